@@ -1,0 +1,140 @@
+//! The shape of one record, with the fields that are used and the rest as written.
+
+use serde_json::value::RawValue;
+
+use super::content::Content;
+use crate::connectors::formats::json::{Text, lossless};
+use crate::model::{Tokens, Usage};
+
+lossless! {
+    /// One line of a transcript.
+    struct Line<'a> {
+        "type" kind: Option<Text<'a>>,
+        "subtype" subtype: Option<Text<'a>>,
+        "uuid" uuid: Option<Text<'a>>,
+        "parentUuid" parent: Option<Text<'a>>,
+        "logicalParentUuid" logical_parent: Option<Text<'a>>,
+        "sessionId" session_id: Option<Text<'a>>,
+        "timestamp" timestamp: Option<Text<'a>>,
+        "cwd" cwd: Option<Text<'a>>,
+        "version" version: Option<Text<'a>>,
+        "gitBranch" branch: Option<Text<'a>>,
+        "slug" slug: Option<Text<'a>>,
+        "model" model: Option<Text<'a>>,
+        "requestId" request_id: Option<Text<'a>>,
+        "message" message: Option<Body<'a>>,
+        "isSidechain" is_sidechain: Option<bool>,
+        "isMeta" is_meta: Option<bool>,
+        "isCompactSummary" is_compact_summary: Option<bool>,
+        "isVisibleInTranscriptOnly" is_transcript_only: Option<bool>,
+        "isApiErrorMessage" is_api_error: Option<bool>,
+        "costUSD" cost_usd: Option<f64>,
+        "toolUseResult" tool_use_result: Option<&'a RawValue>,
+        "promptSource" prompt_source: Option<Text<'a>>,
+        "origin" origin: Option<From<'a>>,
+        "content" content: Option<Text<'a>>,
+        "operation" operation: Option<Text<'a>>,
+        "attachment" attachment: Option<&'a RawValue>,
+        "snapshot" snapshot: Option<&'a RawValue>,
+        "summary" summary: Option<Text<'a>>,
+        "leafUuid" leaf: Option<Text<'a>>,
+        "customTitle" custom_title: Option<Text<'a>>,
+        "aiTitle" ai_title: Option<Text<'a>>,
+        "agentName" agent_name: Option<Text<'a>>,
+        "prUrl" pr_url: Option<Text<'a>>,
+        "inputTokens" input_tokens: Option<u64>,
+        "outputTokens" output_tokens: Option<u64>,
+        "cacheCreationInputTokens" cache_creation_tokens: Option<u64>,
+        "cacheReadInputTokens" cache_read_tokens: Option<u64>,
+    }
+}
+
+lossless! {
+    /// The API's message inside a record.
+    struct Body<'a> {
+        "id" id: Option<Text<'a>>,
+        "role" role: Option<Text<'a>>,
+        "type" kind: Option<Text<'a>>,
+        "model" model: Option<Text<'a>>,
+        "content" content: Option<Content<'a>>,
+        "stop_reason" stop_reason: Option<Text<'a>>,
+        "stopReason" stop_reason_camel: Option<Text<'a>>,
+        "usage" usage: Option<Counts<'a>>,
+    }
+}
+
+lossless! {
+    /// The API's usage.
+    struct Counts<'a> {
+        "input_tokens" input: Option<u64>,
+        "output_tokens" output: Option<u64>,
+        "cache_read_input_tokens" cache_read: Option<u64>,
+        "cache_creation_input_tokens" cache_creation: Option<u64>,
+        "cache_creation" by_life: Option<Lives>,
+        "output_tokens_details" details: Option<Details>,
+    }
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Lives {
+    #[serde(default)]
+    ephemeral_1h_input_tokens: u64,
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Details {
+    thinking_tokens: Option<u64>,
+}
+
+/// Who put a prompt there, in versions that say.
+#[derive(serde::Deserialize)]
+pub(super) struct From<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Option<Text<'a>>,
+}
+
+impl Line<'_> {
+    /// Reads the tokens of an assistant record, from the API's usage or from the older fields.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let body = self.message.as_ref();
+        let mut usage = match body.and_then(|body| body.usage.as_ref()) {
+            Some(counts) => counts.usage(),
+            None => self.old_usage()?,
+        };
+        usage.cost_micros =
+            self.cost_usd.filter(|cost| *cost >= 0.0).map(|cost| (cost * 1e6).round() as u64);
+        usage.identity = match (body.and_then(|body| body.id.as_ref()), &self.request_id) {
+            (Some(id), Some(request)) => Some(format!("{} {}", id.as_str(), request.as_str())),
+            (Some(id), None) => Some(id.as_str().to_owned()),
+            (None, _) => self.uuid.as_ref().map(|uuid| uuid.as_str().to_owned()),
+        };
+        Some(usage)
+    }
+
+    fn old_usage(&self) -> Option<Usage> {
+        let output = self.output_tokens?;
+        let tokens = Tokens {
+            input: self.input_tokens.unwrap_or(0),
+            output,
+            cache_read: self.cache_read_tokens.unwrap_or(0),
+            cache_creation: self.cache_creation_tokens.unwrap_or(0),
+            reasoning: None,
+        };
+        Some(Usage { tokens, ..Usage::default() })
+    }
+}
+
+impl Counts<'_> {
+    fn usage(&self) -> Usage {
+        let tokens = Tokens {
+            input: self.input.unwrap_or(0),
+            output: self.output.unwrap_or(0),
+            cache_read: self.cache_read.unwrap_or(0),
+            cache_creation: self.cache_creation.unwrap_or(0),
+            reasoning: self.details.as_ref().and_then(|details| details.thinking_tokens),
+        };
+        let cache_creation_1h =
+            self.by_life.as_ref().map_or(0, |lives| lives.ephemeral_1h_input_tokens);
+        Usage { tokens, cache_creation_1h, ..Usage::default() }
+    }
+}

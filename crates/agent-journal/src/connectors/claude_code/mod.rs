@@ -1,0 +1,200 @@
+//! Claude Code: `~/.claude/projects/<slug>/<session>.jsonl`, one JSON record a line, append-only.
+//!
+//! Versions 0.2.97 to 2.1.239 were seen. Odd: one API message is several lines that repeat its
+//! usage; results of tools are user records; sub-agents have lived inline, in flat
+//! `agent-*.jsonl` files and in `<session>/subagents/`; a resumed session may replay its history
+//! in a new file; summaries at the head of a file mostly belong to other sessions.
+//! `docs/formats/claude-code.md` has the evidence.
+
+mod content;
+mod line;
+mod prompt;
+mod reader;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::formats::files;
+use super::{Agent, Checkpoint, Connector, Machine, Os, Record, Sink, Source};
+use crate::error::{Error, Result};
+use crate::model::{Kind, Session, TitleRank};
+
+/// The connector.
+pub(super) struct ClaudeCode;
+
+const AGENT: Agent = Agent {
+    id: "claude-code",
+    name: "Claude Code",
+    badge: "claude",
+    aliases: &["claude"],
+    color: (217, 119, 6),
+    key: "claude_code",
+    variable: "AJ_CLAUDE_PATH",
+};
+
+const INDEX: &str = "sessions-index.json";
+
+/// The index is a small cache; a larger file of that name is something else.
+const MAX_INDEX: u64 = 64 << 20;
+
+impl Connector for ClaudeCode {
+    fn agent(&self) -> &'static Agent {
+        &AGENT
+    }
+
+    fn roots(&self, machine: &Machine) -> Vec<PathBuf> {
+        if let Some(list) = machine.var("CLAUDE_CONFIG_DIR") {
+            return list.split(',').map(|one| projects(machine.expand(one.trim()))).collect();
+        }
+        let xdg = machine.path("XDG_CONFIG_HOME").unwrap_or_else(|| machine.home.join(".config"));
+        let mut roots = vec![machine.home.join(".claude/projects"), xdg.join("claude/projects")];
+        if machine.os == Os::MacOs {
+            let support = machine.home.join("Library/Application Support");
+            roots.push(support.join("Claude/local-agent-mode-sessions"));
+        }
+        roots
+    }
+
+    fn discover(&self, root: &Path) -> Result<Vec<Source>> {
+        let root = projects(root.to_owned());
+        let mut sources = files::walk(&root, &|name| {
+            name == INDEX
+                || (name.ends_with(".jsonl") && !matches!(name, "history.jsonl" | "journal.jsonl"))
+        })?;
+        // Claude Desktop keeps other logs beside the projects of its agents.
+        if root.ends_with("local-agent-mode-sessions") {
+            sources.retain(|source| {
+                source.path.components().any(|part| part.as_os_str() == "projects")
+            });
+        }
+        Ok(sources)
+    }
+
+    fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
+        if source.path.file_name().is_some_and(|name| name == INDEX) {
+            read_index(&source.path, sink)?;
+            return Ok(Checkpoint::default());
+        }
+        reader::read(&source.path, start, sink)
+    }
+}
+
+/// Accepts a configuration home or the `projects` directory in it.
+fn projects(root: PathBuf) -> PathBuf {
+    let child = root.join("projects");
+    if child.is_dir() { child } else { root }
+}
+
+/// Reads Claude's own cache of session names: stale and incomplete, but some titles live only here.
+fn read_index(path: &Path, sink: &mut dyn Sink) -> Result<()> {
+    let wrong = |what: &str| Error::Format { path: path.to_owned(), what: what.to_owned() };
+    let text = files::small_text(path, MAX_INDEX).ok_or_else(|| wrong("not a small text file"))?;
+    let index: Index = serde_json::from_str(&text).map_err(|_| wrong("not a sessions index"))?;
+    for entry in index.entries {
+        let mut session = Session::new(AGENT.id, entry.session_id);
+        session.title(TitleRank::Listed, entry.summary.unwrap_or_default());
+        sink.accept(Record::Session(Box::new(session)))?;
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Index {
+    #[serde(default)]
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    session_id: String,
+    summary: Option<String>,
+}
+
+/// What a transcript's path says about the session in it.
+struct Place {
+    /// The session's id; `None` when only the records can tell.
+    native: Option<String>,
+    parent: Option<String>,
+    kind: Kind,
+    /// Where large tool outputs were put aside.
+    tool_results: PathBuf,
+}
+
+impl Place {
+    fn of(path: &Path) -> Self {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let Some(agent) = stem.strip_prefix("agent-") else {
+            return Self {
+                native: is_uuid(&stem).then(|| stem.to_string()),
+                parent: None,
+                kind: Kind::Root,
+                tool_results: folder.join(&*stem).join("tool-results"),
+            };
+        };
+        let session =
+            folder.ancestors().find(|one| one.file_name().is_some_and(|name| name == "subagents"));
+        let session = session.and_then(Path::parent);
+        Self {
+            native: Some(agent.to_owned()),
+            parent: session
+                .and_then(Path::file_name)
+                .map(|name| name.to_string_lossy().into_owned()),
+            kind: if is_machine(agent) { Kind::Copy } else { Kind::Agent },
+            tool_results: session.unwrap_or(folder).join("tool-results"),
+        }
+    }
+}
+
+/// Whether an agent's id is one of the program's own helpers (`acompact-…`, `aside_question-…`):
+/// working copies of the parent conversation.
+fn is_machine(agent: &str) -> bool {
+    agent.split_once('-').is_some_and(|(word, rest)| {
+        word.starts_with('a')
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            && !rest.is_empty()
+            && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_three_layouts_of_sub_agents_name_their_parent_where_they_can() {
+        let check = |path: &str, native: Option<&str>, parent: Option<&str>, kind: Kind| {
+            let place = Place::of(Path::new(path));
+            assert_eq!(place.native.as_deref(), native, "{path}");
+            assert_eq!(place.parent.as_deref(), parent, "{path}");
+            assert_eq!(place.kind, kind, "{path}");
+        };
+        let id = "0b1c2d3e-0000-4000-8000-000000000001";
+        check(&format!("p/{id}.jsonl"), Some(id), None, Kind::Root);
+        check("p/agent-562b2e5b.jsonl", Some("562b2e5b"), None, Kind::Agent);
+        check(&format!("p/{id}/subagents/agent-a1.jsonl"), Some("a1"), Some(id), Kind::Agent);
+        check(
+            &format!("p/{id}/subagents/workflows/wf_1/agent-b2.jsonl"),
+            Some("b2"),
+            Some(id),
+            Kind::Agent,
+        );
+        check(
+            &format!("p/{id}/subagents/agent-acompact-28.jsonl"),
+            Some("acompact-28"),
+            Some(id),
+            Kind::Copy,
+        );
+        check("p/full.jsonl", None, None, Kind::Root);
+    }
+}

@@ -1,0 +1,112 @@
+//! What a person typed, and what the program put into a user record.
+
+use crate::model::Origin;
+
+/// Tags the program puts in front of a prompt.
+const ENVELOPES: [&str; 4] =
+    ["system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics"];
+
+/// Beginnings that only the program writes, with what they make of a record.
+const MACHINE: &[(&str, Origin)] = &[
+    ("<command-name>", Origin::Command),
+    ("<command-message>", Origin::Command),
+    ("<command-args>", Origin::Command),
+    ("<bash-input>", Origin::Command),
+    ("<local-command-stdout>", Origin::Injected),
+    ("<local-command-stderr>", Origin::Injected),
+    ("<local-command-caveat>", Origin::Injected),
+    ("<bash-stdout>", Origin::Injected),
+    ("<bash-stderr>", Origin::Injected),
+    ("<task-notification>", Origin::Injected),
+    ("<teammate-message", Origin::Injected),
+    ("<user-memory-input>", Origin::Injected),
+    ("<system-reminder>", Origin::Injected),
+    ("<ide_opened_file>", Origin::Injected),
+    ("<ide_selection>", Origin::Injected),
+    ("[Request interrupted", Origin::System),
+    ("Caveat: The messages below", Origin::Injected),
+    ("This session is being continued", Origin::Summary),
+    ("Stop hook feedback:", Origin::Injected),
+    ("Base directory for this skill:", Origin::Injected),
+];
+
+/// Splits leading envelopes from a prompt.
+pub(super) fn unwrap(text: &str) -> (&str, &str) {
+    let mut rest = text.trim_start();
+    while let Some(after) = ENVELOPES.iter().find_map(|tag| after_envelope(rest, tag)) {
+        rest = after.trim_start();
+    }
+    let envelope = &text[..text.len() - rest.len()];
+    (envelope.trim(), rest.trim_end())
+}
+
+fn after_envelope<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let inside = text.strip_prefix('<')?.strip_prefix(tag)?.strip_prefix('>')?;
+    let close = inside.find(&format!("</{tag}>"))?;
+    Some(&inside[close + tag.len() + 3..])
+}
+
+/// Tells who wrote a text that stands in a user record.
+pub(super) fn origin(text: &str) -> Origin {
+    let machine = MACHINE.iter().find(|(beginning, _)| text.starts_with(beginning));
+    machine.map_or(Origin::Human, |(_, origin)| *origin)
+}
+
+/// Whether a queued text is the program's own.
+pub(super) fn is_machine(text: &str) -> bool {
+    let text = text.trim_start();
+    text.is_empty() || text.starts_with("{\"task_id\"") || origin(text) != Origin::Human
+}
+
+/// Writes a command record as it was typed: `/name args`, `!command`.
+pub(super) fn command(text: &str) -> Option<String> {
+    if let Some(input) = tag(text, "bash-input") {
+        return Some(format!("!{}", input.trim()));
+    }
+    let name = tag(text, "command-name").or_else(|| tag(text, "command-message"))?.trim();
+    let slash = if name.starts_with('/') { "" } else { "/" };
+    let args = tag(text, "command-args").unwrap_or_default().trim();
+    Some(format!("{slash}{name} {args}").trim_end().to_owned())
+}
+
+fn tag<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, after) = text.split_once(&format!("<{name}>"))?;
+    Some(after.split_once(&format!("</{name}>")).map_or(after, |(inside, _)| inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn envelopes_are_taken_off_the_front_only() {
+        let check = |text: &str, envelope: &str, prompt: &str| {
+            assert_eq!(unwrap(text), (envelope, prompt), "{text}");
+        };
+        check("fix it", "", "fix it");
+        check(
+            "<system-reminder>a</system-reminder>\n fix it ",
+            "<system-reminder>a</system-reminder>",
+            "fix it",
+        );
+        check("fix <ide_selection>x</ide_selection>", "", "fix <ide_selection>x</ide_selection>");
+        check("<system-reminder>never closed", "", "<system-reminder>never closed");
+    }
+
+    #[test]
+    fn machine_written_texts_are_no_prompts() {
+        assert_eq!(origin("please fix it"), Origin::Human);
+        assert_eq!(origin("<command-name>/model</command-name>"), Origin::Command);
+        assert_eq!(origin("[Request interrupted by user for tool use]"), Origin::System);
+        assert!(is_machine(r#"{"task_id":"b1"}"#));
+        assert!(!is_machine("also write tests"));
+    }
+
+    #[test]
+    fn commands_read_as_they_were_typed() {
+        let text = "<command-message>review</command-message>\n<command-name>/review</command-name>\n<command-args>src</command-args>";
+        assert_eq!(command(text).as_deref(), Some("/review src"));
+        assert_eq!(command("<bash-input>ls -l</bash-input>").as_deref(), Some("!ls -l"));
+        assert_eq!(command("no command"), None);
+    }
+}

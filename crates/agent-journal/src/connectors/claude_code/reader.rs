@@ -1,0 +1,669 @@
+//! Walks a transcript line by line and tells its messages.
+//!
+//! Lines of one API message are folded into one message, also when results of its first tools
+//! stand between them. The message that is still open at the end of the file is told, but the
+//! checkpoint stays before it: the next read tells it again, perhaps longer.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::line::{Body, Line};
+use super::{AGENT, Place, prompt};
+use crate::connectors::formats::files;
+use crate::connectors::formats::json::{self, Text};
+use crate::connectors::formats::jsonl::{self, End, Lines};
+use crate::connectors::{Checkpoint, Record, Sink};
+use crate::error::{Error, Result};
+use crate::model::{
+    Block, Extensions, Json, Kind, Message, Origin, Ref, Role, Session, Summary, Timestamp,
+    TitleRank,
+};
+
+/// More messages than this behind an open one are told without waiting for the rest of it.
+const MAX_TRAILING: usize = 256;
+
+/// Values of `toolUseResult` longer than this repeat what the call and its result say.
+const MAX_TWIN: usize = 512;
+
+/// Record types that are state of the program, not conversation.
+const STATE: &[&str] = &[
+    "progress",
+    "last-prompt",
+    "permission-mode",
+    "mode",
+    "agent-setting",
+    "bridge-session",
+    "atis-latch",
+    "worktree-state",
+    "content-replacement",
+    "tag",
+    "agent-color",
+];
+
+/// Reads a transcript from a checkpoint on.
+pub(super) fn read(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
+    let mut reader = Reader::new(path, start, sink)?;
+    reader.tell_session()?;
+    let mut lines = Lines::open(path, reader.mark.offset)?;
+    while let Some(line) = lines.next()? {
+        if reader.open.is_none() {
+            reader.mark = reader.mark_at(line.offset);
+        }
+        reader.line(&line)?;
+    }
+    reader.finish(path)
+}
+
+struct Reader<'s> {
+    sink: &'s mut dyn Sink,
+    place: Place,
+    /// What this read has learnt about the session.
+    session: Session,
+    state: State,
+    /// Uuids of the lines told so far, in order and for looking up.
+    order: Vec<u64>,
+    seen: HashSet<u64>,
+    files: HashSet<String>,
+    told: u64,
+    open: Option<Open>,
+    mark: Mark,
+    /// End of the last line that was written whole.
+    end: u64,
+}
+
+/// An API message that may not be complete, and what came after it.
+struct Open {
+    message: Box<Message>,
+    trailing: Vec<Message>,
+}
+
+/// Where a later read can go on, and what was known there.
+struct Mark {
+    offset: u64,
+    told: u64,
+    uuids: usize,
+    state: State,
+}
+
+/// What the lines before a checkpoint mean for those after it.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct State {
+    /// The session's id, where the file's name does not tell it.
+    native: String,
+    /// Prompts waiting in the agent's queue, oldest first.
+    queue: Vec<String>,
+    /// Prompts already told from the queue.
+    queued: Vec<u64>,
+}
+
+impl<'s> Reader<'s> {
+    fn new(path: &Path, start: Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
+        let place = Place::of(path);
+        let (state, order) = State::decode(&start.state);
+        let mut reader = Self {
+            sink,
+            session: Session::default(),
+            seen: order.iter().copied().collect(),
+            files: HashSet::new(),
+            told: start.messages,
+            open: None,
+            mark: Mark { offset: start.offset, told: 0, uuids: 0, state: State::default() },
+            end: start.offset,
+            state,
+            order,
+            place,
+        };
+        if reader.state.native.is_empty() {
+            reader.state.native = match reader.place.native.take() {
+                Some(native) => native,
+                None => usual_session(path)?,
+            };
+        }
+        reader.session = Session::new(AGENT.id, reader.state.native.clone());
+        reader.session.kind = reader.place.kind;
+        reader.session.parent = reader.place.parent.clone();
+        reader.sidecar(path);
+        Ok(reader)
+    }
+
+    /// A sub-agent's task, kept beside its transcript.
+    fn sidecar(&mut self, path: &Path) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Meta {
+            agent_type: Option<String>,
+            description: Option<String>,
+        }
+        if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("agent-")) {
+            return;
+        }
+        let Some(text) = files::small_text(&path.with_extension("meta.json"), 1 << 20) else {
+            return;
+        };
+        let Ok(meta) = serde_json::from_str::<Meta>(&text) else { return };
+        self.session.title(TitleRank::Generated, meta.description.unwrap_or_default());
+        if let Some(agent_type) = meta.agent_type {
+            self.session.extensions.insert("agentType".into(), Json::from_value(&agent_type));
+        }
+    }
+
+    fn tell_session(&mut self) -> Result<()> {
+        self.sink.accept(Record::Session(Box::new(self.session.clone())))
+    }
+
+    fn mark_at(&self, offset: u64) -> Mark {
+        Mark { offset, told: self.told, uuids: self.order.len(), state: self.state.clone() }
+    }
+
+    fn finish(mut self, path: &Path) -> Result<Checkpoint> {
+        if self.open.is_none() && self.end > self.mark.offset {
+            self.mark = self.mark_at(self.end);
+        }
+        self.close()?;
+        self.session.files = self.files.drain().collect();
+        self.session.files.sort();
+        self.tell_session()?;
+        let Mark { offset, told, uuids, state } = self.mark;
+        Ok(Checkpoint {
+            offset,
+            guard: jsonl::guard(path, offset)?,
+            messages: told,
+            state: state.encode(&self.order[..uuids]),
+        })
+    }
+
+    fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
+        let after = line.offset + line.bytes.len() as u64;
+        if line.end != End::File {
+            self.end = after + 1;
+        }
+        if line.end == End::TooLong {
+            return self.sink.accept(Record::bad(line.offset, "line too long"));
+        }
+        if jsonl::is_blank(line.bytes) {
+            return Ok(());
+        }
+        if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(line.bytes) {
+            return self.record(parsed, line.bytes, line.offset);
+        }
+        let mended = jsonl::mend(line.bytes);
+        if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(&mended) {
+            return self.record(parsed, &mended, line.offset);
+        }
+        match serde_json::from_slice::<&RawValue>(&mended) {
+            // Valid, but not of the shape we know: kept as it is.
+            Ok(raw) if raw.get().starts_with('{') => self.keep(Message::default(), raw),
+            // A line that is still being written is read again when it is whole.
+            _ if line.end == End::File => Ok(()),
+            _ => self.sink.accept(Record::bad(line.offset, "not a JSON object")),
+        }
+    }
+
+    fn record(&mut self, mut line: Line<'_>, bytes: &[u8], offset: u64) -> Result<()> {
+        let at = line.timestamp.as_ref().and_then(|text| Timestamp::parse(text.as_str()));
+        self.session.seen(at);
+        self.note(&line);
+        if let Some(uuid) = &line.uuid {
+            let hash = xxh3_64(uuid.as_str().as_bytes());
+            if !self.seen.insert(hash) {
+                return self.sink.accept(Record::passed(offset, "repeated line"));
+            }
+            self.order.push(hash);
+        }
+        let kind = line.kind.take().map(Text::into_owned).unwrap_or_default();
+        match kind.as_str() {
+            "user" => self.user(line, at),
+            "assistant" => self.assistant(line, at),
+            "system" => self.system(line, at, offset),
+            "attachment" => self.attachment(line, at),
+            "queue-operation" => self.queue(&line, at, offset),
+            "summary" | "custom-title" | "ai-title" | "agent-name" | "pr-link" => {
+                self.about(line);
+                Ok(())
+            }
+            "file-history-snapshot" => {
+                self.snapshot(&line);
+                self.sink.accept(Record::passed(offset, kind))
+            }
+            _ if STATE.contains(&kind.as_str()) => self.sink.accept(Record::passed(offset, kind)),
+            _ => {
+                let raw: &RawValue = serde_json::from_slice(bytes).map_err(|_| Error::Stopped)?;
+                self.keep(Message { at, ..Message::default() }, raw)
+            }
+        }
+    }
+
+    /// Takes in what every record says about the session.
+    fn note(&mut self, line: &Line<'_>) {
+        let session = &mut self.session;
+        let text = |text: &Option<Text<'_>>| {
+            text.as_ref().map(Text::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        if session.cwd.is_none() {
+            session.cwd = text(&line.cwd);
+        }
+        set_if_new(&mut session.branch, line.branch.as_ref());
+        set_if_new(&mut session.agent_version, line.version.as_ref());
+        if session.parent.is_none() && self.place.kind != Kind::Root {
+            session.parent = text(&line.session_id);
+        }
+        if let Some(slug) = line.slug.as_ref()
+            && session.titles.last().is_none_or(|title| title.text != slug.as_str())
+        {
+            session.title(TitleRank::Slug, slug.as_str());
+        }
+    }
+
+    /// Takes in a record that is about the session as a whole.
+    fn about(&mut self, line: Line<'_>) {
+        let session = &mut self.session;
+        if let Some(title) = line.custom_title {
+            session.title(TitleRank::Renamed, title.into_owned());
+        }
+        if let Some(title) = line.ai_title.or(line.agent_name) {
+            session.title(TitleRank::Generated, title.into_owned());
+        }
+        if let (Some(text), Some(leaf)) = (line.summary, line.leaf) {
+            let summary = Summary { leaf: leaf.into_owned(), text: text.into_owned() };
+            session.summaries.retain(|known| *known != summary);
+            session.summaries.push(summary);
+        }
+        if let Some(url) = line.pr_url {
+            let pr = Ref { kind: "pr".to_owned(), value: url.into_owned() };
+            if !session.refs.contains(&pr) {
+                session.refs.push(pr);
+            }
+        }
+    }
+
+    /// The files that Claude backed up are the files it touched.
+    fn snapshot(&mut self, line: &Line<'_>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Snapshot<'a> {
+            #[serde(borrow, default)]
+            tracked_file_backups: HashMap<Text<'a>, serde::de::IgnoredAny>,
+        }
+        let Some(raw) = line.snapshot else { return };
+        if let Ok(snapshot) = serde_json::from_str::<Snapshot<'_>>(raw.get()) {
+            self.files.extend(snapshot.tracked_file_backups.into_keys().map(Text::into_owned));
+        }
+    }
+
+    fn user(&mut self, mut line: Line<'_>, at: Option<Timestamp>) -> Result<()> {
+        let mut body = line.message.take().unwrap_or_default();
+        let Some(content) = body.content.take() else {
+            return self.tell(envelope(line, body, at, Role::User));
+        };
+        let is_result = content.has_tool_result();
+        let mut blocks = Vec::new();
+        for part in content.parts() {
+            part.push(&self.place.tool_results, &mut blocks);
+        }
+        let told = Told {
+            is_meta: line.is_meta == Some(true),
+            is_summary: line.is_compact_summary == Some(true),
+            is_hidden: line.is_transcript_only == Some(true),
+            is_system: line
+                .prompt_source
+                .as_ref()
+                .is_some_and(|source| source.as_str() == "system")
+                || line
+                    .origin
+                    .as_ref()
+                    .and_then(|from| from.kind.as_ref())
+                    .is_some_and(|kind| kind.as_str() != "human"),
+        };
+        let twin = line.tool_use_result.take();
+        let mut message = envelope(line, body, at, if is_result { Role::Tool } else { Role::User });
+        message.blocks = blocks;
+        if let Some(twin) = twin {
+            keep_twin(twin, &mut message.extensions);
+        }
+        message.origin = if is_result { Origin::Tool } else { told.origin(&mut message) };
+        self.tell(message)
+    }
+
+    fn assistant(&mut self, mut line: Line<'_>, at: Option<Timestamp>) -> Result<()> {
+        let mut usage = line.usage();
+        let failed = line.is_api_error == Some(true);
+        let top_model = line.model.take();
+        let mut body = line.message.take().unwrap_or_default();
+        body.usage = None;
+        let model = body.model.take().or(top_model).map(Text::into_owned);
+        let synthetic = model.as_deref() == Some("<synthetic>");
+        if synthetic {
+            usage = None;
+        }
+        let content = body.content.take();
+        let stop_reason = body.stop_reason.take().or(body.stop_reason_camel.take());
+        let api_id = body.id.take().map(Text::into_owned);
+        let mut message = envelope(line, body, at, Role::Assistant);
+        message.origin = if synthetic { Origin::System } else { Origin::Assistant };
+        message.failed = failed;
+        message.model = model.filter(|_| !synthetic);
+        message.api_id = api_id;
+        message.stop_reason = stop_reason.map(Text::into_owned);
+        message.usage = usage;
+        for part in content.map(super::content::Content::parts).unwrap_or_default() {
+            part.push(&self.place.tool_results, &mut message.blocks);
+        }
+        if let Some(open) = &mut self.open
+            && open.message.api_id.is_some()
+            && open.message.api_id == message.api_id
+            && open.message.request_id == message.request_id
+        {
+            fold(&mut open.message, message);
+            return Ok(());
+        }
+        self.close()?;
+        self.open = Some(Open { message: Box::new(message), trailing: Vec::new() });
+        Ok(())
+    }
+
+    fn system(&mut self, mut line: Line<'_>, at: Option<Timestamp>, offset: u64) -> Result<()> {
+        let subtype = line.subtype.take().map(Text::into_owned).unwrap_or_default();
+        let content = line.content.take().map(Text::into_owned).unwrap_or_default();
+        let failed = subtype == "api_error";
+        if content.is_empty() && !failed {
+            let what = if subtype.is_empty() { "system" } else { &*subtype };
+            return self.sink.accept(Record::passed(offset, what.to_owned()));
+        }
+        line.parent = line.parent.take().or(line.logical_parent.take());
+        let mut message = envelope(line, Body::default(), at, Role::System);
+        message.failed = failed;
+        message.origin = match prompt::origin(&content) {
+            Origin::Command => Origin::Command,
+            _ => Origin::System,
+        };
+        message.extensions.insert("subtype".into(), Json::from_value(&subtype));
+        let text = prompt::command(&content).filter(|_| message.origin == Origin::Command);
+        let text = text.unwrap_or(content);
+        message.blocks.push(Block::Text(if text.is_empty() { subtype } else { text }));
+        self.tell(message)
+    }
+
+    /// Context the program attached. A prompt that was typed while the agent worked is one of them.
+    fn attachment(&mut self, mut line: Line<'_>, at: Option<Timestamp>) -> Result<()> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Attachment<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Option<Text<'a>>,
+            #[serde(borrow)]
+            prompt: Option<super::content::Content<'a>>,
+        }
+        let Some(raw) = line.attachment.take() else {
+            return self.tell(envelope(line, Body::default(), at, Role::User));
+        };
+        let attachment: Option<Attachment<'_>> = serde_json::from_str(raw.get()).ok();
+        let queued = attachment
+            .filter(|one| one.kind.as_ref().is_some_and(|kind| kind.as_str() == "queued_command"));
+        let mut message = envelope(line, Body::default(), at, Role::User);
+        message.origin = Origin::Injected;
+        if let Some(prompt) = queued.and_then(|queued| queued.prompt) {
+            for part in prompt.parts() {
+                part.push(&self.place.tool_results, &mut message.blocks);
+            }
+            let text = message.text();
+            if !prompt::is_machine(&text) {
+                if !self.first_time(&text) {
+                    return Ok(());
+                }
+                message.origin = Origin::Queued;
+            }
+        } else {
+            message.blocks.push(Block::Other(Json::from(raw)));
+        }
+        self.tell(message)
+    }
+
+    /// The queue of prompts typed while the agent works. One taken out by `dequeue` follows as a
+    /// user record; one taken out by `remove` went into the running turn and stands nowhere else.
+    fn queue(&mut self, line: &Line<'_>, at: Option<Timestamp>, offset: u64) -> Result<()> {
+        let operation = line.operation.as_ref().map_or("", Text::as_str);
+        let oldest = |queue: &mut Vec<String>| (!queue.is_empty()).then(|| queue.remove(0));
+        match operation {
+            "enqueue" => {
+                let content = line.content.as_ref().map(|text| text.as_str().to_owned());
+                self.state.queue.push(content.unwrap_or_default());
+            }
+            "dequeue" => drop(oldest(&mut self.state.queue)),
+            "popAll" => self.state.queue.clear(),
+            "remove" => {
+                let text = oldest(&mut self.state.queue).unwrap_or_default();
+                if !prompt::is_machine(&text) && self.first_time(&text) {
+                    return self.tell(Message {
+                        role: Role::User,
+                        origin: Origin::Queued,
+                        at,
+                        blocks: vec![Block::Text(text)],
+                        ..Message::default()
+                    });
+                }
+            }
+            _ => {}
+        }
+        self.sink.accept(Record::passed(offset, "queue-operation"))
+    }
+
+    /// Whether a queued prompt has not been told yet.
+    fn first_time(&mut self, text: &str) -> bool {
+        let hash = xxh3_64(text.trim().as_bytes());
+        let new = !self.state.queued.contains(&hash);
+        if new {
+            self.state.queued.push(hash);
+        }
+        new
+    }
+
+    /// Keeps a record we have no word for.
+    fn keep(&mut self, mut message: Message, raw: &RawValue) -> Result<()> {
+        message.blocks.push(Block::Other(Json::from(raw)));
+        self.tell(message)
+    }
+
+    /// Tells a message, behind the open one if there is one.
+    fn tell(&mut self, message: Message) -> Result<()> {
+        let asks = matches!(message.origin, Origin::Human | Origin::Command);
+        match &mut self.open {
+            Some(open) if !asks && open.trailing.len() < MAX_TRAILING => {
+                open.trailing.push(message);
+                Ok(())
+            }
+            _ => {
+                self.close()?;
+                self.emit(message)
+            }
+        }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.emit(*open.message)?;
+        open.trailing.into_iter().try_for_each(|message| self.emit(message))
+    }
+
+    fn emit(&mut self, mut message: Message) -> Result<()> {
+        self.told += 1;
+        // A file that is a side conversation as a whole is a session of its own.
+        message.sidechain &= self.place.kind == Kind::Root;
+        self.sink.accept(Record::Message(Box::new(message)))
+    }
+}
+
+/// What a user record says about itself.
+#[expect(clippy::struct_excessive_bools, reason = "they are the format's own flags")]
+struct Told {
+    is_meta: bool,
+    is_summary: bool,
+    is_hidden: bool,
+    is_system: bool,
+}
+
+impl Told {
+    /// Tells who wrote a user record without tool results, and leaves only their words in it.
+    fn origin(&self, message: &mut Message) -> Origin {
+        if self.is_summary {
+            return Origin::Summary;
+        }
+        if self.is_meta || self.is_hidden {
+            return Origin::Injected;
+        }
+        let envelope = take_envelopes(&mut message.blocks);
+        if !envelope.is_empty() {
+            message.extensions.insert("envelope".into(), Json::from_value(&envelope));
+        }
+        let text = message.text();
+        if text.trim().is_empty() {
+            let has_image = message.blocks.iter().any(|block| matches!(block, Block::Image(_)));
+            return if has_image { Origin::Human } else { Origin::Injected };
+        }
+        match prompt::origin(&text) {
+            Origin::Human if self.is_system => Origin::Injected,
+            Origin::Command => {
+                if let Some(command) = prompt::command(&text) {
+                    message.blocks = vec![Block::Text(command)];
+                }
+                Origin::Command
+            }
+            origin => origin,
+        }
+    }
+}
+
+/// Takes the program's envelopes off the first texts of a prompt.
+fn take_envelopes(blocks: &mut Vec<Block>) -> String {
+    let mut envelopes = Vec::new();
+    let mut at = 0;
+    while let Some(block) = blocks.get_mut(at) {
+        let Block::Text(text) = block else {
+            at += 1;
+            continue;
+        };
+        let (envelope, rest) = prompt::unwrap(text);
+        if !envelope.is_empty() {
+            envelopes.push(envelope.to_owned());
+        }
+        if !rest.is_empty() {
+            if rest.len() != text.len() {
+                *text = rest.to_owned();
+            }
+            break;
+        }
+        blocks.remove(at);
+    }
+    envelopes.join("\n")
+}
+
+/// Makes a message of a record's envelope; what the envelope holds beyond the model is kept.
+fn envelope(line: Line<'_>, body: Body<'_>, at: Option<Timestamp>, role: Role) -> Message {
+    let some = |text: Option<Text<'_>>| text.map(Text::into_owned).filter(|text| !text.is_empty());
+    let mut extensions = Extensions::new();
+    if line.is_meta == Some(true) {
+        extensions.insert("isMeta".into(), Json::from_value(&true));
+    }
+    json::keep(line.rest, &mut extensions);
+    json::keep(body.rest, &mut extensions);
+    Message {
+        uuid: some(line.uuid),
+        parent: some(line.parent),
+        role,
+        at,
+        request_id: some(line.request_id),
+        cwd: some(line.cwd),
+        branch: some(line.branch),
+        agent_version: some(line.version),
+        sidechain: line.is_sidechain == Some(true),
+        extensions,
+        ..Message::default()
+    }
+}
+
+/// Takes a further line of the same API message into it.
+fn fold(message: &mut Message, line: Message) {
+    message.part_uuids.extend(line.uuid);
+    message.blocks.extend(line.blocks);
+    message.failed |= line.failed;
+    message.stop_reason = line.stop_reason.or(message.stop_reason.take());
+    message.extensions.extend(line.extensions);
+    // Input is the same on every line; output grows, and the largest is the final count.
+    let grown = match (&message.usage, &line.usage) {
+        (Some(known), Some(new)) => new.tokens.output >= known.tokens.output,
+        (known, _) => known.is_none(),
+    };
+    if grown {
+        message.usage = line.usage;
+    }
+}
+
+/// Keeps the small facts of a result's structured twin. Its long values repeat the call's input
+/// or the result's text, or hold the whole file before an edit.
+fn keep_twin(twin: &RawValue, extensions: &mut Extensions) {
+    let Ok(fields) = serde_json::from_str::<HashMap<Text<'_>, &RawValue>>(twin.get()) else {
+        return;
+    };
+    let small: std::collections::BTreeMap<&str, &RawValue> = fields
+        .iter()
+        .filter(|(key, value)| value.get().len() <= MAX_TWIN || key.as_str() == "structuredPatch")
+        .map(|(key, value)| (key.as_str(), *value))
+        .collect();
+    if !small.is_empty() {
+        extensions.insert("toolUseResult".into(), Json::from_value(&small));
+    }
+}
+
+fn set_if_new(known: &mut Option<String>, text: Option<&Text<'_>>) {
+    if let Some(text) = text.map(Text::as_str)
+        && !text.is_empty()
+        && known.as_deref() != Some(text)
+    {
+        *known = Some(text.to_owned());
+    }
+}
+
+/// Finds the session most records of a renamed file name.
+fn usual_session(path: &Path) -> Result<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Id {
+        session_id: Option<String>,
+    }
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    let mut lines = Lines::open(path, 0)?;
+    while let Some(line) = lines.next()? {
+        let Ok(Id { session_id: Some(id) }) = serde_json::from_slice(line.bytes) else { continue };
+        match counts.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((id, 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max();
+    let usual = counts.into_iter().find(|(_, count)| Some(*count) == most).map(|(id, _)| id);
+    Ok(usual.unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned()))
+}
+
+impl State {
+    /// Packs the state and the uuids of the lines told: the first as JSON, the others as they are.
+    fn encode(&self, uuids: &[u64]) -> Vec<u8> {
+        let json = serde_json::to_vec(self).expect("strings and numbers serialise");
+        let mut bytes = (json.len() as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&json);
+        bytes.extend(uuids.iter().flat_map(|uuid| uuid.to_le_bytes()));
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> (Self, Vec<u64>) {
+        let Some((length, rest)) = bytes.split_first_chunk() else { return Default::default() };
+        let Some((json, uuids)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+        else {
+            return Default::default();
+        };
+        let uuids = uuids.as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
+        (serde_json::from_slice(json).unwrap_or_default(), uuids)
+    }
+}

@@ -1,0 +1,178 @@
+//! Types that name the fields they use and keep the rest.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::model::{Extensions, Json};
+
+/// The fields of an object that its type does not name.
+pub type Rest<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+/// Declares a struct that reads the named keys of a JSON object and keeps every other key, as
+/// written, in `rest`. A key that occurs twice counts as it stands last; `null` is absence.
+///
+/// ```ignore
+/// lossless! {
+///     struct Line<'a> {
+///         "uuid" uuid: Option<Cow<'a, str>>,
+///     }
+/// }
+/// ```
+macro_rules! lossless {
+    ($(#[$meta:meta])* struct $name:ident<$life:lifetime> {
+        $($key:literal $field:ident: Option<$type:ty>,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Default)]
+        pub(super) struct $name<$life> {
+            $(pub(super) $field: Option<$type>,)*
+            pub(super) rest: $crate::connectors::formats::json::Rest<$life>,
+        }
+
+        impl<'de: $life, $life> serde::Deserialize<'de> for $name<$life> {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Visitor<$life>(std::marker::PhantomData<&$life ()>);
+                impl<'de: $life, $life> serde::de::Visitor<'de> for Visitor<$life> {
+                    type Value = $name<$life>;
+
+                    fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+                        formatter.write_str("an object")
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<'de>>(
+                        self,
+                        mut map: A,
+                    ) -> Result<Self::Value, A::Error> {
+                        let mut value = $name::default();
+                        while let Some($crate::connectors::formats::json::Key(key)) = map.next_key()? {
+                            match &*key {
+                                $($key => value.$field = map.next_value()?,)*
+                                _ => value.rest.push((key, map.next_value()?)),
+                            }
+                        }
+                        Ok(value)
+                    }
+                }
+                deserializer.deserialize_map(Visitor(std::marker::PhantomData))
+            }
+        }
+    };
+}
+
+pub(crate) use lossless;
+
+/// A key that is borrowed when it can be (`Cow` alone would always copy).
+#[derive(serde::Deserialize)]
+pub struct Key<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+/// A string that is borrowed when it can be, in places where `serde(borrow)` cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+impl Text<'_> {
+    /// The string.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// An owned copy.
+    pub fn into_owned(self) -> String {
+        self.0.into_owned()
+    }
+}
+
+/// Keeps what says something: `null`, `false` and empty values are left out.
+pub fn keep(rest: Rest<'_>, extensions: &mut Extensions) {
+    for (key, value) in rest {
+        if !matches!(value.get(), "null" | "false" | "\"\"" | "[]" | "{}") {
+            extensions.insert(key.into_owned(), Json::from(value));
+        }
+    }
+}
+
+/// Calls `found` with every string inside a piece of JSON, keys left out.
+pub fn strings(json: &str, found: &mut dyn FnMut(&str)) {
+    use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+    struct Strings<'f>(&'f mut dyn FnMut(&str));
+
+    impl<'de> DeserializeSeed<'de> for Strings<'_> {
+        type Value = ();
+        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+            deserializer.deserialize_any(self)
+        }
+    }
+
+    impl<'de> Visitor<'de> for Strings<'_> {
+        type Value = ();
+        fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+            formatter.write_str("any JSON")
+        }
+        fn visit_str<E>(self, text: &str) -> Result<(), E> {
+            (self.0)(text);
+            Ok(())
+        }
+        fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+            Ok(())
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+            Ok(())
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+            Ok(())
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+            Ok(())
+        }
+        fn visit_unit<E>(self) -> Result<(), E> {
+            Ok(())
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+            while items.next_element_seed(Strings(self.0))?.is_some() {}
+            Ok(())
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+            while entries.next_key::<serde::de::IgnoredAny>()?.is_some() {
+                entries.next_value_seed(Strings(self.0))?;
+            }
+            Ok(())
+        }
+    }
+
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    // What cannot be parsed any further has no strings; what came before was found.
+    let _ = Strings(found).deserialize(&mut deserializer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    lossless! {
+        struct Line<'a> {
+            "type" kind: Option<Text<'a>>,
+            "n" number: Option<u64>,
+        }
+    }
+
+    #[test]
+    fn named_keys_are_read_and_the_rest_is_kept_as_written() {
+        let line: Line =
+            serde_json::from_str(r#"{"n":1,"x":{"a": 1.0},"type":"t\u0041","n":null}"#).unwrap();
+        assert_eq!(line.kind.unwrap().as_str(), "tA");
+        assert_eq!(line.number, None);
+        let mut extensions = Extensions::new();
+        keep(line.rest, &mut extensions);
+        assert_eq!(extensions["x"].as_str(), r#"{"a": 1.0}"#);
+    }
+
+    #[test]
+    fn strings_are_found_at_every_depth_and_keys_are_not() {
+        let mut found = Vec::new();
+        strings(r#"{"a":["x",{"b":"y","c":1}],"d":null,"e":"z"}"#, &mut |text| {
+            found.push(text.to_owned());
+        });
+        assert_eq!(found, ["x", "y", "z"]);
+    }
+}

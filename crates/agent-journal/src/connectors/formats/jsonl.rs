@@ -1,0 +1,264 @@
+//! Lines of JSON in files that may still be growing.
+//!
+//! Live files are read in bounded pieces, never mapped: a mapping of a file that shrinks kills
+//! the process. A last line without its newline is handed out as incomplete, so that a connector
+//! can show it now and read it again later.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use memchr::memchr;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
+
+/// A longer line is not read.
+pub const MAX_LINE: usize = 64 << 20;
+
+/// How many bytes before a checkpoint its guard covers.
+const GUARD: u64 = 1024;
+
+const STEP: usize = 256 << 10;
+
+/// Hands out the lines of a file one by one.
+pub struct Lines {
+    file: File,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    /// Where the unread part of the buffer begins and ends.
+    start: usize,
+    end: usize,
+    /// File offset of `buffer[start]`.
+    offset: u64,
+    at_end: bool,
+}
+
+/// One line, without its newline.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its bytes; empty when it was too long to read.
+    pub bytes: &'a [u8],
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a line ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With a newline.
+    Newline,
+    /// With the file: it may still be being written.
+    File,
+    /// Beyond `MAX_LINE`.
+    TooLong,
+}
+
+impl Lines {
+    /// Opens a file at an offset.
+    pub fn open(path: &Path, offset: u64) -> Result<Self> {
+        let mut file = File::open(path).map_err(Error::read(path))?;
+        file.seek(SeekFrom::Start(offset)).map_err(Error::read(path))?;
+        let buffer = vec![0; STEP];
+        let path = path.to_owned();
+        Ok(Self { file, path, buffer, start: 0, end: 0, offset, at_end: false })
+    }
+
+    /// Returns the next line, or `None` at the end of the file.
+    pub fn next(&mut self) -> Result<Option<Line<'_>>> {
+        let mut searched = 0;
+        loop {
+            let unread = &self.buffer[self.start..self.end];
+            let found = memchr(b'\n', &unread[searched..]).map(|found| searched + found);
+            searched = unread.len();
+            if found.unwrap_or(searched) > MAX_LINE {
+                return self.skip_line().map(Some);
+            }
+            if let Some(length) = found {
+                return Ok(Some(self.take(length, 1, End::Newline)));
+            }
+            if !self.fill()? {
+                let last = (searched > 0).then(|| self.take(searched, 0, End::File));
+                return Ok(last);
+            }
+        }
+    }
+
+    fn take(&mut self, length: usize, newline: usize, end: End) -> Line<'_> {
+        let from = self.start;
+        let offset = self.offset;
+        self.start += length + newline;
+        self.offset += (length + newline) as u64;
+        let bytes = &self.buffer[from..from + length];
+        Line { offset, bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes), end }
+    }
+
+    /// Reads more; `false` at the end of the file.
+    fn fill(&mut self) -> Result<bool> {
+        if self.at_end {
+            return Ok(false);
+        }
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.buffer.len() - self.end < STEP {
+            let doubled = (self.buffer.len() * 2).min(MAX_LINE + 2 * STEP);
+            self.buffer.resize(doubled.max(self.end + STEP), 0);
+        }
+        let read = self.file.read(&mut self.buffer[self.end..]).map_err(Error::read(&self.path))?;
+        self.end += read;
+        self.at_end = read == 0;
+        Ok(read > 0)
+    }
+
+    /// Passes over the rest of a line that is too long to hold.
+    fn skip_line(&mut self) -> Result<Line<'_>> {
+        let offset = self.offset;
+        loop {
+            let unread = &self.buffer[self.start..self.end];
+            if let Some(found) = memchr(b'\n', unread) {
+                self.start += found + 1;
+                self.offset += found as u64 + 1;
+                break;
+            }
+            self.offset += unread.len() as u64;
+            (self.start, self.end) = (0, 0);
+            if !self.fill()? {
+                break;
+            }
+        }
+        Ok(Line { offset, bytes: &[], end: End::TooLong })
+    }
+}
+
+/// Hashes the bytes before an offset: the guard of a checkpoint there.
+pub fn guard(path: &Path, offset: u64) -> Result<u64> {
+    let mut file = File::open(path).map_err(Error::read(path))?;
+    let from = offset.saturating_sub(GUARD);
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(from)).map_err(Error::read(path))?;
+    file.take(offset - from).read_to_end(&mut bytes).map_err(Error::read(path))?;
+    Ok(xxh3_64(&bytes))
+}
+
+/// Whether a line holds nothing.
+pub fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| byte.is_ascii_whitespace())
+}
+
+/// Makes a line readable that a strict parser refuses: drops a byte-order mark and runs of NUL,
+/// replaces bytes that are not UTF-8 and escapes of half a surrogate pair.
+pub fn mend(line: &[u8]) -> Vec<u8> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let text = match String::from_utf8_lossy(line) {
+        Cow::Borrowed(text) => text.to_owned(),
+        Cow::Owned(text) => text,
+    };
+    let mut bytes = text.replace('\0', "").into_bytes();
+    replace_lone_surrogates(&mut bytes);
+    bytes
+}
+
+fn replace_lone_surrogates(bytes: &mut [u8]) {
+    let mut at = 0;
+    while at + 6 <= bytes.len() {
+        match escaped_unit(&bytes[at..]) {
+            Some(0xd800..=0xdbff)
+                if matches!(escaped_unit(&bytes[at + 6..]), Some(0xdc00..=0xdfff)) =>
+            {
+                at += 12;
+            }
+            Some(0xd800..=0xdfff) => {
+                bytes[at + 2..at + 6].copy_from_slice(b"fffd");
+                at += 6;
+            }
+            Some(_) => at += 6,
+            // An escaped backslash may be followed by a plain `u`.
+            None if bytes[at] == b'\\' => at += 2,
+            None => at += 1,
+        }
+    }
+}
+
+/// Reads `\uXXXX`.
+fn escaped_unit(bytes: &[u8]) -> Option<u16> {
+    let digits = bytes.get(..6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn lines(content: &[u8]) -> Vec<(u64, String, End)> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content).unwrap();
+        let mut lines = Lines::open(file.path(), 0).unwrap();
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            let text = String::from_utf8_lossy(line.bytes[..line.bytes.len().min(20)].into());
+            all.push((line.offset, text.into_owned(), line.end));
+        }
+        all
+    }
+
+    #[test]
+    fn a_last_line_without_its_newline_is_incomplete() {
+        let expected = [(0, "{}".into(), End::Newline), (3, "{\"a\"".into(), End::File)];
+        assert_eq!(lines(b"{}\n{\"a\""), expected);
+    }
+
+    #[test]
+    fn carriage_returns_and_blank_lines_are_ordinary() {
+        let all = lines(b"a\r\n\r\n\nb\n");
+        let texts: Vec<&str> = all.iter().map(|line| &*line.1).collect();
+        assert_eq!(texts, ["a", "", "", "b"]);
+        assert_eq!(all[3].0, 6);
+    }
+
+    #[test]
+    fn a_line_too_long_to_hold_costs_its_neighbours_nothing() {
+        let mut content = b"before\n".to_vec();
+        content.resize(MAX_LINE + 3 * STEP, b'x');
+        content.extend_from_slice(b"\nafter\n");
+        let all = lines(&content);
+        let ends: Vec<(&str, End)> = all.iter().map(|line| (&*line.1, line.2)).collect();
+        assert_eq!(ends, [("before", End::Newline), ("", End::TooLong), ("after", End::Newline)]);
+    }
+
+    #[test]
+    fn a_line_longer_than_the_buffer_is_read_whole() {
+        let content = [vec![b'y'; 3 * STEP + 17], b"\nz\n".to_vec()].concat();
+        let all = lines(&content);
+        assert_eq!((all.len(), all[1].0), (2, (3 * STEP + 18) as u64));
+    }
+
+    #[test]
+    fn mending_keeps_pairs_and_replaces_what_no_parser_takes() {
+        let check = |line: &[u8], expected: &str| {
+            assert_eq!(String::from_utf8(mend(line)).unwrap(), expected);
+        };
+        check(b"\xef\xbb\xbf{\"a\":\"\xff\"}\0\0", "{\"a\":\"\u{fffd}\"}");
+        check(
+            br#""\ud83d\ude00 \ud83d \\ud83d \ude00""#,
+            r#""\ud83d\ude00 \ufffd \\ud83d \ufffd""#,
+        );
+    }
+
+    #[test]
+    fn another_history_before_the_offset_has_another_guard() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"one\ntwo\n").unwrap();
+        let before = guard(file.path(), 4).unwrap();
+        file.write_all(b"three\n").unwrap();
+        assert_eq!(guard(file.path(), 4).unwrap(), before);
+        assert_ne!(guard(file.path(), 8).unwrap(), before);
+    }
+}

@@ -1,0 +1,154 @@
+//! The one door to other programs' SQLite databases.
+//!
+//! Opening a live database read-only still creates `-shm` files beside it, and `immutable=1`
+//! does not see what its `-wal` holds. So a database with a `-wal` is copied, both files, into a
+//! private directory and opened there; one without is opened in place as immutable.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::connectors::{Source, Stamp};
+use crate::error::{Error, Result};
+
+/// An open copy (or immutable view) of a database; what was copied goes with it.
+pub struct Database {
+    connection: Connection,
+    path: PathBuf,
+    _copy: Option<tempfile::TempDir>,
+}
+
+/// Makes a source of a database, so that a change of its `-wal` counts as a change.
+pub fn source(path: PathBuf) -> Option<Source> {
+    let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+    let stamp = Stamp::of(&metadata).with(&beside(&path, "-wal"));
+    Some(Source { path, stamp })
+}
+
+/// Opens a database of another program without leaving a trace beside it.
+pub fn open(path: &Path) -> Result<Database> {
+    let wal = beside(path, "-wal");
+    let has_wal = fs::metadata(&wal).is_ok_and(|metadata| metadata.len() > 0);
+    if !has_wal {
+        let connection = connect(path, "immutable=1").map_err(database(path))?;
+        return Ok(Database { connection, path: path.to_owned(), _copy: None });
+    }
+    let directory = tempfile::Builder::new()
+        .prefix("aj-copy-")
+        .tempdir()
+        .map_err(Error::write(&std::env::temp_dir()))?;
+    let copy = directory.path().join("copy.db");
+    fs::copy(path, &copy).map_err(Error::read(path))?;
+    fs::copy(&wal, beside(&copy, "-wal")).map_err(Error::read(&wal))?;
+    let connection = connect(&copy, "mode=rw").map_err(database(path))?;
+    Ok(Database { connection, path: path.to_owned(), _copy: Some(directory) })
+}
+
+impl Database {
+    /// Runs one query and hands every row to `row`; a row that cannot be read is passed over by
+    /// returning `Ok` from `row`.
+    pub fn each(
+        &self,
+        sql: &str,
+        mut row: impl FnMut(&rusqlite::Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut statement = self.connection.prepare(sql).map_err(database(&self.path))?;
+        let mut rows = statement.query([]).map_err(database(&self.path))?;
+        while let Some(next) = rows.next().map_err(database(&self.path))? {
+            row(next)?;
+        }
+        Ok(())
+    }
+
+    /// Lists the columns of a table; none when there is no such table.
+    pub fn columns(&self, table: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        let sql = format!("SELECT name FROM pragma_table_info('{}')", table.replace('\'', "''"));
+        // A database that cannot even tell its columns has none for us.
+        let _ = self.each(&sql, |row| {
+            names.extend(row.get::<_, String>(0));
+            Ok(())
+        });
+        names
+    }
+
+    /// The connection, for queries with parameters.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+/// Says that reading the database at `path` failed, for `map_err`.
+pub fn database(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Database { path, source }
+}
+
+fn connect(path: &Path, mode: &str) -> rusqlite::Result<Connection> {
+    let flags = if mode == "mode=rw" {
+        OpenFlags::SQLITE_OPEN_READ_WRITE
+    } else {
+        OpenFlags::SQLITE_OPEN_READ_ONLY
+    };
+    let uri = format!("file:{}?{mode}", escape(path));
+    Connection::open_with_flags(
+        uri,
+        flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+}
+
+/// Escapes what has a meaning in a `file:` URI.
+fn escape(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let text = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    if cfg!(windows) { format!("/{}", text.replace('\\', "/")) } else { text }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(directory: &Path) -> Vec<(String, Vec<u8>)> {
+        let mut all: Vec<(String, Vec<u8>)> = fs::read_dir(directory)
+            .unwrap()
+            .flatten()
+            .map(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                (name, fs::read(entry.path()).unwrap())
+            })
+            .collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn rows_that_are_only_in_the_wal_are_read_and_nothing_is_left_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a #1?.db");
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let writer = Connection::open_with_flags(&path, flags).unwrap();
+        writer
+            .execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(x); INSERT INTO t VALUES (7);")
+            .unwrap();
+        let before = listing(directory.path());
+        assert!(before.iter().any(|(name, _)| name.ends_with("-wal")));
+
+        let mut values: Vec<i64> = Vec::new();
+        open(&path)
+            .unwrap()
+            .each("SELECT x FROM t", |row| {
+                values.extend(row.get::<_, i64>(0));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(values, [7]);
+        assert_eq!(listing(directory.path()), before);
+    }
+}

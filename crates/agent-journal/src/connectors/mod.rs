@@ -1,0 +1,186 @@
+//! How does each agent write a session down? A connector knows where one agent keeps its files
+//! and how to transcribe them into the model. It reads, never writes, and infers nothing: what
+//! can be worked out from the records is worked out once, elsewhere.
+//!
+//! Adding an agent is one file (or folder) here, one fixture directory, and two lines below.
+
+pub mod formats;
+
+mod claude_code;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::model::{Message, Session};
+
+/// Every connector, in the order their agents are listed.
+pub const ALL: &[&dyn Connector] = &[&claude_code::ClaudeCode];
+
+/// Reads one agent's files.
+pub trait Connector: Sync {
+    /// The agent's facts.
+    fn agent(&self) -> &'static Agent;
+
+    /// Lists where the agent would keep sessions on this machine, existing or not.
+    fn roots(&self, machine: &Machine) -> Vec<PathBuf>;
+
+    /// Lists the sources under one existing root.
+    fn discover(&self, root: &Path) -> Result<Vec<Source>>;
+
+    /// Reads a source from a checkpoint on, and returns the checkpoint to go on from. A read
+    /// from the default checkpoint tells everything; a later one tells what follows the
+    /// checkpoint's messages. An error means this source as a whole; a record that makes no
+    /// sense is `Skipped` and costs its neighbours nothing.
+    fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint>;
+}
+
+/// What there is to know about an agent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// Its permanent id: stored, printed and accepted everywhere.
+    pub id: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
+    /// The short word of its badge.
+    pub badge: &'static str,
+    /// Other names accepted for the id.
+    pub aliases: &'static [&'static str],
+    /// The badge's colour.
+    pub color: (u8, u8, u8),
+    /// Its key in `[storage.sources]` of the configuration.
+    pub key: &'static str,
+    /// The environment variable that replaces its roots.
+    pub variable: &'static str,
+}
+
+/// The machine whose homes are read. Everything a connector may know of its surroundings is
+/// here, so that no test can touch the real home.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// The home directory.
+    pub home: PathBuf,
+    /// The operating system that wrote that home.
+    pub os: Os,
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// Project directories the journal already knows, for agents that write beside the code.
+    pub projects: Vec<PathBuf>,
+}
+
+/// An operating system, as far as paths differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Os {
+    /// Linux and other Unixes.
+    #[default]
+    Linux,
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+}
+
+/// One file (or database, or directory) that holds sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file that grows.
+    pub path: PathBuf,
+    /// What tells that it changed.
+    pub stamp: Stamp,
+}
+
+/// A cheap sign of change: as long as it is equal, a source is not opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last modification, in nanoseconds since 1970.
+    pub modified: i64,
+    /// Which file it is.
+    pub inode: u64,
+}
+
+/// How far a source has been read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Where to go on, in bytes; 0 reads everything again.
+    pub offset: u64,
+    /// Hash of the bytes before the offset: another history there means reading again.
+    pub guard: u64,
+    /// How many messages lie before the offset.
+    pub messages: u64,
+    /// What the connector must remember of the bytes before the offset.
+    pub state: Vec<u8>,
+}
+
+/// What a connector tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// A session, or more about it. The messages that follow belong to it.
+    Session(Box<Session>),
+    /// A message of the session told last.
+    Message(Box<Message>),
+    /// A record that became neither.
+    Skipped(Skipped),
+}
+
+/// A record that became neither session nor message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Where it stands: a line's first byte, a row.
+    pub at: u64,
+    /// Why, in words that do not depend on a parser.
+    pub reason: Cow<'static, str>,
+    /// Whether the record was understood and simply holds nothing for the journal.
+    pub understood: bool,
+}
+
+/// Takes what a connector tells.
+pub trait Sink {
+    /// Takes one record.
+    fn accept(&mut self, record: Record) -> Result<()>;
+}
+
+impl Record {
+    /// A record that could not be understood.
+    pub fn bad(at: u64, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Skipped(Skipped { at, reason: reason.into(), understood: false })
+    }
+
+    /// A record that was understood and holds nothing for the journal.
+    pub fn passed(at: u64, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Skipped(Skipped { at, reason: reason.into(), understood: true })
+    }
+}
+
+impl Machine {
+    /// Reads a variable; an empty one counts as absent.
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Reads a variable that holds a path, `~` expanded.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.var(name).map(|text| self.expand(text))
+    }
+
+    /// Expands a leading `~`.
+    pub fn expand(&self, text: &str) -> PathBuf {
+        match text.strip_prefix('~') {
+            Some("") => self.home.clone(),
+            Some(rest) if rest.starts_with(['/', '\\']) => self.home.join(&rest[1..]),
+            _ => PathBuf::from(text),
+        }
+    }
+}
+
+/// Finds a connector by its agent's id or alias.
+pub fn find(name: &str) -> Option<&'static dyn Connector> {
+    let fits = |agent: &Agent| agent.id == name || agent.aliases.contains(&name);
+    ALL.iter().copied().find(|connector| fits(connector.agent()))
+}

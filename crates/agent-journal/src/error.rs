@@ -1,0 +1,148 @@
+//! What can go wrong, by what the caller can do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The library's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the library. The cause is the `source`, never part of the message.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory could not be read.
+    #[error("could not read {}", path.display())]
+    Read {
+        /// What was read.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A file or directory of the journal could not be written.
+    #[error("could not write {}", path.display())]
+    Write {
+        /// What was written.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A source is not what its place promises.
+    #[error("could not understand {}: {what}", path.display())]
+    Format {
+        /// The source.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Another program's database could not be read.
+    #[error("could not read the database {}", path.display())]
+    Database {
+        /// The database.
+        path: PathBuf,
+        /// Why it failed.
+        source: rusqlite::Error,
+    },
+    /// The journal's own database failed.
+    #[error("could not use the journal {}", path.display())]
+    Store {
+        /// The journal.
+        path: PathBuf,
+        /// Why it failed.
+        source: rusqlite::Error,
+    },
+    /// The journal's own database is damaged.
+    #[error("the journal {} is damaged", path.display())]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// Why it failed.
+        source: rusqlite::Error,
+    },
+    /// The disk has no room for the journal.
+    #[error("no space left for {}", path.display())]
+    Full {
+        /// What could not grow.
+        path: PathBuf,
+    },
+    /// The journal was written by a newer program.
+    #[error("the journal {} has format {found}, this program knows up to {known}", path.display())]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest version this program knows.
+        known: i64,
+    },
+    /// Another process is writing the journal.
+    #[error("another process is writing the journal {}", path.display())]
+    Busy {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The index of words failed.
+    #[error("could not use the index {}", path.display())]
+    Index {
+        /// The index directory.
+        path: PathBuf,
+        /// Why it failed.
+        source: tantivy::TantivyError,
+    },
+    /// No session has this id.
+    #[error("no session `{id}`")]
+    UnknownSession {
+        /// What was asked for.
+        id: String,
+    },
+    /// Several sessions begin with this id.
+    #[error("`{id}` could be any of {} sessions", candidates.len())]
+    AmbiguousSession {
+        /// What was asked for.
+        id: String,
+        /// Full ids and titles of the sessions that fit.
+        candidates: Vec<(String, String)>,
+    },
+    /// The query could not be understood.
+    #[error("{message}")]
+    Query {
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A consumer of the library asked to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl Error {
+    /// Says that reading `path` failed, for `map_err`.
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Read { path, source }
+    }
+
+    /// Says that writing `path` failed, for `map_err`.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            _ => Self::Write { path, source },
+        }
+    }
+
+    /// Says that the journal at `path` failed, for `map_err`.
+    pub(crate) fn store(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+        let path = path.to_owned();
+        move |source| match source.sqlite_error_code() {
+            Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, source },
+            Some(DiskFull) => Self::Full { path },
+            _ => Self::Store { path, source },
+        }
+    }
+
+    /// Says that the index at `path` failed, for `map_err`.
+    pub(crate) fn index(path: &Path) -> impl FnOnce(tantivy::TantivyError) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Index { path, source }
+    }
+}

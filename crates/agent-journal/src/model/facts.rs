@@ -1,0 +1,200 @@
+//! What can be worked out from a run of messages. Facts of two runs add up to the facts of both,
+//! so a session that grows costs only what it grew by.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Block, Message, Origin, Role};
+
+/// A gap longer than this is a pause, in milliseconds.
+const LONGEST_GAP: i64 = 5 * 60 * 1000;
+
+/// As much of the first prompt as a title may need, in characters.
+const TITLE_LENGTH: usize = 200;
+
+/// Facts about a run of messages. Ids are kept as hashes, because one call, result or answer may
+/// be recorded in several messages and counts once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// How many messages.
+    pub messages: u64,
+    /// How many prompts of a person.
+    pub prompts: u64,
+    /// How many characters those prompts have.
+    pub prompt_chars: u64,
+    /// The model's answers.
+    pub answers: Vec<u64>,
+    /// Calls of tools.
+    pub calls: Vec<u64>,
+    /// Results of tools.
+    pub results: Vec<u64>,
+    /// Results that report a failure.
+    pub errors: Vec<u64>,
+    /// Models, with the number of messages each wrote.
+    pub models: BTreeMap<String, u64>,
+    /// When the messages were recorded, in milliseconds since 1970.
+    pub times: Vec<i64>,
+    /// The uuids of the messages and their parts.
+    pub uuids: Vec<u64>,
+    /// The beginning of the first prompt.
+    pub first_prompt: Option<String>,
+    /// The first command.
+    pub first_command: Option<String>,
+    /// Whether the last message of either side says that the agent failed.
+    pub ends_failed: Option<bool>,
+}
+
+/// What is counted of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Prompts of a person.
+    pub user_prompts: u64,
+    /// Answers of a model.
+    pub assistant_messages: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Results of tools.
+    pub tool_results: u64,
+    /// Results that report a failure.
+    pub tool_errors: u64,
+    /// Messages of any kind.
+    pub messages: u64,
+}
+
+impl Facts {
+    /// Adds a message at the end of the run.
+    pub fn add(&mut self, message: &Message) {
+        self.messages += 1;
+        self.times.extend(message.at.map(super::Timestamp::as_millis));
+        self.uuids.extend(message.uuid.iter().chain(&message.part_uuids).map(|uuid| hash(uuid)));
+        if message.origin.is_prompt() && !message.sidechain {
+            self.add_prompt(&message.text());
+        }
+        if message.origin == Origin::Command && self.first_command.is_none() {
+            self.first_command = Some(beginning(&message.text()));
+        }
+        if message.role == Role::Assistant && message.origin == Origin::Assistant {
+            self.add_answer(message);
+        }
+        if matches!(message.role, Role::User | Role::Assistant) || message.failed {
+            self.ends_failed = Some(message.failed);
+        }
+        for block in &message.blocks {
+            match block {
+                Block::ToolCall { id, .. } => self.calls.push(hash(id)),
+                Block::ToolResult { call_id, is_error, .. } => {
+                    self.results.push(hash(call_id));
+                    if *is_error == Some(true) {
+                        self.errors.push(hash(call_id));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_prompt(&mut self, text: &str) {
+        self.prompts += 1;
+        self.prompt_chars += text.chars().count() as u64;
+        if self.first_prompt.is_none() && !text.trim().is_empty() {
+            self.first_prompt = Some(beginning(text));
+        }
+    }
+
+    fn add_answer(&mut self, message: &Message) {
+        let id = message.api_id.as_ref().or(message.uuid.as_ref());
+        // Without any id each answer counts for itself.
+        self.answers.push(id.map_or(self.messages, |id| hash(id)));
+        if let Some(model) = &message.model {
+            match self.models.get_mut(model) {
+                Some(count) => *count += 1,
+                None => drop(self.models.insert(model.clone(), 1)),
+            }
+        }
+    }
+
+    /// Adds the facts of the messages that follow.
+    pub fn append(&mut self, later: Facts) {
+        self.messages += later.messages;
+        self.prompts += later.prompts;
+        self.prompt_chars += later.prompt_chars;
+        self.answers.extend(later.answers);
+        self.calls.extend(later.calls);
+        self.results.extend(later.results);
+        self.errors.extend(later.errors);
+        self.times.extend(later.times);
+        self.uuids.extend(later.uuids);
+        for (model, count) in later.models {
+            *self.models.entry(model).or_default() += count;
+        }
+        self.first_prompt = self.first_prompt.take().or(later.first_prompt);
+        self.first_command = self.first_command.take().or(later.first_command);
+        self.ends_failed = later.ends_failed.or(self.ends_failed);
+    }
+
+    /// Counts what was recorded, each thing once.
+    pub fn counts(&self) -> Counts {
+        let distinct = |ids: &[u64]| ids.iter().collect::<HashSet<_>>().len() as u64;
+        Counts {
+            user_prompts: self.prompts,
+            assistant_messages: distinct(&self.answers),
+            tool_calls: distinct(&self.calls),
+            tool_results: distinct(&self.results),
+            tool_errors: distinct(&self.errors),
+            messages: self.messages,
+        }
+    }
+
+    /// Sums the gaps between messages in seconds, each gap up to five minutes.
+    pub fn active_seconds(&self) -> u64 {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]).min(LONGEST_GAP));
+        gaps.sum::<i64>() as u64 / 1000
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    xxh3_64(text.as_bytes())
+}
+
+fn beginning(text: &str) -> String {
+    text.trim().chars().take(TITLE_LENGTH).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Timestamp;
+
+    #[test]
+    fn pauses_count_for_five_minutes() {
+        // R180: two minutes, eight hours, one minute.
+        let mut facts = Facts::default();
+        for minutes in [0, 2, 482, 483] {
+            let at = Timestamp::from_millis(minutes * 60_000);
+            facts.add(&Message { at, ..Message::default() });
+        }
+        assert_eq!(facts.active_seconds(), 8 * 60);
+    }
+
+    #[test]
+    fn an_answer_told_in_two_messages_counts_once() {
+        let part = Message {
+            role: Role::Assistant,
+            origin: Origin::Assistant,
+            api_id: Some("msg_1".into()),
+            ..Message::default()
+        };
+        let mut first = Facts::default();
+        first.add(&part);
+        let mut second = Facts::default();
+        second.add(&part);
+        first.append(second);
+        assert_eq!(first.counts().assistant_messages, 1);
+        assert_eq!(first.counts().messages, 2);
+    }
+}

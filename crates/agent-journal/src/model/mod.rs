@@ -1,0 +1,24 @@
+//! What is a session? The words every other module speaks: an agent's session is a list of
+//! messages, a message is a list of blocks, and a message may carry the usage of one model call.
+//! Nothing here knows an agent, a file or a database.
+
+mod block;
+mod facts;
+mod json;
+mod message;
+mod session;
+mod time;
+mod usage;
+
+pub use block::{Block, Image};
+pub use facts::{Counts, Facts};
+pub use json::Json;
+pub use message::{Message, Origin, Role};
+pub use session::{Kind, Ref, Session, SessionId, Summary, Title, TitleRank};
+pub use time::Timestamp;
+pub use usage::{Tokens, Usage};
+
+use std::collections::BTreeMap;
+
+/// What a format records beyond the model, kept under the names the format uses.
+pub type Extensions = BTreeMap<String, Json>;

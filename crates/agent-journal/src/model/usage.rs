@@ -1,0 +1,68 @@
+//! Tokens and money of one model call.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// What one call of a model used, with the identity under which it is counted once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The same for every record of one call, in whatever file it stands. Without it the
+    /// message itself is the identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The tokens.
+    #[serde(flatten)]
+    pub tokens: Tokens,
+    /// The part of `cache_creation` that lives for an hour.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_creation_1h: u64,
+    /// Cost as the agent recorded it, in millionths of a dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+}
+
+/// Token classes that never overlap: `input` was neither read from nor written to a cache, and
+/// `reasoning` is a part of `output` that is shown but never added again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Fresh input.
+    #[serde(default)]
+    pub input: u64,
+    /// Everything the model wrote.
+    #[serde(default)]
+    pub output: u64,
+    /// Input read from a cache.
+    #[serde(default)]
+    pub cache_read: u64,
+    /// Input written to a cache.
+    #[serde(default)]
+    pub cache_creation: u64,
+    /// The part of `output` that was reasoning, where the format says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+}
+
+impl Tokens {
+    /// Sums the four classes.
+    pub fn total(&self) -> u64 {
+        self.input + self.output + self.cache_read + self.cache_creation
+    }
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_creation += other.cache_creation;
+        if let Some(reasoning) = other.reasoning {
+            *self.reasoning.get_or_insert(0) += reasoning;
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,211 @@
+//! Every connector, held to the same laws on its own fixtures. Nothing here names an agent: a
+//! new connector is tested by adding `fixtures/<agent>/<case>/home`.
+//!
+//! `BLESS=1` rewrites the golden files; read them before committing.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use agent_journal::connectors::{ALL, Checkpoint, Connector, Record, Source};
+use agent_journal::model::Block;
+use proptest::test_runner::{Config, TestRunner};
+use support::{Home, Records, Tellings, directories, fixtures, fold, read};
+
+/// Runs `check` on every case of every connector.
+fn each_case(mut check: impl FnMut(&dyn Connector, &Path, &Home)) {
+    for connector in ALL {
+        let cases = directories(&fixtures().join(connector.agent().id));
+        assert!(!cases.is_empty(), "{} has no fixture", connector.agent().id);
+        for case in cases {
+            check(*connector, &case, &Home::of(&case));
+        }
+    }
+}
+
+#[test]
+fn records_equal_their_golden_files() {
+    let mut wrong = Vec::new();
+    each_case(|connector, case, home| {
+        let mut golden = String::new();
+        for source in home.sources(connector) {
+            let path = source.path.strip_prefix(home.path()).unwrap();
+            writeln!(golden, "{}", serde_json::json!({ "source": path })).unwrap();
+            for record in read(connector, &source).0 {
+                writeln!(golden, "{}", serde_json::to_string(&record).unwrap()).unwrap();
+            }
+        }
+        // Absolute paths of the private home would differ in every run.
+        let golden = golden.replace(&*home.path().to_string_lossy(), "~");
+        let file = case.join("records.jsonl");
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&file, &golden).unwrap();
+        }
+        if fs::read_to_string(&file).unwrap_or_default() != golden {
+            wrong.push(file);
+        }
+    });
+    assert!(wrong.is_empty(), "differ from their golden files (BLESS=1 rewrites): {wrong:#?}");
+}
+
+#[test]
+fn messages_come_after_their_session() {
+    each_case(|connector, case, home| {
+        for source in home.sources(connector) {
+            let (records, _) = read(connector, &source);
+            let told = records.iter().find(|record| !matches!(record, Record::Skipped(_)));
+            if let Some(first) = told {
+                assert!(matches!(first, Record::Session(_)), "{case:?} {first:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn reading_twice_tells_the_same() {
+    each_case(|connector, case, home| {
+        for source in home.sources(connector) {
+            assert_eq!(read(connector, &source), read(connector, &source), "{case:?}");
+        }
+    });
+}
+
+#[test]
+fn a_result_comes_after_the_call_it_answers() {
+    each_case(|connector, case, home| {
+        for source in home.sources(connector) {
+            let (records, start) = (read(connector, &source).0, Checkpoint::default());
+            for told in fold(Tellings::new(), &start, records).into_values() {
+                let mut answered = HashSet::new();
+                for block in told.messages.iter().flat_map(|message| &message.blocks) {
+                    match block {
+                        Block::ToolResult { call_id, .. } => drop(answered.insert(call_id)),
+                        Block::ToolCall { id, .. } => {
+                            assert!(!answered.contains(id), "{case:?}: {id} answered before asked");
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn reading_in_two_parts_equals_reading_at_once() {
+    each_case(|connector, case, home| {
+        for source in home.sources(connector) {
+            let whole = fs::read(&source.path).unwrap();
+            let at_once = fold(Tellings::new(), &Checkpoint::default(), read(connector, &source).0);
+            for cut in line_ends(&whole) {
+                let told = read_in_parts(connector, &source, &whole, cut);
+                assert_eq!(told, at_once, "{case:?}: {:?} cut at byte {cut}", source.path);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_source_cut_at_a_line_end_loses_nothing_before_the_cut() {
+    each_case(|connector, case, home| {
+        for source in home.sources(connector) {
+            let whole = fs::read(&source.path).unwrap();
+            let full = fold(Tellings::new(), &Checkpoint::default(), read(connector, &source).0);
+            for cut in line_ends(&whole) {
+                fs::write(&source.path, &whole[..cut]).unwrap();
+                let mut records = Records::default();
+                let Ok(end) = connector.read(&source, Checkpoint::default(), &mut records) else {
+                    continue;
+                };
+                let settled = end.messages as usize;
+                for (id, told) in fold(Tellings::new(), &Checkpoint::default(), records.0) {
+                    let kept = told.messages.len().min(settled);
+                    assert!(told.messages.len() >= settled, "{case:?} {cut}");
+                    assert_eq!(told.messages[..kept], full[&id].messages[..kept], "{case:?} {cut}");
+                }
+            }
+            fs::write(&source.path, &whole).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_source_cut_or_scribbled_anywhere_never_panics() {
+    each_case(|connector, _, home| {
+        for source in home.sources(connector) {
+            let whole = fs::read(&source.path).unwrap();
+            if whole.is_empty() {
+                continue;
+            }
+            let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
+            let strategy = (0..whole.len(), 0..whole.len(), proptest::num::u8::ANY);
+            TestRunner::new_with_rng(config, rng())
+                .run(&strategy, |(cut, place, byte)| {
+                    let mut bytes = whole[..cut].to_vec();
+                    if let Some(target) = bytes.get_mut(place) {
+                        *target = byte;
+                    }
+                    fs::write(&source.path, bytes).unwrap();
+                    // Refusing the source is a fine answer; what was told must still be in order.
+                    let mut records = Records::default();
+                    let _ = connector.read(&source, Checkpoint::default(), &mut records);
+                    fold(Tellings::new(), &Checkpoint::default(), records.0);
+                    Ok(())
+                })
+                .unwrap();
+            fs::write(&source.path, &whole).unwrap();
+        }
+    });
+}
+
+#[test]
+fn sources_stay_as_they_are_and_nothing_appears_beside_them() {
+    each_case(|connector, case, home| {
+        let before = home.snapshot();
+        for source in home.sources(connector) {
+            read(connector, &source);
+        }
+        assert!(home.snapshot() == before, "{case:?} changed");
+    });
+}
+
+#[test]
+fn agents_differ_in_every_name_they_answer_to() {
+    let mut names = HashSet::new();
+    for agent in ALL.iter().map(|connector| connector.agent()) {
+        for name in agent.aliases.iter().chain([&agent.id, &agent.key, &agent.variable]) {
+            assert!(names.insert(*name) || *name == agent.id, "{name} names two agents");
+        }
+    }
+}
+
+fn read_in_parts(connector: &dyn Connector, source: &Source, whole: &[u8], cut: usize) -> Tellings {
+    fs::write(&source.path, &whole[..cut]).unwrap();
+    let mut first = Records::default();
+    let middle = connector.read(source, Checkpoint::default(), &mut first);
+    fs::write(&source.path, whole).unwrap();
+    // What cannot be read in part, or cannot be continued, is read again from the start.
+    let (told, start) = match middle {
+        Ok(middle) if middle.offset > 0 => {
+            (fold(Tellings::new(), &Checkpoint::default(), first.0), middle)
+        }
+        _ => (Tellings::new(), Checkpoint::default()),
+    };
+    let mut second = Records::default();
+    connector.read(source, start.clone(), &mut second).unwrap();
+    fold(told, &start, second.0)
+}
+
+fn line_ends(bytes: &[u8]) -> Vec<usize> {
+    memchr::memchr_iter(b'\n', bytes).map(|at| at + 1).filter(|end| *end < bytes.len()).collect()
+}
+
+/// The same cuts in every run: a failure can be looked at again.
+fn rng() -> proptest::test_runner::TestRng {
+    let algorithm = proptest::test_runner::RngAlgorithm::ChaCha;
+    proptest::test_runner::TestRng::deterministic_rng(algorithm)
+}

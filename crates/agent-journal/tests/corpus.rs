@@ -1,0 +1,297 @@
+//! Compares what connectors tell with facts counted independently, on sample histories that lie
+//! beside the project (`../shared/corpus`). Where they are absent the test says so and passes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agent_journal::connectors::{ALL, Connector, Machine, Source};
+use agent_journal::model::{Counts, Facts, Origin, SessionId, Tokens};
+use serde::Deserialize;
+use support::{Tellings, Told, directories, fold, read, sources};
+
+#[derive(Debug, Deserialize)]
+struct Expected {
+    file: String,
+    kind: String,
+    session_id: Option<String>,
+    cwd: Option<String>,
+    branch: Option<String>,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    user_prompts: Option<u64>,
+    assistant_messages: Option<u64>,
+    tool_calls: Option<u64>,
+    tool_results: Option<u64>,
+    tool_errors: Option<u64>,
+    models: Option<BTreeSet<String>>,
+    tokens: Option<ExpectedTokens>,
+    parent_session_id: Option<String>,
+    is_agent_session: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ExpectedTokens {
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_read: Option<u64>,
+    cache_creation: Option<u64>,
+    reasoning: Option<u64>,
+}
+
+fn corpus() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    path.is_dir().then_some(path)
+}
+
+/// Which folder of the samples belongs to which connector.
+const FOLDERS: &[(&str, &str)] = &[
+    ("claude", "claude-code"),
+    ("codex", "codex"),
+    ("copilot-cli", "copilot-cli"),
+    ("vscode-copilot-chat", "vscode-copilot"),
+    ("gemini", "gemini"),
+    ("qwen", "qwen"),
+    ("cursor", "cursor"),
+    ("aider", "aider"),
+];
+
+/// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued
+/// in `docs/formats/<agent>.md`.
+const ARGUED: &str = include_str!("corpus-argued.txt");
+
+#[test]
+fn sample_histories_give_the_expected_facts() {
+    let Some(corpus) = corpus() else {
+        println!("skipped: no sample histories at ../shared/corpus");
+        return;
+    };
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for (folder, agent) in FOLDERS {
+        let Some(connector) = ALL.iter().find(|connector| connector.agent().id == *agent) else {
+            continue;
+        };
+        for case in directories(&corpus.join("scrubbed").join(folder)) {
+            let text = fs::read_to_string(case.join("expected.json")).unwrap();
+            let expected: Vec<Expected> = serde_json::from_str(&text).unwrap();
+            let name = format!("{folder}/{}", case.file_name().unwrap().to_string_lossy());
+            compared += compare_case(*connector, &case.join("home"), &name, &expected, &mut wrong);
+        }
+    }
+    println!("{compared} sessions compared");
+    assert!(compared > 0, "the samples are there but nothing was compared");
+    let argued: BTreeSet<&str> =
+        ARGUED.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let is_argued = |line: &String| argued.iter().any(|known| line.starts_with(known));
+    wrong.retain(|line| !is_argued(line));
+    assert!(wrong.is_empty(), "{} facts differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// One source's account of its sessions.
+type Read = (Source, Tellings);
+
+fn compare_case(
+    connector: &dyn Connector,
+    home: &Path,
+    name: &str,
+    expected: &[Expected],
+    wrong: &mut Vec<String>,
+) -> usize {
+    let machine = Machine {
+        home: home.to_owned(),
+        projects: vec![home.join("project")],
+        ..Machine::default()
+    };
+    let reads: Vec<Read> = sources(connector, &machine)
+        .into_iter()
+        .map(|source| {
+            let records = read(connector, &source).0;
+            let told =
+                fold(Tellings::new(), &agent_journal::connectors::Checkpoint::default(), records);
+            (source, told)
+        })
+        .collect();
+    let mut compared = 0;
+    for row in expected.iter().filter(|row| row.kind == "session") {
+        let id = row.session_id.clone().unwrap_or_default();
+        let Some(told) = find(connector, home, &reads, row) else {
+            wrong.push(format!("{name} {id} missing ({})", row.file));
+            continue;
+        };
+        compared += 1;
+        for difference in differences(connector.agent().id, &told, row) {
+            wrong.push(format!("{name} {id} {difference}"));
+        }
+    }
+    compared
+}
+
+/// Finds the session an expected row speaks of: in the row's own file, with what other sources
+/// say about it as a whole.
+fn find(connector: &dyn Connector, home: &Path, reads: &[Read], row: &Expected) -> Option<Told> {
+    let file = row.file.split('#').next().unwrap_or(&row.file);
+    let place = home.join(file);
+    let agent = connector.agent().id.to_owned();
+    let id = SessionId { agent, native: row.session_id.clone()? };
+    let mut found = reads
+        .iter()
+        .filter(|(source, _)| source.path.starts_with(&place))
+        .find_map(|(_, told)| told.get(&id).filter(|told| !told.messages.is_empty()))?
+        .clone();
+    for other in reads.iter().filter_map(|(_, told)| told.get(&id)) {
+        found.session.complete(other.session.clone());
+    }
+    Some(found)
+}
+
+fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
+    let mut facts = Facts::default();
+    told.messages.iter().for_each(|message| facts.add(message));
+    let Counts { assistant_messages, tool_calls, tool_results, tool_errors, .. } = facts.counts();
+    // Prompts that exist only in a queue are counted by us and not by the scripts.
+    let human = told.messages.iter().filter(|one| one.origin == Origin::Human && !one.sidechain);
+    let mut models: BTreeSet<String> = facts.models.keys().cloned().collect();
+    models.extend(told.session.model.clone());
+    let tokens = tokens(told);
+    let wanted = wanted_tokens(agent, row);
+    let mut all = Vec::new();
+    let mut check = |fact: &str, ours: String, theirs: Option<String>| {
+        if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+            all.push(format!("{fact}: {ours}, expected {theirs}"));
+        }
+    };
+    let number = |n: Option<u64>| n.map(|n| n.to_string());
+    let text = |text: &Option<String>| text.clone();
+    let millis = |at: &Option<String>| {
+        at.as_ref()
+            .and_then(|at| agent_journal::model::Timestamp::parse(at))
+            .map(|at| at.to_string())
+    };
+    let ours = &told.session;
+    check("user_prompts", human.count().to_string(), number(row.user_prompts));
+    check("assistant_messages", assistant_messages.to_string(), number(row.assistant_messages));
+    check("tool_calls", tool_calls.to_string(), number(row.tool_calls));
+    check("tool_results", tool_results.to_string(), number(row.tool_results));
+    check("tool_errors", tool_errors.to_string(), number(row.tool_errors));
+    check("models", format!("{models:?}"), row.models.as_ref().map(|models| format!("{models:?}")));
+    check("cwd", ours.cwd.clone().unwrap_or_default(), text(&row.cwd));
+    check("branch", ours.branch.clone().unwrap_or_default(), text(&row.branch));
+    check("parent", ours.parent.clone().unwrap_or_default(), text(&row.parent_session_id));
+    let is_agent = ours.kind != agent_journal::model::Kind::Root;
+    check("is_agent_session", is_agent.to_string(), row.is_agent_session.map(|is| is.to_string()));
+    let at =
+        |at: Option<agent_journal::model::Timestamp>| at.map_or(String::new(), |at| at.to_string());
+    check("started_at", at(ours.started_at), millis(&row.started_at));
+    check("ended_at", at(ours.ended_at), millis(&row.ended_at));
+    check("input", tokens.input.to_string(), number(wanted.input));
+    check("output", tokens.output.to_string(), number(wanted.output));
+    check("cache_read", tokens.cache_read.to_string(), number(wanted.cache_read));
+    check("cache_creation", tokens.cache_creation.to_string(), number(wanted.cache_creation));
+    check("reasoning", tokens.reasoning.unwrap_or(0).to_string(), number(wanted.reasoning));
+    all
+}
+
+/// Sums the calls of one session, each counted once with its largest output.
+fn tokens(told: &Told) -> Tokens {
+    let mut calls: HashMap<String, Tokens> = HashMap::new();
+    for (at, message) in told.messages.iter().enumerate() {
+        let Some(usage) = &message.usage else { continue };
+        let identity = usage.identity.clone().or(message.uuid.clone()).unwrap_or(at.to_string());
+        let call = calls.entry(identity).or_default();
+        if usage.tokens.output >= call.output {
+            *call = usage.tokens;
+        }
+    }
+    let mut sum = Tokens::default();
+    calls.into_values().for_each(|call| sum += call);
+    sum
+}
+
+/// The scripts count as each agent records; our classes are disjoint.
+fn wanted_tokens(agent: &str, row: &Expected) -> ExpectedTokens {
+    let none = ExpectedTokens {
+        input: None,
+        output: None,
+        cache_read: None,
+        cache_creation: None,
+        reasoning: None,
+    };
+    let Some(tokens) = &row.tokens else { return none };
+    let cached = tokens.cache_read.unwrap_or(0);
+    let written = tokens.cache_creation.unwrap_or(0);
+    let (inside, outside) = match agent {
+        "codex" | "gemini" | "qwen" => (cached, 0),
+        "copilot-cli" => (cached + written, 0),
+        _ => (0, 0),
+    };
+    let apart = if agent == "gemini" { tokens.reasoning.unwrap_or(0) } else { outside };
+    ExpectedTokens {
+        input: tokens.input.map(|input| input - inside),
+        output: tokens.output.map(|output| output + apart),
+        cache_read: tokens.cache_read,
+        cache_creation: tokens.cache_creation,
+        reasoning: tokens.reasoning,
+    }
+}
+
+/// The originals that stand under other names and in other folders: each file read by itself.
+#[test]
+fn original_claude_files_give_the_expected_facts() {
+    let Some(root) = corpus().map(|corpus| corpus.join("real/claude")) else {
+        println!("skipped: no sample histories at ../shared/corpus");
+        return;
+    };
+    let connector = *ALL.iter().find(|connector| connector.agent().id == "claude-code").unwrap();
+    let rows = fs::read_to_string(root.join("oracle.jsonl")).unwrap();
+    let mut wrong = Vec::new();
+    for row in rows.lines() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        let path = row["path"].as_str().unwrap();
+        let source =
+            Source { path: root.join(path), stamp: agent_journal::connectors::Stamp::default() };
+        let told = fold(
+            Tellings::new(),
+            &agent_journal::connectors::Checkpoint::default(),
+            read(connector, &source).0,
+        );
+        let told = told.into_values().next().unwrap();
+        for difference in differences("claude-code", &told, &from_oracle(&row)) {
+            wrong.push(format!("{path} {difference}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} facts differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn from_oracle(row: &serde_json::Value) -> Expected {
+    let text = |key: &str| row[key].as_str().map(str::to_owned);
+    let tokens = |key: &str| row["tokens"][key].as_u64();
+    let models: BTreeMap<String, u64> = serde_json::from_value(row["models"].clone()).unwrap();
+    Expected {
+        file: String::new(),
+        kind: "session".into(),
+        session_id: text("session_id"),
+        cwd: text("cwd_first"),
+        branch: text("branch_last"),
+        started_at: text("ts_min"),
+        ended_at: text("ts_max"),
+        user_prompts: row["user_prompts"].as_u64(),
+        assistant_messages: row["assistant_messages"].as_u64(),
+        tool_calls: row["tool_calls"].as_u64(),
+        tool_results: row["tool_results"].as_u64(),
+        tool_errors: row["tool_errors"].as_u64(),
+        models: Some(models.into_keys().collect()),
+        tokens: Some(ExpectedTokens {
+            input: tokens("input_tokens"),
+            output: tokens("output_tokens"),
+            cache_read: tokens("cache_read_input_tokens"),
+            cache_creation: tokens("cache_creation_input_tokens"),
+            reasoning: None,
+        }),
+        parent_session_id: None,
+        is_agent_session: row["is_agent_file"].as_bool(),
+    }
+}
