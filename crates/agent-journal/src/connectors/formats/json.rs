@@ -12,7 +12,7 @@ pub type Rest<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 /// Declares a struct that reads the named keys of a JSON object and keeps every other key, as
 /// written, in `rest`. A key that occurs twice counts as it stands last; `null` is absence.
 ///
-/// ```ignore
+/// ```text
 /// lossless! {
 ///     struct Line<'a> {
 ///         "uuid" uuid: Option<Cow<'a, str>>,
