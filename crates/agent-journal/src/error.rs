@@ -116,33 +116,40 @@ pub enum Error {
 impl Error {
     /// Says that reading `path` failed, for `map_err`.
     pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Read { path, source }
+        move |source| Self::Read { path: path.to_owned(), source }
     }
 
     /// Says that writing `path` failed, for `map_err`.
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
-            _ => Self::Write { path, source },
+        move |source| {
+            let path = path.to_owned();
+            match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+                _ => Self::Write { path, source },
+            }
         }
     }
 
     /// Says that the journal at `path` failed, for `map_err`.
     pub(crate) fn store(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
-        let path = path.to_owned();
-        move |source| match source.sqlite_error_code() {
-            Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, source },
-            Some(DiskFull) => Self::Full { path },
-            _ => Self::Store { path, source },
+        move |source| {
+            let path = path.to_owned();
+            match source.sqlite_error_code() {
+                Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, source },
+                Some(DiskFull) => Self::Full { path },
+                _ => Self::Store { path, source },
+            }
         }
     }
 
     /// Says that the index at `path` failed, for `map_err`.
     pub(crate) fn index(path: &Path) -> impl FnOnce(tantivy::TantivyError) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Index { path, source }
+        move |source| match source {
+            tantivy::TantivyError::IoError(cause) if cause.kind() == io::ErrorKind::StorageFull => {
+                Self::Full { path: path.to_owned() }
+            }
+            source => Self::Index { path: path.to_owned(), source },
+        }
     }
 }

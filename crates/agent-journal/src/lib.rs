@@ -9,7 +9,18 @@
 
 pub mod connectors;
 pub mod model;
+pub mod search;
 
+mod config;
 mod error;
+mod index;
+mod journal;
+mod store;
+mod sync;
 
+pub use config::Config;
 pub use error::{Error, Result};
+pub use index::TextKind;
+pub use journal::{AgentReport, Journal, RootReport};
+pub use store::{AgentTotals, Entry, Origin};
+pub use sync::{Progress, SyncOptions, SyncReport};

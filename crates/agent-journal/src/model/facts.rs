@@ -37,8 +37,6 @@ pub struct Facts {
     pub models: BTreeMap<String, u64>,
     /// When the messages were recorded, in milliseconds since 1970.
     pub times: Vec<i64>,
-    /// The uuids of the messages and their parts.
-    pub uuids: Vec<u64>,
     /// The beginning of the first prompt.
     pub first_prompt: Option<String>,
     /// The first command.
@@ -69,7 +67,6 @@ impl Facts {
     pub fn add(&mut self, message: &Message) {
         self.messages += 1;
         self.times.extend(message.at.map(super::Timestamp::as_millis));
-        self.uuids.extend(message.uuid.iter().chain(&message.part_uuids).map(|uuid| hash(uuid)));
         if message.origin.is_prompt() && !message.sidechain {
             self.add_prompt(&message.text());
         }
@@ -126,7 +123,6 @@ impl Facts {
         self.results.extend(later.results);
         self.errors.extend(later.errors);
         self.times.extend(later.times);
-        self.uuids.extend(later.uuids);
         for (model, count) in later.models {
             *self.models.entry(model).or_default() += count;
         }

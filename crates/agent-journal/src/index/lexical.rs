@@ -1,0 +1,253 @@
+//! The inverted index, in Tantivy.
+
+use std::fs;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tantivy::columnar::Column;
+use tantivy::directory::MmapDirectory;
+use tantivy::indexer::{IndexWriter, LogMergePolicy};
+use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
+use tantivy::schema::{
+    FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions,
+};
+use tantivy::{Index, IndexReader, ReloadPolicy, Searcher, SegmentReader, TantivyDocument, Term};
+
+use super::tokenizer::CodeTokenizer;
+use super::{Passage, TextKind};
+use crate::error::{Error, Result};
+
+/// Another version of the tokenizer or of the fields makes another index.
+const VERSION: u32 = 1;
+
+const TOKENIZER: &str = "code";
+
+/// Position of texts that are about a session as a whole.
+const WHOLE: u64 = u32::MAX as u64;
+
+/// What a commit says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Payload {
+    version: u32,
+    /// The journal it was made from.
+    journal: i64,
+    /// The last change of that journal it holds.
+    pub(crate) generation: i64,
+}
+
+#[derive(Clone, Copy)]
+struct Fields {
+    body: Field,
+    telling: Field,
+    position: Field,
+    kind: Field,
+    at: Field,
+}
+
+/// The index, open for searching.
+pub(crate) struct Lexical {
+    reader: IndexReader,
+    fields: Fields,
+    payload: Payload,
+}
+
+/// The index, open for writing. Readers see nothing before a commit.
+pub(crate) struct LexicalWriter {
+    writer: IndexWriter,
+    fields: Fields,
+    path: PathBuf,
+    journal: i64,
+}
+
+/// A passage with its place.
+pub(crate) struct Stamped<'a> {
+    pub(crate) telling: u64,
+    pub(crate) position: Option<u64>,
+    pub(crate) at: i64,
+    pub(crate) passage: Passage<'a>,
+}
+
+/// The columns a collector reads.
+pub(crate) struct Columns {
+    pub(crate) telling: Column<u64>,
+    pub(crate) position: Column<u64>,
+    pub(crate) kind: Column<u64>,
+    pub(crate) at: Column<i64>,
+}
+
+fn schema() -> (Schema, Fields) {
+    let mut builder = Schema::builder();
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer(TOKENIZER)
+        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+    let fields = Fields {
+        body: builder.add_text_field("body", TextOptions::default().set_indexing_options(indexing)),
+        telling: builder.add_u64_field("telling", INDEXED | FAST),
+        position: builder.add_u64_field("position", FAST),
+        kind: builder.add_u64_field("kind", FAST),
+        at: builder.add_i64_field("at", FAST),
+    };
+    (builder.build(), fields)
+}
+
+/// Opens an index of this version and this journal; `None` when there is none.
+fn open(path: &Path, journal: i64) -> Option<(Index, Fields, Payload)> {
+    let directory = MmapDirectory::open(path).ok()?;
+    let index = Index::open(directory).ok()?;
+    let (wanted, fields) = schema();
+    if index.schema() != wanted {
+        return None;
+    }
+    let payload = index.load_metas().ok()?.payload?;
+    let payload: Payload = serde_json::from_str(&payload).ok()?;
+    if payload.version != VERSION || payload.journal != journal {
+        return None;
+    }
+    index.tokenizers().register(TOKENIZER, CodeTokenizer);
+    Some((index, fields, payload))
+}
+
+impl Lexical {
+    /// Opens the index for searching; `None` when it must be made anew.
+    pub(crate) fn open(path: &Path, journal: i64) -> Option<Self> {
+        let (index, fields, payload) = open(path, journal)?;
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual);
+        let reader = reader.num_warming_threads(0).try_into().ok()?;
+        Some(Self { reader, fields, payload })
+    }
+
+    /// The last change of the journal that can be found.
+    pub(crate) fn generation(&self) -> i64 {
+        self.payload.generation
+    }
+
+    pub(crate) fn searcher(&self) -> Searcher {
+        self.reader.searcher()
+    }
+
+    /// The field all text is in.
+    pub(crate) fn body(&self) -> Field {
+        self.fields.body
+    }
+}
+
+impl Columns {
+    pub(crate) fn of(segment: &SegmentReader) -> tantivy::Result<Self> {
+        let fast = segment.fast_fields();
+        Ok(Self {
+            telling: fast.u64("telling")?,
+            position: fast.u64("position")?,
+            kind: fast.u64("kind")?,
+            at: fast.i64("at")?,
+        })
+    }
+
+    /// Where a document stands: its telling, its position there (none for what is about the
+    /// session as a whole), its kind.
+    pub(crate) fn place(&self, document: u32) -> (u64, Option<u64>, TextKind) {
+        let position = self.position.first(document).unwrap_or(WHOLE);
+        let kind = self.kind.first(document).unwrap_or(0) as usize;
+        (
+            self.telling.first(document).unwrap_or(0),
+            (position != WHOLE).then_some(position),
+            TextKind::ALL[kind.min(TextKind::ALL.len() - 1)],
+        )
+    }
+}
+
+impl LexicalWriter {
+    /// Opens the index for writing, making it anew when it is missing, damaged or of another
+    /// version; says which generation it holds.
+    pub(crate) fn open(path: &Path, journal: i64, memory: usize) -> Result<(Self, i64)> {
+        if let Some((index, fields, payload)) = open(path, journal)
+            && let Ok(writer) = Self::with(&index, fields, path, (journal, memory))
+        {
+            return Ok((writer, payload.generation));
+        }
+        Self::discard(path)?;
+        crate::store::private_directory(path)?;
+        let (schema, fields) = schema();
+        let index = Index::create_in_dir(path, schema).map_err(Error::index(path))?;
+        index.tokenizers().register(TOKENIZER, CodeTokenizer);
+        Ok((Self::with(&index, fields, path, (journal, memory))?, 0))
+    }
+
+    /// Deletes the index.
+    pub(crate) fn discard(path: &Path) -> Result<()> {
+        if path.exists() { fs::remove_dir_all(path).map_err(Error::write(path)) } else { Ok(()) }
+    }
+
+    fn with(
+        index: &Index,
+        fields: Fields,
+        path: &Path,
+        (journal, memory): (i64, usize),
+    ) -> Result<Self> {
+        let writer = index.writer_with_num_threads(1, memory).map_err(Error::index(path))?;
+        let mut policy = LogMergePolicy::default();
+        policy.set_min_num_segments(6);
+        writer.set_merge_policy(Box::new(policy));
+        Ok(Self { writer, fields, path: path.to_owned(), journal })
+    }
+
+    fn error(&self) -> impl FnOnce(tantivy::TantivyError) -> Error {
+        Error::index(&self.path)
+    }
+
+    /// Adds a passage.
+    pub(crate) fn add(&self, stamped: &Stamped<'_>) -> Result<()> {
+        let fields = self.fields;
+        let mut document = TantivyDocument::default();
+        document.add_text(fields.body, stamped.passage.text);
+        document.add_u64(fields.telling, stamped.telling);
+        document.add_u64(fields.position, stamped.position.unwrap_or(WHOLE).min(WHOLE));
+        document.add_u64(fields.kind, stamped.passage.kind as u64);
+        document.add_i64(fields.at, stamped.at);
+        self.writer.add_document(document).map_err(self.error())?;
+        Ok(())
+    }
+
+    /// Forgets a telling as a whole.
+    pub(crate) fn remove(&self, telling: u64) {
+        self.writer.delete_term(Term::from_field_u64(self.fields.telling, telling));
+    }
+
+    /// Forgets the messages of a telling from a position on.
+    pub(crate) fn truncate(&self, telling: u64, from: u64) -> Result<()> {
+        self.remove_where(telling, self.fields.position, from..WHOLE)
+    }
+
+    /// Forgets what is about a telling as a whole.
+    pub(crate) fn remove_whole(&self, telling: u64) -> Result<()> {
+        self.remove_where(telling, self.fields.position, WHOLE..u64::MAX)
+    }
+
+    fn remove_where(&self, telling: u64, field: Field, range: std::ops::Range<u64>) -> Result<()> {
+        let term = Term::from_field_u64(self.fields.telling, telling);
+        let of_telling = TermQuery::new(term, IndexRecordOption::Basic);
+        let bound = |value| Term::from_field_u64(field, value);
+        let in_range =
+            RangeQuery::new(Bound::Included(bound(range.start)), Bound::Excluded(bound(range.end)));
+        let both: Vec<(Occur, Box<dyn Query>)> =
+            vec![(Occur::Must, Box::new(of_telling)), (Occur::Must, Box::new(in_range))];
+        let query = Box::new(BooleanQuery::new(both));
+        self.writer.delete_query(query).map_err(self.error())?;
+        Ok(())
+    }
+
+    /// Makes everything since the last commit visible, as of a generation of the journal.
+    pub(crate) fn commit(&mut self, generation: i64) -> Result<()> {
+        let payload = Payload { version: VERSION, journal: self.journal, generation };
+        let mut commit = self.writer.prepare_commit().map_err(Error::index(&self.path))?;
+        commit.set_payload(&serde_json::to_string(&payload).expect("numbers serialise"));
+        commit.commit().map_err(Error::index(&self.path))?;
+        Ok(())
+    }
+
+    /// Waits for merges that are under way.
+    pub(crate) fn close(self) -> Result<()> {
+        let path = self.path;
+        self.writer.wait_merging_threads().map_err(Error::index(&path))
+    }
+}

@@ -1,0 +1,13 @@
+//! How is text found again? Messages are cut into passages, passages into words, and an inverted
+//! index leads from words back to (telling, position). The index holds nothing that the store
+//! cannot give again: it may be deleted at any time.
+
+mod lexical;
+mod passages;
+mod tokenizer;
+
+pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Payload, Stamped};
+pub(crate) use passages::{Passage, of_message, text_of};
+pub(crate) use tokenizer::{Word, words};
+
+pub use passages::TextKind;

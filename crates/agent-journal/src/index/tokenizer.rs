@@ -1,0 +1,293 @@
+//! Cuts text into words the way code is written.
+//!
+//! A word is a run of letters and digits; `snake_case`, `kebab-case`, paths and dotted names fall
+//! apart by themselves. `camelCase` is found by its parts and as a whole. Scripts without spaces
+//! are cut into pairs of characters. Case and accents do not matter.
+
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+
+/// Longer runs are hashes or encoded data: they are cut here and have no parts.
+const MAX_WORD: usize = 64;
+
+/// A word of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// The word, folded.
+    pub(crate) text: String,
+    /// Where it stands in the text, in bytes.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Its place among the words.
+    pub(crate) position: usize,
+}
+
+/// Cuts a text into words, `camelCase` into its parts only: what a query looks for.
+pub(crate) fn words(text: &str) -> Vec<Word> {
+    let mut cutter = Cutter::new(text);
+    let mut all = Vec::new();
+    while cutter.step() {
+        if !cutter.is_whole {
+            let Token { offset_from, offset_to, position, text, .. } = cutter.token.clone();
+            all.push(Word { text, from: offset_from, to: offset_to, position });
+        }
+    }
+    all
+}
+
+/// The tokenizer of the index.
+#[derive(Clone, Default)]
+pub(crate) struct CodeTokenizer;
+
+impl Tokenizer for CodeTokenizer {
+    type TokenStream<'a> = Cutter<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> Cutter<'a> {
+        Cutter::new(text)
+    }
+}
+
+/// Walks through a text.
+pub(crate) struct Cutter<'a> {
+    text: &'a str,
+    /// Where to look for the next run.
+    at: usize,
+    /// The run being cut, and where its next part begins.
+    run: std::ops::Range<usize>,
+    part: usize,
+    /// Whether the run is of a script without spaces.
+    pairs: bool,
+    position: usize,
+    token: Token,
+    /// Whether the token is a whole `camelCase` word, told before its parts.
+    is_whole: bool,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(text: &'a str) -> Self {
+        let token = Token::default();
+        Self { text, at: 0, run: 0..0, part: 0, pairs: false, position: 0, token, is_whole: false }
+    }
+
+    /// Moves to the next token; `false` at the end.
+    fn step(&mut self) -> bool {
+        self.is_whole = false;
+        if self.part < self.run.end {
+            return self.next_part();
+        }
+        if !self.next_run() {
+            return false;
+        }
+        if self.pairs {
+            return self.next_part();
+        }
+        let first = self.part_end();
+        if first < self.run.end {
+            self.is_whole = true;
+            self.set(self.run.clone(), self.position);
+            return true;
+        }
+        self.next_part()
+    }
+
+    /// Finds the next run of letters and digits.
+    fn next_run(&mut self) -> bool {
+        let bytes = self.text.as_bytes();
+        let mut start = self.at;
+        while start < bytes.len() {
+            if bytes[start].is_ascii_alphanumeric() {
+                break;
+            }
+            if !bytes[start].is_ascii() {
+                let character = self.text[start..].chars().next().unwrap_or(' ');
+                if character.is_alphanumeric() {
+                    break;
+                }
+                start += character.len_utf8();
+                continue;
+            }
+            start += 1;
+        }
+        if start >= bytes.len() {
+            return false;
+        }
+        let (end, pairs) = self.run_end(start);
+        (self.run, self.part, self.pairs, self.at) = (start..end, start, pairs, end);
+        true
+    }
+
+    fn run_end(&self, start: usize) -> (usize, bool) {
+        let bytes = self.text.as_bytes();
+        let mut end = start;
+        while end < bytes.len() && bytes[end].is_ascii_alphanumeric() {
+            end += 1;
+        }
+        if end < bytes.len() && !bytes[end].is_ascii() {
+            return self.wide_run_end(start, end);
+        }
+        (end, false)
+    }
+
+    /// The end of a run with characters beyond ASCII in it.
+    fn wide_run_end(&self, start: usize, from: usize) -> (usize, bool) {
+        let first = self.text[start..].chars().next().unwrap_or(' ');
+        let pairs = is_unspaced(first);
+        let skip = if from == start { first.len_utf8() } else { from - start };
+        let mut end = start + skip;
+        for character in self.text[end..].chars() {
+            let belongs = (character.is_alphanumeric() || is_combining_mark(character))
+                && is_unspaced(character) == pairs;
+            if !belongs {
+                break;
+            }
+            end += character.len_utf8();
+        }
+        (end, pairs)
+    }
+
+    fn next_part(&mut self) -> bool {
+        if self.pairs {
+            return self.next_pair();
+        }
+        let end = self.part_end();
+        let part = self.part..end;
+        self.set(part, self.position);
+        self.part = end;
+        self.position += 1;
+        true
+    }
+
+    /// Two neighbouring characters; a single one when it stands alone.
+    fn next_pair(&mut self) -> bool {
+        let rest = &self.text[self.part..self.run.end];
+        let mut characters = rest.char_indices();
+        characters.next();
+        let Some((second, character)) = characters.next() else {
+            self.set(self.part..self.run.end, self.position);
+            self.part = self.run.end;
+            self.position += 1;
+            return true;
+        };
+        let end = self.part + second + character.len_utf8();
+        self.set(self.part..end, self.position);
+        self.position += 1;
+        // The last character was the second of the last pair.
+        self.part = if end >= self.run.end { self.run.end } else { self.part + second };
+        true
+    }
+
+    /// Where the part that begins at `self.part` ends: before a capital that begins a word.
+    fn part_end(&self) -> usize {
+        if self.run.len() > MAX_WORD {
+            return self.run.end;
+        }
+        let bytes = &self.text.as_bytes()[self.run.clone()];
+        let from = self.part - self.run.start;
+        for at in from + 1..bytes.len() {
+            let (before, here) = (bytes[at - 1], bytes[at]);
+            let next_is_small = bytes.get(at + 1).is_some_and(u8::is_ascii_lowercase);
+            let begins =
+                here.is_ascii_uppercase() && (!before.is_ascii_uppercase() || next_is_small);
+            if begins {
+                return self.run.start + at;
+            }
+        }
+        self.run.end
+    }
+
+    fn set(&mut self, range: std::ops::Range<usize>, position: usize) {
+        let word = &self.text[range.clone()];
+        self.token.text.clear();
+        if word.is_ascii() {
+            let kept = &word[..word.len().min(MAX_WORD)];
+            self.token.text.push_str(kept);
+            self.token.text.make_ascii_lowercase();
+        } else {
+            let folded = word.nfd().filter(|character| !is_combining_mark(*character));
+            self.token.text.extend(folded.flat_map(char::to_lowercase).nfc().take(MAX_WORD));
+        }
+        self.token.offset_from = range.start;
+        self.token.offset_to = range.end;
+        self.token.position = position;
+    }
+}
+
+impl TokenStream for Cutter<'_> {
+    fn advance(&mut self) -> bool {
+        self.step()
+    }
+
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        &mut self.token
+    }
+}
+
+/// Scripts that put no spaces between words.
+fn is_unspaced(character: char) -> bool {
+    matches!(u32::from(character),
+        0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff | 0x31f0..=0x31ff
+        | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whole words in brackets, parts bare, each with its position.
+    fn check(text: &str, expected: &str) {
+        let mut cutter = Cutter::new(text);
+        let mut all = Vec::new();
+        while cutter.step() {
+            let (word, at) = (&cutter.token.text, cutter.token.position);
+            all.push(if cutter.is_whole {
+                format!("[{word}]@{at}")
+            } else {
+                format!("{word}@{at}")
+            });
+        }
+        assert_eq!(all.join(" "), expected, "{text}");
+    }
+
+    #[test]
+    fn identifiers_fall_into_their_parts() {
+        check("parse_query", "parse@0 query@1");
+        check("parseQuery(x)", "[parsequery]@0 parse@0 query@1 x@2");
+        check("HTTPServer2 URL", "[httpserver2]@0 http@0 server2@1 url@2");
+        check("src/index/tokenizer.rs:12", "src@0 index@1 tokenizer@2 rs@3 12@4");
+        check("E0382 3f1c9ab", "e0382@0 3f1c9ab@1");
+    }
+
+    #[test]
+    fn accents_and_case_do_not_matter() {
+        check("Größe naïve CAFÉ cafe\u{301}", "große@0 naive@1 cafe@2 cafe@3");
+        check("данные Ещё", "данные@0 еще@1");
+    }
+
+    #[test]
+    fn scripts_without_spaces_are_cut_into_pairs() {
+        check("検索", "検索@0");
+        check("全文検索x", "全文@0 文検@1 検索@2 x@3");
+        check("字 a字", "字@0 a@1 字@2");
+    }
+
+    #[test]
+    fn long_runs_have_no_parts_and_are_cut() {
+        let run = "aB".repeat(100);
+        let mut cutter = Cutter::new(&run);
+        assert!(cutter.step());
+        assert_eq!(cutter.token.text.len(), MAX_WORD);
+        assert!(!cutter.step());
+    }
+
+    #[test]
+    fn a_query_sees_parts_only_and_knows_where_they_stand() {
+        let all = words("see waitForSession");
+        let texts: Vec<&str> = all.iter().map(|word| &*word.text).collect();
+        assert_eq!(texts, ["see", "wait", "for", "session"]);
+        assert_eq!((all[3].from, all[3].to), (11, 18));
+    }
+}

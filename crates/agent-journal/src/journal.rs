@@ -1,0 +1,211 @@
+//! The only door for views: open the journal, fold in what changed, ask.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::connectors::{ALL, Agent, Machine};
+use crate::error::{Error, Result};
+use crate::index::Lexical;
+use crate::model::{Message, Session, Timestamp};
+use crate::search::{Answer, Filter, Query, Search};
+use crate::store::{AgentTotals, Entry, Store};
+use crate::sync::{self, Lock, Plan, Progress, Sync, SyncOptions, SyncReport};
+
+/// The journal of one machine.
+pub struct Journal {
+    config: Config,
+    machine: Machine,
+    path: PathBuf,
+    store: Option<Store>,
+    now: Timestamp,
+}
+
+/// What an agent's files came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct AgentReport {
+    /// The agent.
+    #[serde(skip)]
+    pub agent: &'static Agent,
+    /// The agent's id.
+    pub id: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Where its sessions were looked for.
+    pub roots: Vec<RootReport>,
+    /// What was found.
+    #[serde(flatten)]
+    pub totals: AgentTotals,
+}
+
+/// A place where sessions were looked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct RootReport {
+    /// The place.
+    pub path: PathBuf,
+    /// Whether it is there.
+    pub present: bool,
+    /// Whether the user named it.
+    pub configured: bool,
+}
+
+impl Journal {
+    /// Opens a journal; there may be nothing in it yet.
+    pub fn open(config: Config, machine: Machine) -> Result<Self> {
+        let path = config.journal_dir.join("journal.db");
+        let store = Store::open(&path)?;
+        let now =
+            Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+        Ok(Self { config, machine, path, store, now })
+    }
+
+    /// The agents that can be read.
+    pub fn agents() -> impl Iterator<Item = &'static Agent> {
+        ALL.iter().map(|connector| connector.agent())
+    }
+
+    /// The journal's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Folds in what the agents wrote since the last time.
+    pub fn sync(
+        &mut self,
+        options: SyncOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<SyncReport> {
+        let plan = self.plan(options.full)?;
+        if plan.is_empty() && !options.full && self.is_indexed()? {
+            return Ok(SyncReport { failures: plan.failures, ..SyncReport::default() });
+        }
+        crate::store::private_directory(&self.config.journal_dir)?;
+        let lock = Lock::take(&self.config.journal_dir.join("lock"), options.wait, progress)?;
+        let Some(_lock) = lock else {
+            let pending_bytes = plan.changed.iter().map(|(_, source)| source.stamp.size).sum();
+            let pending_sources = plan.changed.len() as u64;
+            let failures = plan.failures;
+            return Ok(SyncReport {
+                busy: true,
+                pending_sources,
+                pending_bytes,
+                failures,
+                ..SyncReport::default()
+            });
+        };
+        let store = Store::create(&self.path)?;
+        self.store = Some(store);
+        // Whoever held the lock may have done the work.
+        let plan = self.plan(options.full)?;
+        let store = self.store.as_ref().ok_or(Error::Stopped)?;
+        let mut sync =
+            Sync { config: &self.config, store, store_path: &self.path, options, progress };
+        sync.run(plan)
+    }
+
+    fn plan(&self, full: bool) -> Result<Plan> {
+        let mut machine = self.machine.clone();
+        if let Some(store) = &self.store {
+            machine.projects.extend(store.projects()?);
+        }
+        Plan::make(&self.config, &machine, self.store.as_ref(), full)
+    }
+
+    fn is_indexed(&self) -> Result<bool> {
+        let Some(store) = &self.store else { return Ok(true) };
+        let generation = store.generation()?;
+        Ok(self.lexical()?.is_some_and(|lexical| lexical.generation() == generation))
+    }
+
+    fn lexical(&self) -> Result<Option<Lexical>> {
+        let Some(store) = &self.store else { return Ok(None) };
+        Ok(Lexical::open(&self.config.index_dir.join("lexical"), store.identity()?))
+    }
+
+    /// Lists the sessions a filter chooses, the latest first.
+    pub fn sessions(&self, filter: &Filter, limit: Option<usize>) -> Result<Vec<Entry>> {
+        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.sessions(filter, limit, self.now))
+    }
+
+    /// Counts the sessions a filter chooses.
+    pub fn count(&self, filter: &Filter) -> Result<u64> {
+        self.store.as_ref().map_or(Ok(0), |store| store.count(filter))
+    }
+
+    /// Finds one session by its id, its agent's id for it, or a beginning of either.
+    pub fn session(&self, id: &str) -> Result<Entry> {
+        let unknown = || Error::UnknownSession { id: id.to_owned() };
+        let store = self.store.as_ref().ok_or_else(unknown)?;
+        let (agent, prefix) = match id.split_once(':') {
+            Some((name, prefix)) => match crate::connectors::find(name) {
+                Some(connector) => (Some(connector.agent().id), prefix),
+                None => (None, id),
+            },
+            None => (None, id),
+        };
+        if prefix.is_empty() {
+            return Err(unknown());
+        }
+        let mut found = store.sessions_by_prefix(agent, prefix, self.now)?;
+        if let Some(exact) = found.iter().position(|entry| entry.native_id == prefix) {
+            let same = found.iter().filter(|entry| entry.native_id == prefix).count();
+            if same == 1 {
+                return Ok(found.swap_remove(exact));
+            }
+        }
+        match found.len() {
+            0 => Err(unknown()),
+            1 => Ok(found.remove(0)),
+            _ => Err(Error::AmbiguousSession {
+                id: id.to_owned(),
+                candidates: found.into_iter().map(|entry| (entry.id, entry.title)).collect(),
+            }),
+        }
+    }
+
+    /// Reads a run of a session's messages, each with its position.
+    pub fn messages(&self, entry: &Entry, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
+        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.messages(entry.telling, range))
+    }
+
+    /// Reads what is recorded about a session as a whole.
+    pub fn account(&self, entry: &Entry) -> Result<Option<Session>> {
+        self.store.as_ref().map_or(Ok(None), |store| store.account(entry.telling))
+    }
+
+    /// Answers a query with at most `limit` sessions, after the first `offset`.
+    pub fn search(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
+        let empty = Answer { tier: crate::search::Tier::AllWords, total: 0, sessions: Vec::new() };
+        let (Some(store), Some(lexical)) = (&self.store, self.lexical()?) else { return Ok(empty) };
+        let search =
+            Search { store, lexical: &lexical, path: &self.config.index_dir, now: self.now };
+        search.run(query, limit, offset)
+    }
+
+    /// Tells what was looked at and found, agent by agent.
+    pub fn sources(&self) -> Result<Vec<AgentReport>> {
+        let mut reports = Vec::new();
+        for connector in ALL {
+            let agent = connector.agent();
+            let roots = sync::roots(*connector, &self.config, &self.machine);
+            let totals = self.store.as_ref().map(|store| store.totals(agent.id)).transpose()?;
+            reports.push(AgentReport {
+                agent,
+                id: agent.id,
+                name: agent.name,
+                roots: roots
+                    .into_iter()
+                    .map(|root| RootReport {
+                        present: root.path.exists(),
+                        path: root.path,
+                        configured: root.configured,
+                    })
+                    .collect(),
+                totals: totals.unwrap_or_default(),
+            });
+        }
+        Ok(reports)
+    }
+}

@@ -1,0 +1,206 @@
+//! Runs of messages: packed for the store, and unpacked again.
+
+use std::io::Read;
+
+use memchr::memchr_iter;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use crate::model::{Block, Facts, Message, SessionId, Usage};
+
+/// A run is packed when it has grown to this many bytes.
+pub(crate) const FULL_RUN: u64 = 64 << 10;
+
+/// The fastest level: a higher one gains a tenth in size and doubles the time.
+const LEVEL: i32 = 1;
+
+/// Messages on their way into a chunk.
+#[derive(Default)]
+pub(crate) struct ChunkBuilder {
+    first: u64,
+    lines: Vec<u8>,
+    hashes: Vec<u64>,
+    uuids: Vec<u8>,
+    facts: Facts,
+    usage: Vec<UsageRow>,
+    images: Vec<ImageRow>,
+}
+
+/// A run of messages, ready to be stored.
+pub(crate) struct Chunk {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    pub(crate) hashes: Vec<u8>,
+    pub(crate) uuids: Vec<u8>,
+    pub(crate) facts: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) usage: Vec<UsageRow>,
+    pub(crate) images: Vec<ImageRow>,
+}
+
+/// One model call, ready to be stored.
+pub(crate) struct UsageRow {
+    pub(crate) identity: [u8; 16],
+    pub(crate) position: u64,
+    pub(crate) at: Option<i64>,
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Usage,
+}
+
+/// A picture, ready to be stored.
+pub(crate) struct ImageRow {
+    pub(crate) hash: String,
+    pub(crate) media_type: Option<String>,
+    pub(crate) data: Vec<u8>,
+}
+
+/// A message as it will be stored.
+pub(crate) struct Packed {
+    line: Vec<u8>,
+    pub(crate) hash: u64,
+}
+
+impl Packed {
+    pub(crate) fn new(message: &Message) -> Self {
+        let line = serde_json::to_vec(message).expect("messages always serialise");
+        Self { hash: xxh3_64(&line), line }
+    }
+}
+
+impl ChunkBuilder {
+    /// Begins a run at a position.
+    pub(crate) fn at(first: u64) -> Self {
+        Self { first, ..Self::default() }
+    }
+
+    /// Where the next message goes.
+    pub(crate) fn next(&self) -> u64 {
+        self.first + self.hashes.len() as u64
+    }
+
+    /// Adds a message. `session` makes the identity of a call that has none of its own.
+    pub(crate) fn add(&mut self, session: &SessionId, message: &mut Message, packed: &Packed) {
+        let position = self.next();
+        self.facts.add(message);
+        for uuid in message.uuid.iter().chain(&message.part_uuids) {
+            self.uuids.extend(xxh3_64(uuid.as_bytes()).to_le_bytes());
+        }
+        if let Some(usage) = message.usage.take() {
+            self.usage.push(UsageRow {
+                identity: identity(session, &usage, message, position),
+                position,
+                at: message.at.map(crate::model::Timestamp::as_millis),
+                model: message.model.take(),
+                usage,
+            });
+        }
+        for block in &mut message.blocks {
+            if let Block::Image(image) = block
+                && let (Some(hash), Some(data)) = (&image.hash, image.data.take())
+            {
+                let (hash, media_type) = (hash.clone(), image.media_type.clone());
+                self.images.push(ImageRow { hash, media_type, data });
+            }
+        }
+        self.lines.extend_from_slice(&packed.line);
+        self.lines.push(b'\n');
+        self.hashes.push(packed.hash);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.lines.len() as u64 >= FULL_RUN
+    }
+
+    /// Packs the run and begins the next one.
+    pub(crate) fn pack(&mut self) -> Chunk {
+        let next = Self::at(self.next());
+        let run = std::mem::replace(self, next);
+        let facts = serde_json::to_vec(&run.facts).expect("facts always serialise");
+        Chunk {
+            first: run.first,
+            count: run.hashes.len() as u64,
+            bytes: run.lines.len() as u64,
+            hashes: run.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect(),
+            uuids: run.uuids,
+            facts: compress(&facts),
+            body: compress(&run.lines),
+            usage: run.usage,
+            images: run.images,
+        }
+    }
+}
+
+/// The identity under which a call is counted once: what the agent calls it, else the message.
+fn identity(session: &SessionId, usage: &Usage, message: &Message, position: u64) -> [u8; 16] {
+    let text = match (&usage.identity, &message.uuid) {
+        (Some(identity), _) => format!("{} {identity}", session.agent),
+        (None, Some(uuid)) => format!("{} {uuid}", session.agent),
+        (None, None) => format!("{session} {position}"),
+    };
+    xxh3_128(text.as_bytes()).to_le_bytes()
+}
+
+fn compress(bytes: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(bytes, LEVEL).expect("compressing into memory cannot fail")
+}
+
+/// Unpacks a body; `None` when it is damaged.
+pub(crate) fn unpack(body: &[u8]) -> Option<Vec<u8>> {
+    zstd::decode_all(body).ok()
+}
+
+/// Unpacks one line of a body, and no more than is needed to reach it.
+pub(crate) fn unpack_line(body: &[u8], at: usize) -> Option<Vec<u8>> {
+    let mut decoder = zstd::Decoder::new(body).ok()?;
+    let mut bytes = Vec::new();
+    let mut ends = Vec::new();
+    let mut piece = vec![0; 16 << 10];
+    loop {
+        let read = decoder.read(&mut piece).ok()?;
+        if read == 0 {
+            return None;
+        }
+        let base = bytes.len();
+        ends.extend(memchr_iter(b'\n', &piece[..read]).map(|end| base + end));
+        bytes.extend_from_slice(&piece[..read]);
+        if let Some(end) = ends.get(at) {
+            let start = if at == 0 { 0 } else { ends[at - 1] + 1 };
+            return Some(bytes[start..*end].to_vec());
+        }
+    }
+}
+
+/// Reads the facts of a chunk; damaged ones tell nothing.
+pub(crate) fn facts(packed: &[u8]) -> Facts {
+    unpack(packed).and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_wherever_it_stands_in_a_body() {
+        let mut builder = ChunkBuilder::at(5);
+        let session = SessionId { agent: "x".into(), native: "1".into() };
+        for length in [1, 40_000, 3, 90_000, 2] {
+            let mut message =
+                Message { blocks: vec![Block::Text("y".repeat(length))], ..Message::default() };
+            let packed = Packed::new(&message);
+            builder.add(&session, &mut message, &packed);
+        }
+        assert!(builder.is_full());
+        let chunk = builder.pack();
+        assert_eq!((chunk.first, chunk.count, builder.next()), (5, 5, 10));
+        for (at, length) in [1, 40_000, 3, 90_000, 2].into_iter().enumerate() {
+            let line = unpack_line(&chunk.body, at).unwrap();
+            let message: Message = serde_json::from_slice(&line).unwrap();
+            assert_eq!(message.text().len(), length);
+        }
+        assert_eq!(unpack_line(&chunk.body, 5), None);
+    }
+}

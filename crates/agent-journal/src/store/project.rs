@@ -1,0 +1,83 @@
+//! Which project a working directory belongs to.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::connectors::formats::files;
+
+/// Finds projects, looking at each directory once.
+#[derive(Default)]
+pub(super) struct Projects(HashMap<String, String>);
+
+impl Projects {
+    /// Finds the project of a directory: the repository around it, worktrees folded into theirs.
+    /// A directory that is not on this machine is its own project.
+    pub(super) fn of(&mut self, cwd: &str) -> &str {
+        self.0.entry(cwd.to_owned()).or_insert_with(|| {
+            let cwd = before_worktree(cwd);
+            repository(Path::new(cwd)).unwrap_or_else(|| cwd.to_owned())
+        })
+    }
+}
+
+/// The last part of a path of any system.
+pub(super) fn name(path: &str) -> &str {
+    let path = path.trim_end_matches(['/', '\\']);
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// Cuts the places where agents keep worktrees inside a repository.
+fn before_worktree(cwd: &str) -> &str {
+    let places =
+        ["/.claude/worktrees/", "\\.claude\\worktrees\\", "/.worktrees/", "\\.worktrees\\"];
+    places.iter().filter_map(|place| cwd.find(place)).min().map_or(cwd, |end| &cwd[..end])
+}
+
+/// Finds the repository around a directory without running git.
+fn repository(cwd: &Path) -> Option<String> {
+    if !cwd.is_absolute() {
+        return None;
+    }
+    let root = cwd.ancestors().find(|one| one.join(".git").exists())?;
+    let main = linked_worktree(root).unwrap_or_else(|| root.to_owned());
+    main.to_str().map(str::to_owned)
+}
+
+/// A linked worktree's `.git` is a file that names a directory inside the main repository.
+fn linked_worktree(root: &Path) -> Option<PathBuf> {
+    let text = files::small_text(&root.join(".git"), 4096)?;
+    let inside = PathBuf::from(text.strip_prefix("gitdir:")?.trim());
+    let git = inside.ancestors().find(|one| one.file_name().is_some_and(|name| name == ".git"))?;
+    git.parent().map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worktrees_belong_to_their_repository() {
+        let home = tempfile::tempdir().unwrap();
+        let make = |path: &str| std::fs::create_dir_all(home.path().join(path)).unwrap();
+        make("web/.git/worktrees/fix");
+        make("web/src/deep");
+        make("fix");
+        let mut link = std::fs::File::create(home.path().join("fix/.git")).unwrap();
+        let inside = home.path().join("web/.git/worktrees/fix");
+        std::io::Write::write_all(&mut link, format!("gitdir: {}\n", inside.display()).as_bytes())
+            .unwrap();
+
+        let web = home.path().join("web").to_str().unwrap().to_owned();
+        let mut projects = Projects::default();
+        for place in ["web/src/deep", "fix", "web/.claude/worktrees/fix"] {
+            assert_eq!(projects.of(home.path().join(place).to_str().unwrap()), web, "{place}");
+        }
+        assert_eq!(projects.of("/nowhere/else"), "/nowhere/else");
+    }
+
+    #[test]
+    fn names_are_the_last_part_on_every_system() {
+        assert_eq!(name("/home/mara/web/"), "web");
+        assert_eq!(name("C:\\Users\\mara\\web"), "web");
+    }
+}

@@ -1,0 +1,317 @@
+//! Working out the listing of the sessions that changed: the best telling, the title, the sums.
+
+use std::collections::HashMap;
+
+use rusqlite::{OptionalExtension, Row, named_params};
+
+use super::project::{self, Projects};
+use super::{Writer, chunk};
+use crate::error::Result;
+use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank, Tokens};
+
+/// A title made of a prompt is cut here, in characters.
+const LONGEST_TITLE: usize = 120;
+
+/// Summaries by the hash of the message they end at.
+type Summaries = HashMap<i64, String>;
+
+impl Writer<'_> {
+    /// Works out the listing of every session that changed.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.touch_summarised()?;
+        self.settle_calls()?;
+        let mut projects = Projects::default();
+        let mut summaries: HashMap<String, Summaries> = HashMap::new();
+        for session in std::mem::take(&mut self.touched) {
+            let Some((telling, mut account)) = self.account(session)? else { continue };
+            let facts = self.facts(telling)?;
+            let agent = account.id.agent.clone();
+            if !summaries.contains_key(&agent) {
+                summaries.insert(agent.clone(), self.summaries(&agent)?);
+            }
+            if let Some(summary) = self.summary(telling, &summaries[&agent])? {
+                account.title(TitleRank::Summary, summary);
+            }
+            self.write_session(session, telling, &account, &facts, &mut projects)?;
+        }
+        Ok(())
+    }
+
+    /// A new summary may name a session that did not change otherwise.
+    fn touch_summarised(&mut self) -> Result<()> {
+        let leaves = std::mem::take(&mut self.new_leaves);
+        if leaves.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT tellings.session, chunks.uuids FROM chunks
+                   JOIN tellings ON tellings.key = chunks.telling";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let (session, uuids) = pair::<i64>(row).map_err(self.error())?;
+            if words(&uuids).any(|uuid| leaves.contains(&uuid)) {
+                self.touched.insert(session as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides, for calls recorded more than once, which record counts and whose it is.
+    fn settle_calls(&mut self) -> Result<()> {
+        for identity in std::mem::take(&mut self.contested) {
+            let sql = "UPDATE usage SET counted = 0 WHERE identity = ?1";
+            self.connection
+                .prepare_cached(sql)
+                .and_then(|mut one| one.execute([identity]))
+                .map_err(self.error())?;
+            // The fullest record counts; whoever made the call first owns it, and a working copy
+            // never does as long as the original is known.
+            let sql = "UPDATE usage SET counted = 1, owner = (
+                           SELECT other.session FROM usage other
+                           JOIN tellings ON tellings.key = other.telling
+                           WHERE other.identity = ?1
+                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at, other.session
+                           LIMIT 1)
+                       WHERE identity = ?1 AND telling = (
+                           SELECT telling FROM usage WHERE identity = ?1
+                           ORDER BY output DESC, at, session, telling LIMIT 1)";
+            self.connection
+                .prepare_cached(sql)
+                .and_then(|mut one| one.execute([identity]))
+                .map_err(self.error())?;
+        }
+        Ok(())
+    }
+
+    /// Joins the accounts of a session: the fullest telling speaks, the others fill its gaps.
+    fn account(&self, session: u64) -> Result<Option<(i64, Session)>> {
+        let sql =
+            "SELECT key, account FROM tellings WHERE session = ?1 ORDER BY messages DESC, key";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement
+            .query_map([session as i64], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+            .map_err(self.error())?;
+        let mut best: Option<(i64, Session)> = None;
+        for row in rows {
+            let (key, json): (i64, String) = row.map_err(self.error())?;
+            let Ok(account) = serde_json::from_str::<Session>(&json) else { continue };
+            match &mut best {
+                Some((_, best)) => best.complete(account),
+                None => best = Some((key, account)),
+            }
+        }
+        Ok(best)
+    }
+
+    fn facts(&self, telling: i64) -> Result<Facts> {
+        let sql = "SELECT facts FROM chunks WHERE telling = ?1 ORDER BY first";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows =
+            statement.query_map([telling], |row| row.get::<_, Vec<u8>>(0)).map_err(self.error())?;
+        let mut all = Facts::default();
+        for packed in rows {
+            all.append(chunk::facts(&packed.map_err(self.error())?));
+        }
+        Ok(all)
+    }
+
+    fn summaries(&self, agent: &str) -> Result<Summaries> {
+        let sql = "SELECT leaf, text FROM summaries WHERE agent = ?1 ORDER BY text";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([agent], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.and_then(Iterator::collect).map_err(self.error())
+    }
+
+    /// Finds the summary that covers most of a telling.
+    fn summary(&self, telling: i64, summaries: &Summaries) -> Result<Option<String>> {
+        if summaries.is_empty() {
+            return Ok(None);
+        }
+        let sql = "SELECT first, uuids FROM chunks WHERE telling = ?1 ORDER BY first DESC";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([telling]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let (_, uuids) = pair::<i64>(row).map_err(self.error())?;
+            let uuids: Vec<i64> = words(&uuids).collect();
+            if let Some(text) = uuids.iter().rev().find_map(|uuid| summaries.get(uuid)) {
+                return Ok(Some(text.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn tokens(&self, telling: i64) -> Result<Tokens> {
+        let sql = "SELECT total(input), total(output), total(cache_read), total(cache_creation),
+                   sum(reasoning) FROM usage WHERE telling = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let sums = statement.query_row([telling], |row| {
+            let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
+            Ok(Tokens {
+                input: number(0)?,
+                output: number(1)?,
+                cache_read: number(2)?,
+                cache_creation: number(3)?,
+                reasoning: row.get::<_, Option<i64>>(4)?.map(|sum| sum as u64),
+            })
+        });
+        Ok(sums.optional().map_err(self.error())?.unwrap_or_default())
+    }
+
+    fn write_session(
+        &self,
+        key: u64,
+        telling: i64,
+        account: &Session,
+        facts: &Facts,
+        projects: &mut Projects,
+    ) -> Result<()> {
+        let counts = facts.counts();
+        let tokens = self.tokens(telling)?;
+        let (title, title_source) = title(account, facts);
+        let place = account.cwd.as_deref().or(account.repository.as_deref());
+        let project_path = place.map(|place| projects.of(place).to_owned());
+        let parent = account.parent.as_ref().map(|native| {
+            SessionId { agent: account.id.agent.clone(), native: native.clone() }.key() as i64
+        });
+        let millis =
+            |at: Option<Timestamp>, or: Option<&i64>| at.map(Timestamp::as_millis).or(or.copied());
+        let sql = include_str!("write_session.sql");
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement
+            .execute(named_params! {
+                ":key": key as i64,
+                ":agent": account.id.agent,
+                ":native": account.id.native,
+                ":kind": account.kind as i64,
+                ":shown": is_shown(account.kind, counts),
+                ":parent": parent,
+                ":parent_native": account.parent,
+                ":title": title,
+                ":title_source": title_source.name(),
+                ":project": project_path.as_deref().map(project::name),
+                ":project_path": project_path,
+                ":cwd": account.cwd,
+                ":branch": account.branch,
+                ":agent_version": account.agent_version,
+                ":started_at": millis(account.started_at, facts.times.iter().min()),
+                ":ended_at": millis(account.ended_at, facts.times.iter().max()),
+                ":active_s": facts.active_seconds() as i64,
+                ":prompts": counts.user_prompts as i64,
+                ":answers": counts.assistant_messages as i64,
+                ":tool_calls": counts.tool_calls as i64,
+                ":tool_results": counts.tool_results as i64,
+                ":tool_errors": counts.tool_errors as i64,
+                ":messages": counts.messages as i64,
+                ":models": models(account, facts),
+                ":input": tokens.input as i64,
+                ":output": tokens.output as i64,
+                ":cache_read": tokens.cache_read as i64,
+                ":cache_creation": tokens.cache_creation as i64,
+                ":reasoning": tokens.reasoning.map(|n| n as i64),
+                ":failed": facts.ends_failed == Some(true),
+                ":refs": serde_json::to_string(&account.refs).unwrap_or_default(),
+                ":telling": telling,
+                ":generation": self.generation,
+            })
+            .map_err(self.error())?;
+        Ok(())
+    }
+}
+
+/// A session is worth showing when somebody said or did something in it.
+fn is_shown(kind: Kind, counts: Counts) -> bool {
+    kind != Kind::Copy && counts.user_prompts + counts.assistant_messages + counts.tool_calls > 0
+}
+
+/// Chooses the title: what is recorded by rank, else the first prompt, command, name or place.
+fn title(account: &Session, facts: &Facts) -> (String, TitleRank) {
+    let recorded = account.titles.iter().find(|title| title.rank < TitleRank::Prompt);
+    let slug = account.titles.iter().find(|title| title.rank >= TitleRank::Prompt);
+    let place = account.cwd.as_deref().map(last_two);
+    let candidates = [
+        recorded.map(|title| (title.text.clone(), title.rank)),
+        facts.first_prompt.clone().map(|text| (text, TitleRank::Prompt)),
+        facts.first_command.clone().map(|text| (text, TitleRank::Command)),
+        slug.map(|title| (title.text.clone(), title.rank)),
+        place.map(|text| (text, TitleRank::Path)),
+    ];
+    let best = candidates.into_iter().flatten().map(|(text, rank)| (tidy(&text), rank));
+    let id = || (account.id.native.chars().take(8).collect(), TitleRank::Id);
+    best.into_iter().find(|(text, _)| !text.is_empty()).unwrap_or_else(id)
+}
+
+/// One line, with single spaces, of a length that fits a list.
+fn tidy(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if let Some((end, _)) = line.char_indices().nth(LONGEST_TITLE) {
+            line.truncate(end);
+            line.push('…');
+            break;
+        }
+    }
+    line
+}
+
+fn last_two(path: &str) -> String {
+    let parts: Vec<&str> = path.split(['/', '\\']).filter(|part| !part.is_empty()).collect();
+    parts[parts.len().saturating_sub(2)..].join("/")
+}
+
+/// The models as JSON, the most used first.
+fn models(account: &Session, facts: &Facts) -> String {
+    let mut models: Vec<(&String, u64)> = facts.models.iter().map(|(name, n)| (name, *n)).collect();
+    models.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+    let mut names: Vec<&String> = models.into_iter().map(|(name, _)| name).collect();
+    if let Some(model) = &account.model
+        && !names.contains(&model)
+    {
+        names.push(model);
+    }
+    serde_json::to_string(&names).unwrap_or_default()
+}
+
+fn pair<T: rusqlite::types::FromSql>(row: &Row<'_>) -> rusqlite::Result<(T, Vec<u8>)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = i64> {
+    bytes.as_chunks().0.iter().map(|word| i64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_fall_back_from_rank_to_rank() {
+        let mut account = Session::new("x", "0123456789");
+        let mut facts = Facts::default();
+        let check = |account: &Session, facts: &Facts, text: &str, rank: TitleRank| {
+            assert_eq!(title(account, facts), (text.to_owned(), rank));
+        };
+        check(&account, &facts, "01234567", TitleRank::Id);
+        account.cwd = Some("/home/mara/web".into());
+        check(&account, &facts, "mara/web", TitleRank::Path);
+        account.title(TitleRank::Slug, "brave-otter");
+        check(&account, &facts, "brave-otter", TitleRank::Slug);
+        facts.first_command = Some("/init".into());
+        check(&account, &facts, "/init", TitleRank::Command);
+        facts.first_prompt = Some("fix\n  it".into());
+        check(&account, &facts, "fix it", TitleRank::Prompt);
+        account.title(TitleRank::Listed, "listed");
+        check(&account, &facts, "listed", TitleRank::Listed);
+        account.title(TitleRank::Renamed, "mine");
+        check(&account, &facts, "mine", TitleRank::Renamed);
+    }
+
+    #[test]
+    fn long_titles_are_cut_at_a_character() {
+        let text = tidy(&"ä".repeat(500));
+        assert_eq!(text.chars().count(), LONGEST_TITLE + 1);
+    }
+}

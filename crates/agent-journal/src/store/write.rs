@@ -1,0 +1,299 @@
+//! Writing: one transaction per batch of sources.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types::ToSqlOutput};
+
+use super::chunk::UsageRow;
+use super::{Chunk, Store};
+use crate::connectors::{Checkpoint, Source};
+use crate::error::{Error, Result};
+use crate::model::Session;
+
+/// Writes the journal. Everything since the last `commit` is one transaction.
+pub(crate) struct Writer<'s> {
+    pub(super) connection: &'s Connection,
+    pub(super) path: &'s Path,
+    /// Sessions whose listing must be worked out again before the commit.
+    pub(super) touched: BTreeSet<u64>,
+    /// Calls of this transaction that are, or were, recorded elsewhere too.
+    pub(super) contested: BTreeSet<[u8; 16]>,
+    /// Last messages of summaries that are new in this transaction.
+    pub(super) new_leaves: HashSet<i64>,
+    /// Tellings that were not there before this transaction.
+    fresh: HashSet<u64>,
+    pub(super) generation: i64,
+}
+
+/// What a source tells of a session as a whole.
+pub(crate) struct Told {
+    pub(crate) key: u64,
+    pub(crate) source: i64,
+    pub(crate) account: Session,
+    pub(crate) messages: u64,
+    pub(crate) is_new: bool,
+}
+
+/// How the reading of a source ended.
+pub(crate) struct SourceEnd {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) records: u64,
+    pub(crate) raw: u64,
+    pub(crate) skipped: BTreeMap<String, u64>,
+    /// Whether the counts add to those of an earlier read.
+    pub(crate) continued: bool,
+    pub(crate) error: Option<String>,
+}
+
+impl Store {
+    /// Begins to write.
+    pub(crate) fn write(&self) -> Result<Writer<'_>> {
+        let generation = self.generation()?;
+        let writer = Writer {
+            connection: &self.connection,
+            path: &self.path,
+            touched: BTreeSet::new(),
+            contested: BTreeSet::new(),
+            new_leaves: HashSet::new(),
+            fresh: HashSet::new(),
+            generation,
+        };
+        writer.begin()?;
+        Ok(writer)
+    }
+}
+
+impl Writer<'_> {
+    fn begin(&self) -> Result<()> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.error())
+    }
+
+    pub(super) fn error(&self) -> impl FnOnce(rusqlite::Error) -> Error {
+        Error::store(self.path)
+    }
+
+    /// Makes everything since the last commit durable, and returns its generation.
+    pub(crate) fn commit(&mut self) -> Result<i64> {
+        if !self.touched.is_empty() {
+            self.generation += 1;
+            self.settle()?;
+            let sql = "UPDATE meta SET value = ?1 WHERE name = 'generation'";
+            self.connection.execute(sql, [self.generation]).map_err(self.error())?;
+        }
+        self.connection.execute_batch("COMMIT").map_err(self.error())?;
+        self.begin()?;
+        Ok(self.generation)
+    }
+
+    /// The generation of the last commit.
+    pub(crate) fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// Hands over the tellings that were new in the last transaction.
+    pub(crate) fn take_fresh(&mut self) -> HashSet<u64> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Notes a source, so that what it tells can refer to it.
+    pub(crate) fn source(&self, agent: &str, source: &Source) -> Result<i64> {
+        let sql = "INSERT INTO sources (agent, path, size, modified, inode)
+                   VALUES (?1, ?2, -1, 0, 0)
+                   ON CONFLICT (agent, path) DO UPDATE SET present = 1 RETURNING id";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let row = statement.query_row(params![agent, PathValue(&source.path)], |row| row.get(0));
+        row.map_err(self.error())
+    }
+
+    /// Records how far a source has been read.
+    pub(crate) fn source_end(&self, id: i64, source: &Source, end: &SourceEnd) -> Result<()> {
+        let skipped = serde_json::to_string(&self.skipped(id, end)?);
+        let sql = "UPDATE sources SET size = :size, modified = :modified, inode = :inode,
+                   read_to = :offset, guard = :guard, messages = :messages, state = :state,
+                   records = :records + iif(:continued, records, 0),
+                   raw = :raw + iif(:continued, raw, 0),
+                   skipped = :skipped, error = :error, present = 1 WHERE id = :id";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement
+            .execute(named_params! {
+                ":size": source.stamp.size as i64,
+                ":modified": source.stamp.modified,
+                ":inode": source.stamp.inode as i64,
+                ":offset": end.checkpoint.offset as i64,
+                ":guard": end.checkpoint.guard as i64,
+                ":messages": end.checkpoint.messages as i64,
+                ":state": end.checkpoint.state,
+                ":records": end.records as i64,
+                ":raw": end.raw as i64,
+                ":continued": end.continued,
+                ":skipped": skipped.unwrap_or_default(),
+                ":error": end.error,
+                ":id": id,
+            })
+            .map_err(self.error())?;
+        Ok(())
+    }
+
+    /// Adds the skipped records of a continued read to those of the earlier ones.
+    fn skipped(&self, id: i64, end: &SourceEnd) -> Result<BTreeMap<String, u64>> {
+        let mut all = end.skipped.clone();
+        if end.continued {
+            let sql = "SELECT skipped FROM sources WHERE id = ?1";
+            let earlier: Option<String> = self
+                .connection
+                .query_row(sql, [id], |row| row.get(0))
+                .optional()
+                .map_err(self.error())?;
+            let earlier: BTreeMap<String, u64> =
+                earlier.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+            for (reason, count) in earlier {
+                *all.entry(reason).or_default() += count;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Marks sources as gone or back again; their sessions stay.
+    pub(crate) fn present(&mut self, ids: &[i64], present: bool) -> Result<()> {
+        for id in ids {
+            let sql = "UPDATE sources SET present = ?2 WHERE id = ?1";
+            self.connection.execute(sql, params![id, present]).map_err(self.error())?;
+        }
+        Ok(())
+    }
+
+    /// Records what a source tells of a session as a whole.
+    pub(crate) fn telling(&mut self, told: &Told) -> Result<()> {
+        let Told { key, source, account, messages, is_new } = told;
+        let session = account.id.key();
+        let json = serde_json::to_string(account).expect("sessions always serialise");
+        let sql = "INSERT INTO tellings (key, source, session, account, messages)
+                   VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT (key) DO UPDATE SET account = ?4, messages = ?5";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let row = params![*key as i64, source, session as i64, json, *messages as i64];
+        statement.execute(row).map_err(self.error())?;
+        self.touched.insert(session);
+        if *is_new {
+            self.fresh.insert(*key);
+        }
+        for summary in &account.summaries {
+            let sql = "INSERT OR IGNORE INTO summaries (leaf, agent, text) VALUES (?1, ?2, ?3)";
+            let leaf = xxhash_rust::xxh3::xxh3_64(summary.leaf.as_bytes()) as i64;
+            let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+            let new = statement.execute(params![leaf, account.id.agent, summary.text]);
+            if new.map_err(self.error())? > 0 {
+                self.new_leaves.insert(leaf);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the messages of a telling from a position on: they are about to be told again.
+    pub(crate) fn truncate(&mut self, telling: u64, from: u64) -> Result<()> {
+        let place = params![telling as i64, from as i64];
+        let sql = "DELETE FROM chunks WHERE telling = ?1 AND first >= ?2";
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut one| one.execute(place))
+            .map_err(self.error())?;
+        let sql = "DELETE FROM usage WHERE telling = ?1 AND position >= ?2 RETURNING identity";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let calls =
+            statement.query_map(place, |row| row.get::<_, [u8; 16]>(0)).map_err(self.error())?;
+        for call in calls {
+            self.contested.insert(call.map_err(self.error())?);
+        }
+        Ok(())
+    }
+
+    /// Stores a run of messages.
+    pub(crate) fn chunk(&mut self, telling: u64, session: u64, chunk: &Chunk) -> Result<()> {
+        let sql = "INSERT INTO chunks (telling, first, count, bytes, hashes, uuids, facts, body)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement
+            .execute(params![
+                telling as i64,
+                chunk.first as i64,
+                chunk.count as i64,
+                chunk.bytes as i64,
+                chunk.hashes,
+                chunk.uuids,
+                chunk.facts,
+                chunk.body
+            ])
+            .map_err(self.error())?;
+        for row in &chunk.usage {
+            self.usage(telling, session, row)?;
+        }
+        for image in &chunk.images {
+            let sql = "INSERT OR IGNORE INTO images (hash, media_type, data) VALUES (?1, ?2, ?3)";
+            let row = params![image.hash, image.media_type, image.data];
+            self.connection.execute(sql, row).map_err(self.error())?;
+        }
+        Ok(())
+    }
+
+    /// Stores a call. Of several records in one telling the largest output holds.
+    fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
+        let sql = "INSERT INTO usage (identity, session, telling, position, at, model, input,
+                   output, cache_read, cache_creation, cache_creation_1h, reasoning, cost_micros,
+                   counted, owner)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
+                   NOT EXISTS (SELECT 1 FROM usage WHERE identity = ?1 AND counted), ?2)
+                   ON CONFLICT (identity, telling) DO UPDATE SET input = excluded.input,
+                   output = excluded.output, cache_read = excluded.cache_read,
+                   cache_creation = excluded.cache_creation,
+                   cache_creation_1h = excluded.cache_creation_1h, reasoning = excluded.reasoning
+                   WHERE excluded.output > output
+                   RETURNING counted";
+        let tokens = &row.usage.tokens;
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let counted: Option<bool> = statement
+            .query_row(
+                params![
+                    row.identity,
+                    session as i64,
+                    telling as i64,
+                    row.position as i64,
+                    row.at,
+                    row.model,
+                    tokens.input as i64,
+                    tokens.output as i64,
+                    tokens.cache_read as i64,
+                    tokens.cache_creation as i64,
+                    row.usage.cache_creation_1h as i64,
+                    tokens.reasoning.map(|n| n as i64),
+                    row.usage.cost_micros.map(|n| n as i64),
+                ],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(self.error())?;
+        if counted != Some(true) {
+            self.contested.insert(row.identity);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        // After an error the transaction may be gone already.
+        let _ = self.connection.execute_batch("ROLLBACK");
+    }
+}
+
+/// A path as SQLite keeps it: text, or bytes when it is not UTF-8.
+pub(super) struct PathValue<'p>(pub(super) &'p Path);
+
+impl ToSql for PathValue<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self.0.to_str() {
+            Some(text) => ToSqlOutput::from(text),
+            None => ToSqlOutput::from(self.0.as_os_str().as_encoded_bytes()),
+        })
+    }
+}

@@ -1,0 +1,296 @@
+//! How do files become entries? Look what changed, read that in parallel, newest first, and let
+//! one writer record it; then make it findable. Work is proportional to what changed.
+
+mod lock;
+mod plan;
+mod record;
+mod reindex;
+
+pub(crate) use lock::Lock;
+pub(crate) use plan::{Plan, roots};
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+use crate::connectors::formats::jsonl;
+use crate::connectors::{Checkpoint, Connector, Source};
+use crate::error::{Error, Result};
+use crate::index::LexicalWriter;
+use crate::store::{SourceEnd, Store, Writer};
+use record::{Event, Recorder};
+
+/// The first batch is small, so that the newest sessions can be found soon.
+const FIRST_BATCH: u64 = 48 << 20;
+
+/// Later batches end in a commit each.
+const BATCH: u64 = 512 << 20;
+
+/// Runs of messages that may wait for the writer.
+const WAITING: usize = 32;
+
+/// How to sync.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SyncOptions {
+    /// Stop beginning new sources after this long.
+    pub budget: Option<Duration>,
+    /// Read everything again and make the index anew.
+    pub full: bool,
+    /// How long to wait for another writer; none answers from what is there.
+    pub wait: Option<Duration>,
+}
+
+/// News of a running sync.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Progress {
+    /// This much is to be read.
+    Found {
+        /// Sources.
+        sources: u64,
+        /// Their size.
+        bytes: u64,
+    },
+    /// A source has been read.
+    Read {
+        /// Its size.
+        bytes: u64,
+    },
+    /// Another process is writing; this one waits.
+    Waiting,
+    /// The index is being made anew from the journal.
+    Rebuilding,
+}
+
+/// What a sync did.
+#[derive(Clone, Debug, Default)]
+pub struct SyncReport {
+    /// Sources read.
+    pub sources: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// Sources still to be read.
+    pub pending_sources: u64,
+    /// Their size.
+    pub pending_bytes: u64,
+    /// Another process was writing.
+    pub busy: bool,
+    /// Roots and sources that could not be read, with the reason.
+    pub failures: Vec<(String, String)>,
+}
+
+/// Everything a sync needs.
+pub(crate) struct Sync<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) store: &'a Store,
+    pub(crate) store_path: &'a Path,
+    pub(crate) options: SyncOptions,
+    pub(crate) progress: &'a mut dyn FnMut(Progress),
+}
+
+/// A source that is to be read.
+pub(crate) struct Job {
+    pub(crate) connector: &'static dyn Connector,
+    pub(crate) source: Source,
+    pub(crate) id: i64,
+}
+
+impl Sync<'_> {
+    /// Carries out a plan. The caller holds the lock.
+    pub(crate) fn run(&mut self, plan: Plan) -> Result<SyncReport> {
+        let deadline = self.options.budget.map(|budget| Instant::now() + budget);
+        let mut report = SyncReport { failures: plan.failures, ..SyncReport::default() };
+        let mut lexical = self.open_index()?;
+        let mut writer = self.store.write()?;
+        writer.present(&plan.gone, false)?;
+        writer.present(&plan.returned, true)?;
+        let bytes = plan.changed.iter().map(|(_, source)| source.stamp.size).sum();
+        (self.progress)(Progress::Found { sources: plan.changed.len() as u64, bytes });
+
+        let mut batches = batches(plan.changed);
+        for batch in &mut batches {
+            let jobs = batch
+                .drain(..)
+                .map(|(connector, source)| {
+                    let id = writer.source(connector.agent().id, &source)?;
+                    Ok(Job { connector, source, id })
+                })
+                .collect::<Result<Vec<Job>>>()?;
+            self.batch(&jobs, &mut writer, &lexical, (deadline, &mut report))?;
+            let before = writer.generation();
+            let generation = writer.commit()?;
+            reindex::wholes(self.store, &lexical, before, &writer.take_fresh())?;
+            if generation > before {
+                lexical.commit(generation)?;
+            }
+        }
+        lexical.close()?;
+        Ok(report)
+    }
+
+    /// Opens the index, and brings it up to the journal when it is behind.
+    fn open_index(&mut self) -> Result<LexicalWriter> {
+        let path = self.config.index_dir.join("lexical");
+        if self.options.full {
+            LexicalWriter::discard(&path)?;
+        }
+        let memory = self.config.writer_memory_mb.max(16) << 20;
+        let (mut lexical, indexed) = LexicalWriter::open(&path, self.store.identity()?, memory)?;
+        let generation = self.store.generation()?;
+        if indexed != generation {
+            (self.progress)(Progress::Rebuilding);
+            let from = if indexed > generation { 0 } else { indexed };
+            reindex::tellings(self.store_path, self.store, &lexical, from, self.config)?;
+            lexical.commit(generation)?;
+        }
+        Ok(lexical)
+    }
+
+    /// Reads a batch of sources on worker threads, and writes what they tell.
+    fn batch(
+        &mut self,
+        jobs: &[Job],
+        writer: &mut Writer<'_>,
+        lexical: &LexicalWriter,
+        (deadline, report): (Option<Instant>, &mut SyncReport),
+    ) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(8);
+        let (config, full, path) = (self.config, self.options.full, self.store_path);
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(WAITING);
+            for _ in 0..workers.min(jobs.len()) {
+                let worker = Worker { jobs, next: &next, deadline, full, lexical, config, path };
+                let sender = sender.clone();
+                scope.spawn(move || worker.run(&sender));
+            }
+            drop(sender);
+            self.write(receiver, jobs, writer, report)
+        })?;
+        for job in &jobs[next.load(Ordering::Relaxed).min(jobs.len())..] {
+            report.pending_sources += 1;
+            report.pending_bytes += job.source.stamp.size;
+        }
+        Ok(())
+    }
+
+    /// Writes what the workers tell, until the last of them is done.
+    fn write(
+        &mut self,
+        events: Receiver<Event>,
+        jobs: &[Job],
+        writer: &mut Writer<'_>,
+        report: &mut SyncReport,
+    ) -> Result<()> {
+        for event in events {
+            match event {
+                Event::Truncate { telling, from } => writer.truncate(telling, from)?,
+                Event::Chunk { telling, session, chunk } => {
+                    writer.chunk(telling, session, &chunk)?
+                }
+                Event::Telling(told) => writer.telling(&told)?,
+                Event::End { job, end } => {
+                    let source = &jobs[job].source;
+                    if let Some(error) = &end.error {
+                        report.failures.push((source.path.display().to_string(), error.clone()));
+                    }
+                    writer.source_end(jobs[job].id, source, &end)?;
+                    report.sources += 1;
+                    report.bytes += source.stamp.size;
+                    (self.progress)(Progress::Read { bytes: source.stamp.size });
+                }
+                Event::Failed(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits the work so that the newest sources can be found first.
+fn batches<T>(changed: Vec<(T, Source)>) -> Vec<Vec<(T, Source)>> {
+    let mut batches = vec![Vec::new()];
+    let (mut bytes, mut limit) = (0, FIRST_BATCH);
+    for (connector, source) in changed {
+        bytes += source.stamp.size;
+        let last = batches.len() - 1;
+        batches[last].push((connector, source));
+        if bytes >= limit {
+            batches.push(Vec::new());
+            (bytes, limit) = (0, BATCH);
+        }
+    }
+    batches
+}
+
+/// What a reading thread knows.
+struct Worker<'a> {
+    jobs: &'a [Job],
+    next: &'a AtomicUsize,
+    deadline: Option<Instant>,
+    full: bool,
+    lexical: &'a LexicalWriter,
+    config: &'a Config,
+    path: &'a Path,
+}
+
+impl Worker<'_> {
+    fn run(&self, events: &SyncSender<Event>) {
+        let told = self.read_all(events);
+        if let Err(error) = told {
+            // When the writer has gone, it knows why.
+            let _ = events.send(Event::Failed(error));
+        }
+    }
+
+    fn read_all(&self, events: &SyncSender<Event>) -> Result<()> {
+        let store = Store::open(self.path)?;
+        loop {
+            if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                return Ok(());
+            }
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = self.jobs.get(at) else { return Ok(()) };
+            let end = self.read(job, store.as_ref(), events)?;
+            send(events, Event::End { job: at, end })?;
+        }
+    }
+
+    /// Reads one source. What is wrong with it is its own affair; what is wrong with the journal
+    /// stops everything.
+    fn read(
+        &self,
+        job: &Job,
+        store: Option<&Store>,
+        events: &SyncSender<Event>,
+    ) -> Result<SourceEnd> {
+        let agent = job.connector.agent().id;
+        let path = &job.source.path;
+        let known =
+            store.map(|store| store.checkpoint(agent, path)).transpose()?.unwrap_or_default();
+        let start = if self.full || !continues(path, &known) {
+            Checkpoint::default()
+        } else {
+            known.clone()
+        };
+        let mut recorder = Recorder::new(job, &start, store, (self.lexical, events), self.config);
+        match job.connector.read(&job.source, start, &mut recorder) {
+            Ok(checkpoint) => recorder.finish(checkpoint),
+            Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {
+                Ok(recorder.fail(known, &error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a file still begins with what was read of it.
+fn continues(path: &Path, checkpoint: &Checkpoint) -> bool {
+    checkpoint.offset > 0
+        && jsonl::guard(path, checkpoint.offset).is_ok_and(|guard| guard == checkpoint.guard)
+}
+
+fn send(events: &SyncSender<Event>, event: Event) -> Result<()> {
+    events.send(event).map_err(|_| Error::Stopped)
+}

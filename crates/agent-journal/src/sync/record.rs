@@ -1,0 +1,293 @@
+//! Takes what a connector tells and makes it ready for the store and the index: on the reading
+//! thread, so that the writer has little to do.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::mpsc::SyncSender;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Job, send};
+use crate::config::Config;
+use crate::connectors::{Checkpoint, Record, Sink};
+use crate::error::{Error, Result};
+use crate::index::{LexicalWriter, Stamped, TextKind, of_message};
+use crate::model::{Block, Kind, Message, Session, SessionId, Timestamp};
+use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Packed, SourceEnd, Store, Told};
+
+/// News for the writer.
+pub(super) enum Event {
+    /// A telling is told again from a position on.
+    Truncate { telling: u64, from: u64 },
+    /// A run of messages.
+    Chunk { telling: u64, session: u64, chunk: Chunk },
+    /// What a source tells of a session as a whole.
+    Telling(Told),
+    /// A source has been read.
+    End { job: usize, end: SourceEnd },
+    /// The journal itself failed.
+    Failed(Error),
+}
+
+/// Records one source.
+pub(super) struct Recorder<'a> {
+    job: &'a Job,
+    start: (u64, u64),
+    store: Option<&'a Store>,
+    lexical: &'a LexicalWriter,
+    events: &'a SyncSender<Event>,
+    config: &'a Config,
+    open: Vec<Open>,
+    by_id: HashMap<SessionId, usize>,
+    current: usize,
+    records: u64,
+    raw: u64,
+    skipped: BTreeMap<String, u64>,
+}
+
+/// A session that the source tells of.
+struct Open {
+    key: u64,
+    account: Session,
+    /// The account as the journal has it.
+    before: Option<Session>,
+    /// Hashes of the messages the journal has.
+    known: Vec<u64>,
+    /// Where the next message goes.
+    position: u64,
+    /// Messages that differ from what the journal has, from the first of them on.
+    builder: Option<ChunkBuilder>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        start: &Checkpoint,
+        store: Option<&'a Store>,
+        (lexical, events): (&'a LexicalWriter, &'a SyncSender<Event>),
+        config: &'a Config,
+    ) -> Self {
+        Self {
+            job,
+            start: (start.offset, start.messages),
+            store,
+            lexical,
+            events,
+            config,
+            open: Vec::new(),
+            by_id: HashMap::new(),
+            current: 0,
+            records: 0,
+            raw: 0,
+            skipped: BTreeMap::new(),
+        }
+    }
+
+    /// Records the end of a source that was read.
+    pub(super) fn finish(mut self, checkpoint: Checkpoint) -> Result<SourceEnd> {
+        for at in 0..self.open.len() {
+            self.current = at;
+            let open = &self.open[at];
+            // Fewer messages than before: the journal's last ones are no longer told.
+            if open.builder.is_none() && (open.known.len() as u64) > open.position {
+                self.diverge()?;
+            }
+            self.flush(Flush::Last)?;
+            self.tell(at)?;
+        }
+        let continued = self.start.0 > 0;
+        let told_again = match self.open.first() {
+            Some(open) if continued => (open.known.len() as u64).saturating_sub(self.start.1),
+            _ => 0,
+        };
+        Ok(SourceEnd {
+            checkpoint,
+            records: self.records.saturating_sub(told_again),
+            raw: self.raw,
+            skipped: self.skipped,
+            continued,
+            error: None,
+        })
+    }
+
+    /// Records the end of a source that could not be read to its end. Its checkpoint stays.
+    pub(super) fn fail(self, known: Checkpoint, error: &Error) -> SourceEnd {
+        let mut reason = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(inner) = cause {
+            reason = format!("{reason}: {inner}");
+            cause = inner.source();
+        }
+        SourceEnd {
+            checkpoint: known,
+            records: 0,
+            raw: 0,
+            skipped: BTreeMap::new(),
+            continued: true,
+            error: Some(reason),
+        }
+    }
+
+    fn session(&mut self, session: Session) -> Result<()> {
+        if let Some(at) = self.by_id.get(&session.id) {
+            self.current = *at;
+            self.open[*at].account.merge(session);
+            return Ok(());
+        }
+        let key = telling_key(&session.id, &self.job.source.path);
+        let telling = self.store.map(|store| store.telling(key)).transpose()?.flatten();
+        let (before, known) = match telling {
+            Some(telling) => (Some(telling.account), telling.hashes),
+            None => (None, Vec::new()),
+        };
+        let account = match &before {
+            Some(before) if self.start.0 > 0 => {
+                let mut account = before.clone();
+                account.merge(session);
+                account
+            }
+            _ => session,
+        };
+        self.current = self.open.len();
+        self.by_id.insert(account.id.clone(), self.current);
+        let position = if self.start.0 > 0 { self.start.1 } else { 0 };
+        self.open.push(Open { key, account, before, known, position, builder: None });
+        Ok(())
+    }
+
+    fn message(&mut self, mut message: Message) -> Result<()> {
+        let Some(open) = self.open.get_mut(self.current) else { return Ok(()) };
+        let packed = Packed::new(&message);
+        if open.builder.is_none() && open.known.get(open.position as usize) == Some(&packed.hash) {
+            open.position += 1;
+            return Ok(());
+        }
+        self.diverge()?;
+        self.index(&message)?;
+        let open = &mut self.open[self.current];
+        if let Some(builder) = &mut open.builder {
+            builder.add(&open.account.id, &mut message, &packed);
+            open.position += 1;
+        }
+        self.flush(Flush::Full)
+    }
+
+    /// Begins to tell anew at the current position, unless that has begun already.
+    fn diverge(&mut self) -> Result<()> {
+        let open = &mut self.open[self.current];
+        if open.builder.is_some() {
+            return Ok(());
+        }
+        let Some(store) = self.store.filter(|_| !open.known.is_empty()) else {
+            open.builder = Some(ChunkBuilder::at(open.position));
+            return Ok(());
+        };
+        let from = store.run_before(open.key, open.position, FULL_RUN)?;
+        let mut builder = ChunkBuilder::at(from);
+        for (_, mut message) in store.messages(open.key, from..open.position)? {
+            let packed = Packed::new(&message);
+            builder.add(&open.account.id, &mut message, &packed);
+        }
+        open.builder = Some(builder);
+        if open.known.len() as u64 > open.position {
+            self.lexical.truncate(open.key, open.position)?;
+        }
+        send(self.events, Event::Truncate { telling: open.key, from })
+    }
+
+    fn flush(&mut self, when: Flush) -> Result<()> {
+        let open = &mut self.open[self.current];
+        let Some(builder) = &mut open.builder else { return Ok(()) };
+        let ready = match when {
+            Flush::Full => builder.is_full(),
+            Flush::Last => !builder.is_empty(),
+        };
+        if ready {
+            let (telling, session) = (open.key, open.account.id.key());
+            send(self.events, Event::Chunk { telling, session, chunk: builder.pack() })?;
+        }
+        Ok(())
+    }
+
+    fn index(&self, message: &Message) -> Result<()> {
+        let open = &self.open[self.current];
+        if open.account.kind == Kind::Copy {
+            return Ok(());
+        }
+        index_message(self.lexical, (open.key, open.position), message, self.config)
+    }
+
+    /// Tells the writer of a session, if there is news of it.
+    fn tell(&mut self, at: usize) -> Result<()> {
+        let open = &mut self.open[at];
+        let changed = open.builder.is_some() || open.before.as_ref() != Some(&open.account);
+        if !changed {
+            return Ok(());
+        }
+        send(
+            self.events,
+            Event::Telling(Told {
+                key: open.key,
+                source: self.job.id,
+                account: std::mem::take(&mut open.account),
+                messages: open.position,
+                is_new: open.before.is_none(),
+            }),
+        )
+    }
+}
+
+/// When a run is handed over.
+#[derive(Clone, Copy)]
+enum Flush {
+    Full,
+    Last,
+}
+
+impl Sink for Recorder<'_> {
+    fn accept(&mut self, record: Record) -> Result<()> {
+        match record {
+            Record::Session(session) => self.session(*session),
+            Record::Message(message) => {
+                self.records += 1;
+                if message.blocks.iter().any(|block| matches!(block, Block::Other(_))) {
+                    self.raw += 1;
+                }
+                self.message(*message)
+            }
+            Record::Skipped(skipped) if skipped.understood => {
+                self.records += 1;
+                Ok(())
+            }
+            Record::Skipped(skipped) => {
+                *self.skipped.entry(skipped.reason.into_owned()).or_default() += 1;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Makes a message findable.
+pub(super) fn index_message(
+    lexical: &LexicalWriter,
+    (telling, position): (u64, u64),
+    message: &Message,
+    config: &Config,
+) -> Result<()> {
+    let at = message.at.map_or(0, Timestamp::as_millis);
+    let mut added = Ok(());
+    of_message(message, &mut |passage| {
+        if added.is_ok() && (passage.kind != TextKind::Thinking || config.include_thinking) {
+            added = lexical.add(&Stamped { telling, position: Some(position), at, passage });
+        }
+    });
+    added
+}
+
+/// The key of what one source tells of one session.
+fn telling_key(session: &SessionId, path: &Path) -> u64 {
+    let mut hasher = Xxh3::new();
+    hasher.update(&session.key().to_le_bytes());
+    hasher.update(path.as_os_str().as_encoded_bytes());
+    hasher.digest() >> 1
+}

@@ -1,0 +1,88 @@
+//! Makes what the store holds findable again: after a crash, after a change of the index's
+//! version, or because somebody deleted it.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::record::index_message;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::index::{LexicalWriter, Passage, Stamped, TextKind};
+use crate::model::Kind;
+use crate::store::Store;
+
+/// Messages unpacked at a time.
+const STEP: u64 = 512;
+
+/// Indexes every telling that changed after a generation.
+pub(super) fn tellings(
+    path: &Path,
+    store: &Store,
+    lexical: &LexicalWriter,
+    generation: i64,
+    config: &Config,
+) -> Result<()> {
+    let changed = store.changed_tellings(generation)?;
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(8);
+    std::thread::scope(|scope| {
+        let work = || -> Result<()> {
+            let store = Store::open(path)?.ok_or(Error::Stopped)?;
+            while let Some(telling) = changed.get(next.fetch_add(1, Ordering::Relaxed)) {
+                telling_again(&store, lexical, *telling, config)?;
+            }
+            Ok(())
+        };
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })?;
+    wholes(store, lexical, generation, &HashSet::new())
+}
+
+fn telling_again(
+    store: &Store,
+    lexical: &LexicalWriter,
+    telling: u64,
+    config: &Config,
+) -> Result<()> {
+    lexical.remove(telling);
+    if store.account(telling)?.is_none_or(|account| account.kind == Kind::Copy) {
+        return Ok(());
+    }
+    let mut from = 0;
+    loop {
+        let messages = store.messages(telling, from..from + STEP)?;
+        let Some((last, _)) = messages.last() else { return Ok(()) };
+        from = last + 1;
+        for (position, message) in messages {
+            index_message(lexical, (telling, position), &message, config)?;
+        }
+    }
+}
+
+/// Indexes titles and documents of the sessions that changed after a generation. What is `fresh`
+/// was never indexed before.
+pub(super) fn wholes(
+    store: &Store,
+    lexical: &LexicalWriter,
+    generation: i64,
+    fresh: &HashSet<u64>,
+) -> Result<()> {
+    for whole in store.changed_wholes(generation)? {
+        let telling = whole.telling;
+        if !fresh.contains(&telling) {
+            lexical.remove_whole(telling)?;
+        }
+        let texts = [(TextKind::Title, &whole.title)].into_iter();
+        for (kind, text) in
+            texts.chain(whole.documents.iter().map(|text| (TextKind::Document, text)))
+        {
+            let passage = Passage { kind, text };
+            lexical.add(&Stamped { telling, position: None, at: whole.at, passage })?;
+        }
+    }
+    Ok(())
+}
