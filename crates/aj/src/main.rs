@@ -1,1 +1,21 @@
-fn main() {}
+//! `aj`: the history of all your coding agents.
+
+mod args;
+mod commands;
+mod context;
+mod error;
+mod output;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    args.color.write_global();
+    match commands::run(args) {
+        Ok(code) => code,
+        Err(failure) => error::report(&failure),
+    }
+}

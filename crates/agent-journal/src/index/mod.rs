@@ -6,7 +6,7 @@ mod lexical;
 mod passages;
 mod tokenizer;
 
-pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Payload, Stamped};
+pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
 pub(crate) use passages::{Passage, of_message, text_of};
 pub(crate) use tokenizer::{Word, words};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A piece of JSON, byte for byte as its agent wrote it.
+/// A piece of JSON as its agent wrote it, in one line.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
 
@@ -29,6 +29,12 @@ impl Json {
 
 impl From<&RawValue> for Json {
     fn from(raw: &RawValue) -> Self {
+        // Messages are kept as lines. Inside strings a line end is always escaped, so one that
+        // stands bare is white space.
+        if raw.get().contains(['\n', '\r']) {
+            let line = raw.get().replace(['\n', '\r'], " ");
+            return Self(RawValue::from_string(line).expect("white space does not matter"));
+        }
         Self(raw.to_owned())
     }
 }

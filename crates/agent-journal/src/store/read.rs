@@ -506,7 +506,10 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         started_at.zip(ended_at).map_or(0, |(start, end)| end.as_millis() - start.as_millis());
     let parent: Option<String> = row.get("parent_native")?;
     let present: bool = row.get("present")?;
-    let idle = now.as_millis() - row.get::<_, i64>("modified")? / 1_000_000;
+    // A file that was copied or restored is new, but what it tells is not.
+    let modified = row.get::<_, i64>("modified")? / 1_000_000;
+    let last = ended_at.map_or(modified, |at| at.as_millis().min(modified));
+    let idle = now.as_millis() - last;
     let status = if present && idle < RUNNING {
         "running"
     } else if row.get("failed")? {

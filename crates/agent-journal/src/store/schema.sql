@@ -40,7 +40,7 @@ CREATE INDEX tellings_by_source ON tellings (source);
 
 -- A run of messages: JSON lines, compressed, with what can be worked out from them.
 CREATE TABLE chunks (
-    telling     INTEGER NOT NULL REFERENCES tellings (key),
+    telling     INTEGER NOT NULL,       -- whose row follows at the end of its source
     first       INTEGER NOT NULL,       -- position of its first message
     count       INTEGER NOT NULL,
     bytes       INTEGER NOT NULL,       -- before compression

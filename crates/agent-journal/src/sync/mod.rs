@@ -278,7 +278,7 @@ impl Worker<'_> {
         match job.connector.read(&job.source, start, &mut recorder) {
             Ok(checkpoint) => recorder.finish(checkpoint),
             Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {
-                Ok(recorder.fail(known, &error))
+                recorder.fail(known, &error)
             }
             Err(error) => Err(error),
         }

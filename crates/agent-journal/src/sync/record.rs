@@ -110,22 +110,28 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Records the end of a source that could not be read to its end. Its checkpoint stays.
-    pub(super) fn fail(self, known: Checkpoint, error: &Error) -> SourceEnd {
+    /// Records the end of a source that could not be read to its end: what was told so far is
+    /// kept, and its checkpoint stays.
+    pub(super) fn fail(mut self, known: Checkpoint, error: &Error) -> Result<SourceEnd> {
+        for at in 0..self.open.len() {
+            self.current = at;
+            self.flush(Flush::Last)?;
+            self.tell(at)?;
+        }
         let mut reason = error.to_string();
         let mut cause = std::error::Error::source(error);
         while let Some(inner) = cause {
             reason = format!("{reason}: {inner}");
             cause = inner.source();
         }
-        SourceEnd {
+        Ok(SourceEnd {
             checkpoint: known,
             records: 0,
             raw: 0,
             skipped: BTreeMap::new(),
             continued: true,
             error: Some(reason),
-        }
+        })
     }
 
     fn session(&mut self, session: Session) -> Result<()> {

@@ -1,0 +1,74 @@
+//! The command line: what every command shares, and the list of commands.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::commands::{config, demo, index, list, search, show, sources};
+
+/// The history of all your coding agents: one local journal, searchable.
+#[derive(Parser)]
+#[command(name = "aj", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  aj search flaky login test       find it, in any agent's history
+  aj list --agent claude           the latest sessions
+  aj show 3f1c#14                  read one, around message 14
+  aj sources                       what was looked at, and what was found")]
+pub(crate) struct Args {
+    /// Read the agents' files of another home directory
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) home: Option<PathBuf>,
+
+    /// Write JSON
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+
+    /// Answer from what the journal holds, without looking for news
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) no_sync: bool,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    pub(crate) color: Color,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Find sessions by what was said and done in them
+    Search(search::Args),
+    /// List sessions, the latest first
+    List(list::Args),
+    /// Read a session
+    Show(show::Args),
+    /// Show what was looked at, understood and skipped, agent by agent
+    Sources(sources::Args),
+    /// Read everything new into the journal
+    Index(index::Args),
+    /// Show or make the configuration
+    Config(config::Args),
+    /// Try it on a few made-up sessions
+    Demo(demo::Args),
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    pub(crate) fn write_global(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}

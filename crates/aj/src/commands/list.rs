@@ -1,0 +1,53 @@
+//! `aj list`: the latest sessions.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use agent_journal::search::Scope;
+use anyhow::Result;
+use serde_json::json;
+
+use super::FilterArgs;
+use crate::context::Context;
+use crate::error::{found, remark};
+use crate::output::{self, table};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  aj list                              the latest sessions
+  aj list --agent claude --since 7d    of one agent, of the last week
+  aj list --all --limit 0 --json       everything, for a program")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    /// Sub-agents' sessions too
+    #[arg(long)]
+    all: bool,
+
+    /// How many at most; 0 for no limit
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    limit: usize,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let scope = if args.all { Scope::All } else { Scope::Roots };
+    let filter = args.filter.filter(scope, &context.now)?;
+    let (journal, _) = context.fresh_journal()?;
+    let limit = (args.limit > 0).then_some(args.limit);
+    let entries = journal.sessions(&filter, limit)?;
+    let total = journal.count(&filter)?;
+    if context.json {
+        output::json::print("list", json!({ "total": total, "sessions": entries }))?;
+        return Ok(found(!entries.is_empty()));
+    }
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    table::sessions(&mut out, &entries, output::width(), &context.now)?;
+    out.flush()?;
+    if entries.is_empty() {
+        remark(" no sessions — `aj sources` tells where was looked");
+    } else if total > entries.len() as u64 {
+        remark(&format!(" {} of {total} sessions · `--limit 0` shows all", entries.len()));
+    }
+    Ok(found(!entries.is_empty()))
+}

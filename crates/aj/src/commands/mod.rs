@@ -1,0 +1,86 @@
+//! One file per command: its arguments, its `run`.
+
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod index;
+pub(crate) mod list;
+pub(crate) mod search;
+pub(crate) mod show;
+pub(crate) mod sources;
+
+use std::process::ExitCode;
+
+use agent_journal::search::{Edge, Filter, Scope, agent, date};
+use anyhow::Result;
+use jiff::Zoned;
+
+use crate::args::{Args, Command};
+use crate::context::Context;
+
+/// Runs the command that was asked for.
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let context = Context::new(&args)?;
+    run_in(args, &context)
+}
+
+/// Runs a command in a context of the caller's making.
+fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
+    match args.command {
+        Command::Search(args) => search::run(&args, context),
+        Command::List(args) => list::run(&args, context),
+        Command::Show(args) => show::run(&args, context),
+        Command::Sources(args) => sources::run(&args, context),
+        Command::Index(args) => index::run(&args, context),
+        Command::Config(args) => config::run(&args, context),
+        Command::Demo(args) => demo::run(&args),
+    }
+}
+
+/// Flags that choose sessions, the same for every command.
+#[derive(clap::Args)]
+pub(crate) struct FilterArgs {
+    /// Only this agent (an id or alias; may be repeated)
+    #[arg(long, value_name = "NAME")]
+    agent: Vec<String>,
+
+    /// Only projects whose name or path has this in it
+    #[arg(long, value_name = "TEXT")]
+    project: Vec<String>,
+
+    /// Only this branch
+    #[arg(long, value_name = "NAME")]
+    branch: Vec<String>,
+
+    /// Only since then: 2026-11-03, 7d, 12h, today, yesterday
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Only until then
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+}
+
+impl FilterArgs {
+    /// Adds what the flags say to a filter.
+    pub(crate) fn apply(&self, filter: &mut Filter, now: &Zoned) -> Result<()> {
+        for name in &self.agent {
+            filter.agents.push(agent(name)?);
+        }
+        filter.projects.extend(self.project.iter().cloned());
+        filter.branches.extend(self.branch.iter().cloned());
+        if let Some(text) = &self.since {
+            filter.since = Some(date(text, now, Edge::Start)?);
+        }
+        if let Some(text) = &self.until {
+            filter.until = Some(date(text, now, Edge::End)?);
+        }
+        Ok(())
+    }
+
+    /// The filter the flags alone describe.
+    pub(crate) fn filter(&self, scope: Scope, now: &Zoned) -> Result<Filter> {
+        let mut filter = Filter { scope, ..Filter::default() };
+        self.apply(&mut filter, now)?;
+        Ok(filter)
+    }
+}

@@ -1,0 +1,105 @@
+//! `aj show`: read a session.
+
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::process::ExitCode;
+
+use agent_journal::{Entry, Journal};
+use anyhow::{Result, anyhow};
+
+use crate::context::Context;
+use crate::error::FOUND;
+use crate::output::json::Stream;
+use crate::output::pager::Pager;
+use crate::output::transcript::{Detail, Transcript};
+use crate::output;
+
+/// Messages read at a time.
+const STEP: u64 = 256;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  aj show 3f1c             the session whose id begins with 3f1c
+  aj show 3f1c#14 -C 5     message 14 with five before and after
+  aj show 3f1c --tools     with inputs and outputs of tools")]
+pub(crate) struct Args {
+    /// A session's id or its beginning, with `#message` for a place in it
+    #[arg(value_name = "ID[#MESSAGE]")]
+    id: String,
+
+    /// Messages before and after the one asked for
+    #[arg(long, short = 'C', value_name = "N")]
+    context: Option<u64>,
+
+    /// Inputs and outputs of tools in full
+    #[arg(long)]
+    tools: bool,
+
+    /// The model's reasoning
+    #[arg(long)]
+    thinking: bool,
+
+    /// Everything: injected text, notices and side conversations too
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let (id, place) = match args.id.split_once('#') {
+        Some((id, place)) => (id, Some(place)),
+        None => (args.id.as_str(), None),
+    };
+    let (journal, _) = context.fresh_journal()?;
+    let entry = journal.session(id)?;
+    let range = range(&entry, place, args.context.unwrap_or(context.settings.number("search.default_context") as u64))?;
+    let window = Window { journal: &journal, entry: &entry, range };
+    if context.json {
+        let out = BufWriter::new(std::io::stdout().lock());
+        let mut stream = Stream::begin(out, "show", &entry)?;
+        window.each(|position, message| stream.message(position, message))?;
+        stream.end()?;
+        return Ok(FOUND);
+    }
+    let detail = Detail { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
+    let out = BufWriter::new(Pager::open(context.paging));
+    let mut transcript = Transcript::new(out, &entry, detail, output::width());
+    transcript.header(&context.now)?;
+    window.each(|position, message| transcript.message(position, message))?;
+    let mut out = transcript.out;
+    out.flush()?;
+    out.into_inner().map_err(|error| error.into_error())?.close()?;
+    Ok(FOUND)
+}
+
+/// Messages are numbered from 1.
+fn range(entry: &Entry, place: Option<&str>, around: u64) -> Result<Range<u64>> {
+    let total = entry.counts.messages;
+    let Some(place) = place else { return Ok(0..total) };
+    let number: u64 = place.parse().ok().filter(|number| (1..=total).contains(number)).ok_or_else(|| {
+        anyhow!("`{place}` is no message of {}: it has messages 1 to {total}", entry.id)
+    })?;
+    Ok((number - 1).saturating_sub(around)..(number + around).min(total))
+}
+
+struct Window<'a> {
+    journal: &'a Journal,
+    entry: &'a Entry,
+    range: Range<u64>,
+}
+
+impl Window<'_> {
+    fn each(
+        &self,
+        mut show: impl FnMut(u64, &agent_journal::model::Message) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = self.range.start;
+        while from < self.range.end {
+            let to = (from + STEP).min(self.range.end);
+            for (position, message) in self.journal.messages(self.entry, from..to)? {
+                show(position, &message)?;
+            }
+            from = to;
+        }
+        Ok(())
+    }
+}

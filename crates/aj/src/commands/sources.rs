@@ -1,0 +1,95 @@
+//! `aj sources`: what was looked at, and what came of it.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use agent_journal::{AgentReport, AgentTotals};
+use anyhow::Result;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::FOUND;
+use crate::output::{self, DIM, amount, bytes, color, count, pad, pad_left};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  aj sources           every agent that left something
+  aj sources --all     the others too, with the places looked at")]
+pub(crate) struct Args {
+    /// Agents that left nothing too
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let (journal, freshness) = context.fresh_journal()?;
+    let reports = journal.sources()?;
+    if context.json {
+        let pending = json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
+        output::json::print("sources", json!({ "journal": journal.path(), "pending": pending, "agents": reports }))?;
+        return Ok(FOUND);
+    }
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let mut absent = Vec::new();
+    for report in &reports {
+        if report.totals.sources > 0 || args.all {
+            agent(&mut out, report)?;
+        } else {
+            absent.push(report.name);
+        }
+    }
+    if !absent.is_empty() {
+        writeln!(out, " {DIM}nothing found of {}{DIM:#}", absent.join(", "))?;
+    }
+    writeln!(out, " {DIM}journal {}{DIM:#}", journal.path().display())?;
+    out.flush()?;
+    Ok(FOUND)
+}
+
+fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
+    let totals = &report.totals;
+    let style = color(report.agent);
+    let sessions = format!("{} ({} started by you)", count(totals.sessions, "session"), totals.root_sessions);
+    writeln!(
+        out,
+        " {style}{}{style:#}  {}  {}  {}",
+        pad(report.id, 14),
+        pad_left(&sessions, 34),
+        pad_left(&bytes(totals.bytes), 8),
+        understood(totals),
+    )?;
+    for root in &report.roots {
+        let state = if root.present { "" } else { "  (not there)" };
+        writeln!(out, "   {DIM}{}{state}{DIM:#}", root.path.display())?;
+    }
+    if totals.sessions > 0 {
+        let share = |part: u64| format!("{:.0} %", 100.0 * part as f64 / totals.sessions as f64);
+        let (cwd, title) = (share(totals.with_cwd), share(totals.with_title));
+        let (model, branch) = (share(totals.with_model), share(totals.with_branch));
+        writeln!(out, "   {DIM}with directory {cwd} · title {title} · model {model} · branch {branch}{DIM:#}")?;
+    }
+    if totals.sources_gone > 0 {
+        let sessions = count(totals.sessions_gone, "session");
+        writeln!(out, "   {DIM}{} gone; {sessions} live on in the journal only{DIM:#}", count(totals.sources_gone, "source"))?;
+    }
+    for (reason, number) in &totals.skipped {
+        writeln!(out, "   {DIM}skipped {} × {reason}{DIM:#}", amount(*number))?;
+    }
+    for (path, reason) in &totals.failures {
+        writeln!(out, "   could not read {path}: {reason}")?;
+    }
+    Ok(())
+}
+
+fn understood(totals: &AgentTotals) -> String {
+    let skipped: u64 = totals.skipped.values().sum();
+    let all = totals.records_understood + skipped;
+    if all == 0 {
+        return String::new();
+    }
+    let share = 100.0 * (totals.records_understood - totals.records_raw.min(totals.records_understood)) as f64 / all as f64;
+    // Nothing is called complete that is not.
+    let share = if share < 100.0 { share.min(99.9) } else { share };
+    let raw = if totals.records_raw > 0 { format!(", {} kept raw", amount(totals.records_raw)) } else { String::new() };
+    format!("{share:.1} % of {} understood{raw}", count(all, "record"))
+}

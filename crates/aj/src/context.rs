@@ -1,0 +1,88 @@
+//! What every command needs: the settings, the journal kept fresh, the time.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use agent_journal::{Journal, Progress, SyncOptions, SyncReport};
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Zoned;
+
+use crate::args::Args;
+use crate::error::warn;
+use crate::settings::Settings;
+
+/// How long a command that answers may spend on news first.
+const BUDGET: Duration = Duration::from_millis(300);
+
+/// How long a command that writes waits for another one.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// What every command needs.
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) json: bool,
+    pub(crate) now: Zoned,
+    /// Whether long answers may go through a pager.
+    pub(crate) paging: bool,
+    no_sync: bool,
+}
+
+/// How fresh an answer is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Freshness {
+    pub(crate) pending_sources: u64,
+    pub(crate) pending_bytes: u64,
+}
+
+impl Context {
+    pub(crate) fn new(args: &Args) -> Result<Self> {
+        let settings = Settings::load(args.home.as_deref())?;
+        Ok(Self { settings, json: args.json, now: Zoned::now(), paging: true, no_sync: args.no_sync })
+    }
+
+    /// Opens the journal and folds in what is new, as far as that is quick.
+    pub(crate) fn fresh_journal(&self) -> Result<(Journal, Freshness)> {
+        let mut journal = self.journal()?;
+        if self.no_sync {
+            return Ok((journal, Freshness::default()));
+        }
+        let options = SyncOptions { budget: Some(BUDGET), ..SyncOptions::default() };
+        let report = journal.sync(options, &mut |_| {})?;
+        for (path, reason) in &report.failures {
+            warn(&format!("could not read {path}: {reason}"));
+        }
+        if report.pending_sources > 0 {
+            let size = crate::output::bytes(report.pending_bytes);
+            let why = if report.busy { "another aj is reading them" } else { "run `aj index`" };
+            warn(&format!("{} sources ({size}) are not read yet: {why}", report.pending_sources));
+        }
+        let freshness = Freshness {
+            pending_sources: report.pending_sources,
+            pending_bytes: report.pending_bytes,
+        };
+        Ok((journal, freshness))
+    }
+
+    /// Opens the journal as it is.
+    pub(crate) fn journal(&self) -> Result<Journal> {
+        Ok(Journal::open(self.settings.config(), self.settings.machine())?)
+    }
+
+    /// Folds in everything that is new, with a progress bar on a terminal.
+    pub(crate) fn index(&self, journal: &mut Journal, full: bool) -> Result<SyncReport> {
+        let options = SyncOptions { budget: None, full, wait: Some(WAIT) };
+        let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let style = "{bar:32} {binary_bytes:>11} of {binary_total_bytes}  {binary_bytes_per_sec}  {msg}";
+        bar.set_style(ProgressStyle::with_template(style).expect("the template is a constant"));
+        let report = journal.sync(options, &mut |progress| match progress {
+            Progress::Found { bytes, .. } => bar.set_length(bytes),
+            Progress::Read { bytes } => bar.inc(bytes),
+            Progress::Waiting => warn("another aj is writing the journal; waiting for it"),
+            Progress::Rebuilding => bar.set_message("making the index anew"),
+            _ => {}
+        });
+        bar.finish_and_clear();
+        Ok(report?)
+    }
+}

@@ -1,0 +1,100 @@
+//! JSON for programs: every answer says its schema, and is written as it is made.
+
+use std::io::Write;
+
+use agent_journal::Entry;
+use agent_journal::model::{Block, Message};
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Writes one document.
+pub(crate) fn print(schema: &str, mut document: Value) -> Result<()> {
+    document["schema"] = format!("aj.{schema}/1").into();
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Writes a session with its messages, a piece at a time.
+pub(crate) struct Stream<W: Write> {
+    out: W,
+    first: bool,
+}
+
+impl<W: Write> Stream<W> {
+    pub(crate) fn begin(mut out: W, schema: &str, session: &Entry) -> Result<Self> {
+        let session = serde_json::to_string(session)?;
+        write!(out, "{{\"schema\":\"aj.{schema}/1\",\"session\":{session},\"messages\":[")?;
+        Ok(Self { out, first: true })
+    }
+
+    pub(crate) fn message(&mut self, position: u64, message: &Message) -> Result<()> {
+        let comma = if std::mem::take(&mut self.first) { "\n" } else { ",\n" };
+        write!(self.out, "{comma}{}", serde_json::to_string(&View::of(position, message))?)?;
+        Ok(())
+    }
+
+    pub(crate) fn end(mut self) -> Result<()> {
+        writeln!(self.out, "\n]}}")?;
+        self.out.flush()?;
+        Ok(())
+    }
+}
+
+/// A message as programs see it.
+#[derive(Serialize)]
+pub(crate) struct View<'m> {
+    index: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uuid: Option<&'m str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_uuid: Option<&'m str>,
+    role: &'static str,
+    origin: agent_journal::model::Origin,
+    timestamp: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'m str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_sidechain: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_error: bool,
+    content: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<agent_journal::model::Tokens>,
+}
+
+impl<'m> View<'m> {
+    pub(crate) fn of(position: u64, message: &'m Message) -> Self {
+        Self {
+            index: position + 1,
+            uuid: message.uuid.as_deref(),
+            parent_uuid: message.parent.as_deref(),
+            role: message.role.name(),
+            origin: message.origin,
+            timestamp: message.at.map(|at| at.to_string()),
+            model: message.model.as_deref(),
+            is_sidechain: message.sidechain,
+            is_error: message.failed,
+            content: message.blocks.iter().map(block).collect(),
+            tokens: message.usage.as_ref().map(|usage| usage.tokens),
+        }
+    }
+}
+
+fn block(block: &Block) -> Value {
+    match block {
+        Block::Text(text) => json!({ "type": "text", "text": text }),
+        Block::Thinking(text) => json!({ "type": "thinking", "thinking": text }),
+        Block::ToolCall { id, name, input } => {
+            json!({ "type": "tool_use", "tool_id": id, "tool_name": name, "input": input })
+        }
+        Block::ToolResult { call_id, output, is_error } => {
+            json!({ "type": "tool_result", "tool_id": call_id, "output": output, "is_error": is_error })
+        }
+        Block::Image(image) => json!({ "type": "image", "image": image }),
+        Block::Other(raw) => json!({ "type": "other", "raw": raw }),
+        _ => Value::Null,
+    }
+}

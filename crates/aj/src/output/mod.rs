@@ -1,0 +1,191 @@
+//! How answers look: colour and width are decided here, once.
+
+pub(crate) mod json;
+pub(crate) mod pager;
+pub(crate) mod table;
+pub(crate) mod transcript;
+
+use agent_journal::connectors::Agent;
+use agent_journal::model::Timestamp;
+use agent_journal::{Entry, Journal};
+use anstyle::{Color, RgbColor, Style};
+use jiff::Zoned;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Facts that are not the point.
+pub(crate) const DIM: Style = Style::new().dimmed();
+
+/// The point.
+pub(crate) const BOLD: Style = Style::new().bold();
+
+/// Width of the output in columns.
+pub(crate) fn width() -> usize {
+    let named = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    named.or_else(seen).unwrap_or(100).clamp(40, 240)
+}
+
+/// The agent of a session, for its badge.
+pub(crate) fn agent_of(entry: &Entry) -> Option<&'static Agent> {
+    Journal::agents().find(|agent| agent.id == entry.agent)
+}
+
+/// An agent's badge, padded to one width.
+pub(crate) fn badge(entry: &Entry) -> String {
+    let name = agent_of(entry).map_or(entry.agent.as_str(), |agent| agent.badge);
+    let style = agent_of(entry).map_or(DIM, color);
+    format!("{style}{}{style:#}", pad(name, 7))
+}
+
+/// An agent's colour.
+pub(crate) fn color(agent: &Agent) -> Style {
+    let (red, green, blue) = agent.color;
+    Style::new().fg_color(Some(Color::Rgb(RgbColor(red, green, blue)))).bold()
+}
+
+/// The beginning of a session's id: short, and still its own.
+pub(crate) fn short_id(entry: &Entry) -> &str {
+    let id = &entry.native_id;
+    id.char_indices().nth(8).map_or(id, |(end, _)| &id[..end])
+}
+
+/// Pads a text to a width.
+pub(crate) fn pad(text: &str, width: usize) -> String {
+    let text = cut(text, width);
+    let missing = width.saturating_sub(text.width());
+    format!("{text}{}", " ".repeat(missing))
+}
+
+/// Pads a text on its left.
+pub(crate) fn pad_left(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(text.width());
+    format!("{}{text}", " ".repeat(missing))
+}
+
+/// Cuts a text to a width, and makes it safe for a terminal.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let text = plain(text);
+    if text.width() <= width {
+        return text;
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for character in text.chars() {
+        used += character.width().unwrap_or(0);
+        if used >= width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept.push('…');
+    kept
+}
+
+/// Leaves out what could move the cursor, ring the bell or turn the text around.
+pub(crate) fn plain(text: &str) -> String {
+    let is_odd = |character: char| {
+        (character.is_control() && character != '\n' && character != '\t')
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if text.contains(is_odd) { text.chars().filter(|one| !is_odd(*one)).collect() } else { text.to_owned() }
+}
+
+/// A number people can take in: 950, 41k, 1.2M.
+pub(crate) fn amount(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..10_000 => format!("{:.1}k", number as f64 / 1e3),
+        10_000..1_000_000 => format!("{}k", number / 1_000),
+        1_000_000..10_000_000 => format!("{:.1}M", number as f64 / 1e6),
+        1_000_000..1_000_000_000 => format!("{}M", number / 1_000_000),
+        _ => format!("{:.1}G", number as f64 / 1e9),
+    }
+}
+
+/// A size people can take in.
+pub(crate) fn bytes(number: u64) -> String {
+    match number {
+        0..1_000 => format!("{number} B"),
+        1_000..1_000_000 => format!("{} kB", number / 1_000),
+        1_000_000..1_000_000_000 => format!("{} MB", number / 1_000_000),
+        _ => format!("{:.1} GB", number as f64 / 1e9),
+    }
+}
+
+/// A duration people can take in.
+pub(crate) fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// When something was, seen from now.
+pub(crate) fn ago(at: Option<Timestamp>, now: &Zoned) -> String {
+    let Some(at) = at else { return "–".to_owned() };
+    let then = local(at, now);
+    let seconds = now.timestamp().as_second() - then.timestamp().as_second();
+    let days = now.date().since(then.date()).map_or(0, |span| i64::from(span.get_days()));
+    match (seconds, days) {
+        (..0, _) => then.strftime("%-d %b %Y").to_string(),
+        (0..90, _) => "just now".to_owned(),
+        (90..5400, _) => format!("{} min ago", seconds / 60),
+        (_, 0) => format!("{} h ago", seconds / 3600),
+        (_, 1) => "yesterday".to_owned(),
+        (_, 2..7) => then.strftime("%a").to_string(),
+        _ if then.year() == now.year() => then.strftime("%-d %b").to_string(),
+        _ => then.strftime("%-d %b %Y").to_string(),
+    }
+}
+
+/// An instant on the user's clock.
+pub(crate) fn clock(at: Option<Timestamp>, now: &Zoned) -> String {
+    at.map_or(String::new(), |at| local(at, now).strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+fn local(at: Timestamp, now: &Zoned) -> Zoned {
+    let instant = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
+    instant.to_zoned(now.time_zone().clone())
+}
+
+/// One or many of something.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    format!("{} {what}{}", amount(number), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_stay_short() {
+        let check = |number, expected: &str| assert_eq!(amount(number), expected);
+        check(950, "950");
+        check(1_234, "1.2k");
+        check(41_999, "41k");
+        check(1_250_000, "1.2M");
+        check(812_000_000, "812M");
+        check(3_100_000_000, "3.1G");
+    }
+
+    #[test]
+    fn texts_are_cut_at_their_width_and_cannot_steer_the_terminal() {
+        assert_eq!(cut("検索エンジン", 7), "検索エ…");
+        assert_eq!(cut("short", 7), "short");
+        assert_eq!(plain("a\x1b[31mb\u{202e}c\nd"), "a[31mbc\nd");
+    }
+
+    #[test]
+    fn times_are_told_as_people_tell_them() {
+        let now: Zoned = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+        let check = |at: &str, expected: &str| assert_eq!(ago(Timestamp::parse(at), &now), expected, "{at}");
+        check("2026-11-15T11:59:30Z", "just now");
+        check("2026-11-15T11:20:00Z", "40 min ago");
+        check("2026-11-15T02:00:00Z", "10 h ago");
+        check("2026-11-14T23:00:00Z", "yesterday");
+        check("2026-11-10T23:00:00Z", "Tue");
+        check("2026-11-03T23:00:00Z", "3 Nov");
+        check("2025-11-03T23:00:00Z", "3 Nov 2025");
+    }
+}

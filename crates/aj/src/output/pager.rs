@@ -1,0 +1,60 @@
+//! Long answers go through a pager when somebody is there to turn the pages.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::{Child, Command, Stdio};
+
+/// Where an answer is written: to a pager on a terminal, else straight out.
+pub(crate) enum Pager {
+    Program(Child),
+    Direct(anstream::AutoStream<io::StdoutLock<'static>>),
+}
+
+impl Pager {
+    /// Opens the pager of the user's choice; none is fine.
+    pub(crate) fn open(wanted: bool) -> Self {
+        let direct = || Self::Direct(anstream::AutoStream::auto(io::stdout().lock()));
+        if !wanted || !io::stdout().is_terminal() {
+            return direct();
+        }
+        let command = std::env::var("AJ_PAGER").or_else(|_| std::env::var("PAGER"));
+        let command = command.unwrap_or_else(|_| "less".to_owned());
+        let mut words = command.split_whitespace();
+        let Some(program) = words.next().filter(|program| *program != "cat") else { return direct() };
+        let child = Command::new(program)
+            .args(words)
+            .env("LESS", std::env::var("LESS").unwrap_or_else(|_| "-FRX".to_owned()))
+            .stdin(Stdio::piped())
+            .spawn();
+        child.map_or_else(|_| direct(), Self::Program)
+    }
+
+    /// Waits until the reader is done.
+    pub(crate) fn close(self) -> io::Result<()> {
+        match self {
+            Self::Program(mut child) => {
+                drop(child.stdin.take());
+                child.wait().map(|_| ())
+            }
+            Self::Direct(mut out) => out.flush(),
+        }
+    }
+}
+
+impl Write for Pager {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Program(child) => match &mut child.stdin {
+                Some(pipe) => pipe.write(bytes),
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+            Self::Direct(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Program(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+            Self::Direct(out) => out.flush(),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Lists of sessions, one line each.
+
+use std::io::Write;
+
+use agent_journal::Entry;
+use anyhow::Result;
+use jiff::Zoned;
+
+use super::{BOLD, DIM, ago, amount, badge, count, cut, pad, pad_left, short_id};
+
+/// Writes a list of sessions.
+pub(crate) fn sessions(out: &mut dyn Write, entries: &[Entry], width: usize, now: &Zoned) -> Result<()> {
+    let layout = Layout::of(width);
+    for entry in entries {
+        let dot = if entry.status == "running" { "●" } else { " " };
+        let title = pad(&entry.title, layout.title);
+        let place = pad(&place(entry), layout.place);
+        let when = pad(&ago(entry.ended_at, now), 11);
+        let id = pad(short_id(entry), 8);
+        write!(out, " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}", badge(entry))?;
+        writeln!(out, "{}", figures(entry, &layout))?;
+        if !entry.children.is_empty() {
+            writeln!(out, "   {DIM}└ {}{DIM:#}", count(entry.children.len() as u64, "sub-agent"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The project and branch of a session.
+pub(crate) fn place(entry: &Entry) -> String {
+    match (&entry.project, &entry.branch) {
+        (Some(project), Some(branch)) => format!("{project} · {branch}"),
+        (Some(project), None) => project.clone(),
+        (None, _) => "–".to_owned(),
+    }
+}
+
+fn figures(entry: &Entry, layout: &Layout) -> String {
+    let mut all = String::new();
+    let mut add = |text: String, width: usize| {
+        all.push_str("  ");
+        all.push_str(&pad_left(&cut(&text, width), width));
+    };
+    if layout.figures >= 1 {
+        add(count(entry.counts.user_prompts, "prompt"), 11);
+    }
+    if layout.figures >= 2 {
+        add(count(entry.counts.tool_calls, "tool"), 10);
+    }
+    if layout.figures >= 3 {
+        let tokens = entry.tokens.total();
+        add(if tokens == 0 { "–".to_owned() } else { format!("{} tok", amount(tokens)) }, 9);
+    }
+    all
+}
+
+/// How a line is divided.
+struct Layout {
+    title: usize,
+    place: usize,
+    /// How many figures have room.
+    figures: usize,
+}
+
+impl Layout {
+    fn of(width: usize) -> Self {
+        let figures = match width {
+            ..90 => 0,
+            90..110 => 1,
+            110..124 => 2,
+            _ => 3,
+        };
+        let taken = 12 + 3 + 10 + 11 + [0, 13, 25, 36][figures];
+        let rest = width.saturating_sub(taken).max(24);
+        let place = (rest / 3).clamp(8, 32);
+        Self { title: rest - place, place, figures }
+    }
+}

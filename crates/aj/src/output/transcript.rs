@@ -1,0 +1,208 @@
+//! A session as a conversation: prompts as landmarks, replies as written, one line a tool call.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use agent_journal::Entry;
+use agent_journal::model::{Block, Json, Message, Origin, Role};
+use anstyle::{AnsiColor, Style};
+use anyhow::Result;
+use jiff::Zoned;
+
+use super::table::place;
+use super::{BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, plain};
+
+const PROMPT: Style = AnsiColor::Cyan.on_default().bold();
+const FAILED: Style = AnsiColor::Red.on_default();
+
+/// What of a session is shown.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Detail {
+    /// Inputs and outputs of tools in full.
+    pub(crate) tools: bool,
+    /// The model's reasoning.
+    pub(crate) thinking: bool,
+    /// What the program put into the conversation, and side conversations.
+    pub(crate) everything: bool,
+}
+
+/// Writes a session piece by piece.
+pub(crate) struct Transcript<'a, W: Write> {
+    pub(crate) out: W,
+    pub(crate) entry: &'a Entry,
+    pub(crate) detail: Detail,
+    pub(crate) width: usize,
+    /// Names of the tools that were called, by call.
+    calls: HashMap<String, String>,
+}
+
+impl<'a, W: Write> Transcript<'a, W> {
+    pub(crate) fn new(out: W, entry: &'a Entry, detail: Detail, width: usize) -> Self {
+        Self { out, entry, detail, width: width.min(120), calls: HashMap::new() }
+    }
+
+    /// Writes the facts about the session.
+    pub(crate) fn header(&mut self, now: &Zoned) -> Result<()> {
+        let entry = self.entry;
+        let out = &mut self.out;
+        writeln!(out, "{} {BOLD}{}{BOLD:#}", badge(entry), cut(&entry.title, self.width - 8))?;
+        let when = format!("{} ({})", clock(entry.started_at, now), ago(entry.ended_at, now));
+        let spent = format!("active {} of {}", duration(entry.active_s), duration(entry.wall_s));
+        let mut facts = vec![place(entry), when, spent, entry.status.to_owned()];
+        facts.extend(entry.models.iter().take(3).cloned());
+        let version = entry.agent_version.as_deref().unwrap_or("–");
+        let name = agent_of(entry).map_or(entry.agent.as_str(), |agent| agent.name);
+        facts.push(format!("{name} {version}"));
+        writeln!(out, "{DIM}{}{DIM:#}", facts.join(" · "))?;
+        let counts = &entry.counts;
+        let failed = if counts.tool_errors > 0 { format!(" ({} failed)", counts.tool_errors) } else { String::new() };
+        let tokens = &entry.tokens;
+        writeln!(
+            out,
+            "{DIM}{} · {}{failed} · tokens in {} out {} cache read {} write {}{DIM:#}",
+            count(counts.user_prompts, "prompt"),
+            count(counts.tool_calls, "tool call"),
+            amount(tokens.input),
+            amount(tokens.output),
+            amount(tokens.cache_read),
+            amount(tokens.cache_creation),
+        )?;
+        for one in &entry.refs {
+            writeln!(out, "{DIM}{} {}{DIM:#}", one.kind, plain(&one.value))?;
+        }
+        let gone = if entry.source.present { "" } else { " (gone; kept in the journal)" };
+        writeln!(out, "{DIM}{} · {}{gone}{DIM:#}", entry.id, entry.source.path)?;
+        Ok(())
+    }
+
+    /// Writes one message.
+    pub(crate) fn message(&mut self, position: u64, message: &Message) -> Result<()> {
+        for block in &message.blocks {
+            if let Block::ToolCall { id, name, .. } = block {
+                self.calls.insert(id.clone(), name.clone());
+            }
+        }
+        let hidden = message.sidechain
+            || matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System) && !message.failed;
+        if hidden && !self.detail.everything {
+            return Ok(());
+        }
+        self.heading(position, message)?;
+        for block in &message.blocks {
+            self.block(block, message)?;
+        }
+        Ok(())
+    }
+
+    fn heading(&mut self, position: u64, message: &Message) -> Result<()> {
+        let number = position + 1;
+        let agent = agent_of(self.entry);
+        let (name, style) = match (message.origin, message.role) {
+            (Origin::Human | Origin::Queued | Origin::Command, _) => ("you", PROMPT),
+            (Origin::Assistant, _) => (agent.map_or("agent", |agent| agent.badge), agent.map_or(BOLD, color)),
+            (Origin::Tool, _) | (_, Role::Tool) => return Ok(()),
+            (Origin::Injected, _) => ("injected", DIM),
+            (Origin::Summary, _) => ("summary", DIM),
+            (Origin::System, _) => ("system", if message.failed { FAILED } else { DIM }),
+        };
+        let says = message.blocks.iter().any(|block| match block {
+            Block::Text(_) | Block::Image(_) | Block::Other(_) => true,
+            Block::Thinking(_) => self.detail.thinking,
+            _ => false,
+        });
+        if says {
+            writeln!(self.out, "\n{DIM}{number:>4}{DIM:#} {style}{name}{style:#}")?;
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Block, message: &Message) -> Result<()> {
+        match block {
+            Block::Text(_) if message.origin == Origin::Tool && !self.detail.tools => Ok(()),
+            Block::Text(text) => self.paragraphs(text, if message.failed { FAILED } else { Style::new() }),
+            Block::Thinking(text) if self.detail.thinking => self.paragraphs(text, DIM.italic()),
+            Block::ToolCall { name, input, .. } => self.call(name, input),
+            Block::ToolResult { call_id, output, is_error } => self.result(call_id, output, *is_error == Some(true)),
+            Block::Image(image) => {
+                let kind = image.media_type.as_deref().unwrap_or("image");
+                Ok(writeln!(self.out, "     {DIM}[{kind}, {}]{DIM:#}", bytes(image.bytes))?)
+            }
+            Block::Other(raw) if self.detail.everything => self.paragraphs(raw.as_str(), DIM),
+            _ => Ok(()),
+        }
+    }
+
+    fn paragraphs(&mut self, text: &str, style: Style) -> Result<()> {
+        for line in plain(text.trim()).lines() {
+            for piece in wrap(line, self.width.saturating_sub(5)) {
+                writeln!(self.out, "     {style}{piece}{style:#}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, name: &str, input: &Json) -> Result<()> {
+        let line = cut(&gist(input), self.width.saturating_sub(8 + name.len()));
+        writeln!(self.out, "     {DIM}▸{DIM:#} {BOLD}{}{BOLD:#} {DIM}{line}{DIM:#}", plain(name))?;
+        if self.detail.tools {
+            let pretty = input.parse::<serde_json::Value>();
+            let text = pretty.and_then(|value| serde_json::to_string_pretty(&value).ok());
+            self.paragraphs(&text.unwrap_or_default().replace("\\n", "\n"), DIM)?;
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, call: &str, output: &str, failed: bool) -> Result<()> {
+        if self.detail.tools {
+            let style = if failed { FAILED } else { DIM };
+            return self.paragraphs(output, style);
+        }
+        if failed {
+            let name = self.calls.get(call).map_or("tool", String::as_str);
+            let first = output.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed");
+            let line = cut(first.trim(), self.width.saturating_sub(12 + name.len()));
+            writeln!(self.out, "       {FAILED}✗ {}: {line}{FAILED:#}", plain(name))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a call is about, in one line: the argument a reader would name.
+fn gist(input: &Json) -> String {
+    const TELLING: [&str; 12] = [
+        "command", "cmd", "file_path", "filePath", "pattern", "query", "path", "url", "description",
+        "prompt", "skill", "input",
+    ];
+    let Some(fields) = input.parse::<serde_json::Map<String, serde_json::Value>>() else {
+        return input.as_str().replace('\n', " ");
+    };
+    let named = TELLING.iter().find_map(|name| fields.get(*name)).or_else(|| fields.values().next());
+    match named {
+        Some(serde_json::Value::String(text)) => text.replace('\n', " "),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}
+
+/// Breaks a line at spaces; indentation is kept, what has no spaces is left whole.
+fn wrap(line: &str, width: usize) -> Vec<String> {
+    use unicode_width::UnicodeWidthStr;
+    if line.width() <= width {
+        return vec![line.to_owned()];
+    }
+    let indent: String = line.chars().take_while(|one| one.is_whitespace()).collect();
+    let mut lines = vec![indent.clone()];
+    for word in line.split_whitespace() {
+        let last = lines.last_mut().expect("there is always a line");
+        let empty = last.len() == indent.len();
+        if !empty && last.width() + 1 + word.width() > width {
+            lines.push(format!("{indent}{word}"));
+            continue;
+        }
+        if !empty {
+            last.push(' ');
+        }
+        last.push_str(word);
+    }
+    lines
+}

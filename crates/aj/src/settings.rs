@@ -1,0 +1,281 @@
+//! Settings: the file, the environment and the flags, in that order, become a `Config`.
+//!
+//! The file is `~/.agent-journal/config.toml`; `KEYS` below lists what may stand in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use agent_journal::connectors::{Machine, Os};
+use agent_journal::search::nearest;
+use agent_journal::{Config, Journal};
+use anyhow::{Context, Result, anyhow, bail};
+use toml::{Table, Value};
+
+use crate::error::warn;
+
+/// A key of the configuration file.
+pub(crate) struct Key {
+    /// Its dotted name.
+    pub(crate) name: &'static str,
+    /// Its default, as it would be written.
+    pub(crate) default: &'static str,
+    /// What it is for.
+    pub(crate) about: &'static str,
+    accepts: Accepts,
+}
+
+#[derive(Clone, Copy)]
+enum Accepts {
+    Path,
+    Number,
+    Flag,
+    Word(&'static [&'static str]),
+}
+
+use Accepts::{Flag, Number, Path as PathText, Word};
+
+/// Every key but those of `[storage.sources]`, which has one per agent.
+pub(crate) const KEYS: &[Key] = &[
+    key("storage.index_path", "\"~/.agent-journal/index\"", "where the indexes live; they can always be made anew", PathText),
+    key("index.writer_memory_mb", "64", "memory of the index writer, in MiB", Number),
+    key("index.include_thinking", "false", "whether the model's reasoning can be found", Flag),
+    key("index.vector_precision", "\"f16\"", "f16 (compact) or f32 (precise)", Word(&["f16", "f32"])),
+    key("index.vector.enabled", "true", "search by meaning", Flag),
+    key("index.vector.model_path", "\"~/.agent-journal/models\"", "directory of an ONNX model", PathText),
+    key("index.vector.fallback", "\"hash\"", "hash or none, when there is no model", Word(&["hash", "none"])),
+    key("search.default_mode", "\"hybrid\"", "lexical, semantic or hybrid", Word(&["lexical", "semantic", "hybrid"])),
+    key("search.default_context", "3", "messages shown before and after a match", Number),
+    key("search.max_results", "20", "sessions a search shows", Number),
+    key("export.default_format", "\"html\"", "html, json or markdown", Word(&["html", "json", "markdown"])),
+    key("export.html_theme", "\"dark\"", "dark, light or auto", Word(&["dark", "light", "auto"])),
+    key("export.include_tool_calls", "true", "whether exports show tool calls", Flag),
+];
+
+/// Older names that mean the same.
+const ALIASES: &[(&str, &str)] = &[("index.lucene_ram_buffer_mb", "index.writer_memory_mb")];
+
+const fn key(name: &'static str, default: &'static str, about: &'static str, accepts: Accepts) -> Key {
+    Key { name, default, about, accepts }
+}
+
+/// The settings in force.
+pub(crate) struct Settings {
+    /// The journal's own directory.
+    pub(crate) journal_dir: PathBuf,
+    /// The configuration file, whether it exists or not.
+    pub(crate) file: PathBuf,
+    machine: Machine,
+    values: BTreeMap<String, (Value, Where)>,
+}
+
+/// Where a setting comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Where {
+    Default,
+    File,
+    Environment,
+}
+
+impl Settings {
+    /// Reads file and environment. `home` is another home tree to read, with a journal of its own.
+    pub(crate) fn load(home: Option<&Path>) -> Result<Self> {
+        let own = own_machine()?;
+        let base = own.path("AJ_HOME").unwrap_or_else(|| own.home.join(".agent-journal"));
+        let file = base.join("config.toml");
+        let mut values = defaults();
+        read_file(&file, &mut values)?;
+        read_environment(&own, &mut values);
+        let (machine, journal_dir) = match home {
+            None => (own, base),
+            Some(home) => {
+                let other = other_machine(home)?;
+                // Roots in the file are about this home, not about the other one.
+                values.retain(|name, (_, from)| !name.starts_with("storage.sources.") || *from != Where::File);
+                let dir = if own.var("AJ_HOME").is_some() { base } else { journal_of(&base, &other.home) };
+                (other, dir)
+            }
+        };
+        Ok(Self { journal_dir, file, machine, values })
+    }
+
+    /// Every setting with its value and origin.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Value, Where)> {
+        self.values.iter().map(|(name, (value, from))| (name.as_str(), value, *from))
+    }
+
+    /// The library's part of the settings.
+    pub(crate) fn config(&self) -> Config {
+        let mut config = Config::new(self.journal_dir.clone());
+        if let Some((Value::String(path), from)) = self.values.get("storage.index_path")
+            && *from != Where::Default
+        {
+            config.index_dir = self.expand(path);
+        }
+        config.writer_memory_mb = self.number("index.writer_memory_mb");
+        config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
+        for agent in Journal::agents() {
+            if let Some((value, _)) = self.values.get(&source_key(agent.key)) {
+                let paths = texts(value).iter().map(|text| self.expand(text)).collect();
+                config.sources.insert(agent.id.to_owned(), paths);
+            }
+        }
+        config
+    }
+
+    /// The machine whose home is read.
+    pub(crate) fn machine(&self) -> Machine {
+        self.machine.clone()
+    }
+
+    /// A number.
+    pub(crate) fn number(&self, name: &str) -> usize {
+        self.value(name).as_integer().and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
+    }
+
+    fn value(&self, name: &str) -> &Value {
+        &self.values[name].0
+    }
+
+    fn expand(&self, text: &str) -> PathBuf {
+        let home = std::env::home_dir().unwrap_or_default();
+        Machine { home, ..Machine::default() }.expand(text)
+    }
+}
+
+impl Where {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File => "file",
+            Self::Environment => "environment",
+        }
+    }
+}
+
+fn own_machine() -> Result<Machine> {
+    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+    let home = home.ok_or_else(|| anyhow!("could not find your home directory; set HOME"))?;
+    let env = std::env::vars_os().filter_map(|(name, value)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    });
+    let os = if cfg!(windows) {
+        Os::Windows
+    } else if cfg!(target_os = "macos") {
+        Os::MacOs
+    } else {
+        Os::Linux
+    };
+    Ok(Machine { home, os, env: env.collect(), ..Machine::default() })
+}
+
+/// Another home tree: this process's environment says nothing about it.
+fn other_machine(home: &Path) -> Result<Machine> {
+    let home = std::path::absolute(home).with_context(|| format!("could not use {}", home.display()))?;
+    if !home.is_dir() {
+        bail!("could not read the home {}: no such directory", home.display());
+    }
+    let os = if home.join("Library/Application Support").is_dir() {
+        Os::MacOs
+    } else if home.join("AppData/Roaming").is_dir() {
+        Os::Windows
+    } else {
+        Os::Linux
+    };
+    Ok(Machine { home, os, ..Machine::default() })
+}
+
+/// Another home has a journal of its own, so that histories never mix.
+fn journal_of(base: &Path, home: &Path) -> PathBuf {
+    let name: String = home
+        .to_string_lossy()
+        .chars()
+        .map(|character| if character.is_alphanumeric() { character } else { '-' })
+        .collect();
+    base.join("homes").join(name.trim_matches('-'))
+}
+
+fn defaults() -> BTreeMap<String, (Value, Where)> {
+    let parse = |key: &Key| {
+        let table: Table = format!("x = {}", key.default).parse().expect("defaults are valid TOML");
+        (key.name.to_owned(), (table["x"].clone(), Where::Default))
+    };
+    KEYS.iter().map(parse).collect()
+}
+
+fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Result<()> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("could not read {}", path.display())),
+    };
+    let table: Table =
+        text.parse().map_err(|error: toml::de::Error| anyhow!("{}: {}", path.display(), error.to_string().trim_end()))?;
+    let mut found = Vec::new();
+    flatten("", &table, &mut found);
+    for (name, value) in found {
+        let name = ALIASES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned());
+        match accepted(&name, &value) {
+            Some(Ok(())) => drop(values.insert(name, (value, Where::File))),
+            Some(Err(wanted)) => bail!("{}: `{name}` must be {wanted}", path.display()),
+            None => warn_unknown(path, &name),
+        }
+    }
+    Ok(())
+}
+
+fn flatten(prefix: &str, table: &Table, found: &mut Vec<(String, Value)>) {
+    for (name, value) in table {
+        let full = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match value {
+            Value::Table(inner) => flatten(&full, inner, found),
+            _ => found.push((full, value.clone())),
+        }
+    }
+}
+
+/// Whether a key is known, and its value of the right kind.
+fn accepted(name: &str, value: &Value) -> Option<Result<(), String>> {
+    if Journal::agents().any(|agent| source_key(agent.key) == name) {
+        let fits = value.is_str() || value.as_array().is_some_and(|all| all.iter().all(Value::is_str));
+        return Some(if fits { Ok(()) } else { Err("a path or a list of paths".to_owned()) });
+    }
+    let key = KEYS.iter().find(|key| key.name == name)?;
+    let (fits, wanted) = match key.accepts {
+        PathText => (value.is_str(), "a path".to_owned()),
+        Number => (value.as_integer().is_some_and(|number| number >= 0), "a whole number".to_owned()),
+        Flag => (value.is_bool(), "true or false".to_owned()),
+        Word(words) => (value.as_str().is_some_and(|word| words.contains(&word)), words.join(" or ")),
+    };
+    Some(if fits { Ok(()) } else { Err(wanted) })
+}
+
+fn warn_unknown(path: &Path, name: &str) {
+    let sources: Vec<String> = Journal::agents().map(|agent| source_key(agent.key)).collect();
+    let known: Vec<&str> = KEYS.iter().map(|key| key.name).chain(sources.iter().map(String::as_str)).collect();
+    let hint = nearest(name, &known).map_or(String::new(), |near| format!(" — did you mean `{near}`?"));
+    warn(&format!("{}: unknown key `{name}`{hint}", path.display()));
+}
+
+fn read_environment(machine: &Machine, values: &mut BTreeMap<String, (Value, Where)>) {
+    let mut set = |name: String, variable: &str| {
+        if let Some(text) = machine.var(variable) {
+            values.insert(name, (Value::String(text.to_owned()), Where::Environment));
+        }
+    };
+    set("storage.index_path".to_owned(), "AJ_INDEX_PATH");
+    for agent in Journal::agents() {
+        set(source_key(agent.key), agent.variable);
+    }
+}
+
+/// The dotted name of an agent's roots.
+pub(crate) fn source_key(key: &str) -> String {
+    format!("storage.sources.{key}")
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        _ => value.as_str().into_iter().collect(),
+    }
+}
