@@ -115,13 +115,17 @@ impl Journal {
 
     fn is_indexed(&self) -> Result<bool> {
         let Some(store) = &self.store else { return Ok(true) };
-        let generation = store.generation()?;
-        Ok(self.lexical()?.is_some_and(|lexical| lexical.generation() == generation))
+        let indexed = Lexical::generation(&self.lexical_dir(), store.identity()?);
+        Ok(indexed == Some(store.generation()?))
     }
 
     fn lexical(&self) -> Result<Option<Lexical>> {
         let Some(store) = &self.store else { return Ok(None) };
-        Ok(Lexical::open(&self.config.index_dir.join("lexical"), store.identity()?))
+        Ok(Lexical::open(&self.lexical_dir(), store.identity()?))
+    }
+
+    fn lexical_dir(&self) -> PathBuf {
+        self.config.index_dir.join("lexical")
     }
 
     /// Lists the sessions a filter chooses, the latest first.

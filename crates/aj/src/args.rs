@@ -28,7 +28,13 @@ pub(crate) struct Args {
     pub(crate) no_sync: bool,
 
     /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
     pub(crate) color: Color,
 
     #[command(subcommand)]

@@ -38,7 +38,13 @@ pub(crate) struct Freshness {
 impl Context {
     pub(crate) fn new(args: &Args) -> Result<Self> {
         let settings = Settings::load(args.home.as_deref())?;
-        Ok(Self { settings, json: args.json, now: Zoned::now(), paging: true, no_sync: args.no_sync })
+        Ok(Self {
+            settings,
+            json: args.json,
+            now: Zoned::now(),
+            paging: true,
+            no_sync: args.no_sync,
+        })
     }
 
     /// Opens the journal and folds in what is new, as far as that is quick.
@@ -72,8 +78,13 @@ impl Context {
     /// Folds in everything that is new, with a progress bar on a terminal.
     pub(crate) fn index(&self, journal: &mut Journal, full: bool) -> Result<SyncReport> {
         let options = SyncOptions { budget: None, full, wait: Some(WAIT) };
-        let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let style = "{bar:32} {binary_bytes:>11} of {binary_total_bytes}  {binary_bytes_per_sec}  {msg}";
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new(0)
+        } else {
+            ProgressBar::hidden()
+        };
+        let style =
+            "{bar:32} {binary_bytes:>11} of {binary_total_bytes}  {binary_bytes_per_sec}  {msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is a constant"));
         let report = journal.sync(options, &mut |progress| match progress {
             Progress::Found { bytes, .. } => bar.set_length(bytes),

@@ -54,7 +54,9 @@ pub(crate) fn remark(message: &str) {
 
 fn is_closed_pipe(failure: &anyhow::Error) -> bool {
     failure.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     })
 }
 
@@ -68,14 +70,21 @@ fn hints(failure: &anyhow::Error) -> Vec<String> {
             path.display()
         )],
         Error::Newer { .. } => vec!["update aj, or set AJ_HOME to another directory".to_owned()],
-        Error::Full { .. } => vec!["free some space and run the command again: nothing is lost".to_owned()],
+        Error::Full { .. } => {
+            vec!["free some space and run the command again: nothing is lost".to_owned()]
+        }
         Error::Read { .. } | Error::Write { .. } => {
             vec!["check that it exists and that you may use it".to_owned()]
         }
         Error::Index { path, .. } => {
-            vec![format!("delete {} and run `aj index`: it is made anew from the journal", path.display())]
+            vec![format!(
+                "delete {} and run `aj index`: it is made anew from the journal",
+                path.display()
+            )]
         }
-        Error::UnknownSession { .. } => vec!["`aj list --all` shows every session with its id".to_owned()],
+        Error::UnknownSession { .. } => {
+            vec!["`aj list --all` shows every session with its id".to_owned()]
+        }
         Error::AmbiguousSession { candidates, .. } => {
             candidates.iter().map(|(id, title)| format!("{id}  {title}")).collect()
         }

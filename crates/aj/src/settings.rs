@@ -36,17 +36,47 @@ use Accepts::{Flag, Number, Path as PathText, Word};
 
 /// Every key but those of `[storage.sources]`, which has one per agent.
 pub(crate) const KEYS: &[Key] = &[
-    key("storage.index_path", "\"~/.agent-journal/index\"", "where the indexes live; they can always be made anew", PathText),
+    key(
+        "storage.index_path",
+        "\"~/.agent-journal/index\"",
+        "where the indexes live; they can always be made anew",
+        PathText,
+    ),
     key("index.writer_memory_mb", "64", "memory of the index writer, in MiB", Number),
     key("index.include_thinking", "false", "whether the model's reasoning can be found", Flag),
-    key("index.vector_precision", "\"f16\"", "f16 (compact) or f32 (precise)", Word(&["f16", "f32"])),
+    key(
+        "index.vector_precision",
+        "\"f16\"",
+        "f16 (compact) or f32 (precise)",
+        Word(&["f16", "f32"]),
+    ),
     key("index.vector.enabled", "true", "search by meaning", Flag),
-    key("index.vector.model_path", "\"~/.agent-journal/models\"", "directory of an ONNX model", PathText),
-    key("index.vector.fallback", "\"hash\"", "hash or none, when there is no model", Word(&["hash", "none"])),
-    key("search.default_mode", "\"hybrid\"", "lexical, semantic or hybrid", Word(&["lexical", "semantic", "hybrid"])),
+    key(
+        "index.vector.model_path",
+        "\"~/.agent-journal/models\"",
+        "directory of an ONNX model",
+        PathText,
+    ),
+    key(
+        "index.vector.fallback",
+        "\"hash\"",
+        "hash or none, when there is no model",
+        Word(&["hash", "none"]),
+    ),
+    key(
+        "search.default_mode",
+        "\"hybrid\"",
+        "lexical, semantic or hybrid",
+        Word(&["lexical", "semantic", "hybrid"]),
+    ),
     key("search.default_context", "3", "messages shown before and after a match", Number),
     key("search.max_results", "20", "sessions a search shows", Number),
-    key("export.default_format", "\"html\"", "html, json or markdown", Word(&["html", "json", "markdown"])),
+    key(
+        "export.default_format",
+        "\"html\"",
+        "html, json or markdown",
+        Word(&["html", "json", "markdown"]),
+    ),
     key("export.html_theme", "\"dark\"", "dark, light or auto", Word(&["dark", "light", "auto"])),
     key("export.include_tool_calls", "true", "whether exports show tool calls", Flag),
 ];
@@ -54,7 +84,12 @@ pub(crate) const KEYS: &[Key] = &[
 /// Older names that mean the same.
 const ALIASES: &[(&str, &str)] = &[("index.lucene_ram_buffer_mb", "index.writer_memory_mb")];
 
-const fn key(name: &'static str, default: &'static str, about: &'static str, accepts: Accepts) -> Key {
+const fn key(
+    name: &'static str,
+    default: &'static str,
+    about: &'static str,
+    accepts: Accepts,
+) -> Key {
     Key { name, default, about, accepts }
 }
 
@@ -90,8 +125,14 @@ impl Settings {
             Some(home) => {
                 let other = other_machine(home)?;
                 // Roots in the file are about this home, not about the other one.
-                values.retain(|name, (_, from)| !name.starts_with("storage.sources.") || *from != Where::File);
-                let dir = if own.var("AJ_HOME").is_some() { base } else { journal_of(&base, &other.home) };
+                values.retain(|name, (_, from)| {
+                    !name.starts_with("storage.sources.") || *from != Where::File
+                });
+                let dir = if own.var("AJ_HOME").is_some() {
+                    base
+                } else {
+                    journal_of(&base, &other.home)
+                };
                 (other, dir)
             }
         };
@@ -129,7 +170,10 @@ impl Settings {
 
     /// A number.
     pub(crate) fn number(&self, name: &str) -> usize {
-        self.value(name).as_integer().and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
+        self.value(name)
+            .as_integer()
+            .and_then(|number| usize::try_from(number).ok())
+            .unwrap_or_default()
     }
 
     fn value(&self, name: &str) -> &Value {
@@ -155,9 +199,8 @@ impl Where {
 fn own_machine() -> Result<Machine> {
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
     let home = home.ok_or_else(|| anyhow!("could not find your home directory; set HOME"))?;
-    let env = std::env::vars_os().filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    });
+    let env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let os = if cfg!(windows) {
         Os::Windows
     } else if cfg!(target_os = "macos") {
@@ -170,7 +213,8 @@ fn own_machine() -> Result<Machine> {
 
 /// Another home tree: this process's environment says nothing about it.
 fn other_machine(home: &Path) -> Result<Machine> {
-    let home = std::path::absolute(home).with_context(|| format!("could not use {}", home.display()))?;
+    let home =
+        std::path::absolute(home).with_context(|| format!("could not use {}", home.display()))?;
     if !home.is_dir() {
         bail!("could not read the home {}: no such directory", home.display());
     }
@@ -206,14 +250,18 @@ fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Resu
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("could not read {}", path.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("could not read {}", path.display()));
+        }
     };
-    let table: Table =
-        text.parse().map_err(|error: toml::de::Error| anyhow!("{}: {}", path.display(), error.to_string().trim_end()))?;
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        anyhow!("{}: {}", path.display(), error.to_string().trim_end())
+    })?;
     let mut found = Vec::new();
     flatten("", &table, &mut found);
     for (name, value) in found {
-        let name = ALIASES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned());
+        let name =
+            ALIASES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned());
         match accepted(&name, &value) {
             Some(Ok(())) => drop(values.insert(name, (value, Where::File))),
             Some(Err(wanted)) => bail!("{}: `{name}` must be {wanted}", path.display()),
@@ -236,23 +284,30 @@ fn flatten(prefix: &str, table: &Table, found: &mut Vec<(String, Value)>) {
 /// Whether a key is known, and its value of the right kind.
 fn accepted(name: &str, value: &Value) -> Option<Result<(), String>> {
     if Journal::agents().any(|agent| source_key(agent.key) == name) {
-        let fits = value.is_str() || value.as_array().is_some_and(|all| all.iter().all(Value::is_str));
+        let fits =
+            value.is_str() || value.as_array().is_some_and(|all| all.iter().all(Value::is_str));
         return Some(if fits { Ok(()) } else { Err("a path or a list of paths".to_owned()) });
     }
     let key = KEYS.iter().find(|key| key.name == name)?;
     let (fits, wanted) = match key.accepts {
         PathText => (value.is_str(), "a path".to_owned()),
-        Number => (value.as_integer().is_some_and(|number| number >= 0), "a whole number".to_owned()),
+        Number => {
+            (value.as_integer().is_some_and(|number| number >= 0), "a whole number".to_owned())
+        }
         Flag => (value.is_bool(), "true or false".to_owned()),
-        Word(words) => (value.as_str().is_some_and(|word| words.contains(&word)), words.join(" or ")),
+        Word(words) => {
+            (value.as_str().is_some_and(|word| words.contains(&word)), words.join(" or "))
+        }
     };
     Some(if fits { Ok(()) } else { Err(wanted) })
 }
 
 fn warn_unknown(path: &Path, name: &str) {
     let sources: Vec<String> = Journal::agents().map(|agent| source_key(agent.key)).collect();
-    let known: Vec<&str> = KEYS.iter().map(|key| key.name).chain(sources.iter().map(String::as_str)).collect();
-    let hint = nearest(name, &known).map_or(String::new(), |near| format!(" — did you mean `{near}`?"));
+    let known: Vec<&str> =
+        KEYS.iter().map(|key| key.name).chain(sources.iter().map(String::as_str)).collect();
+    let hint =
+        nearest(name, &known).map_or(String::new(), |near| format!(" — did you mean `{near}`?"));
     warn(&format!("{}: unknown key `{name}`{hint}", path.display()));
 }
 

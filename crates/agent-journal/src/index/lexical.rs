@@ -49,7 +49,6 @@ struct Fields {
 pub(crate) struct Lexical {
     reader: IndexReader,
     fields: Fields,
-    payload: Payload,
 }
 
 /// The index, open for writing. Readers see nothing before a commit.
@@ -101,25 +100,39 @@ fn open(path: &Path, journal: i64) -> Option<(Index, Fields, Payload)> {
     }
     let payload = index.load_metas().ok()?.payload?;
     let payload: Payload = serde_json::from_str(&payload).ok()?;
-    if payload.version != VERSION || payload.journal != journal {
+    if !payload.fits(journal) {
         return None;
     }
     index.tokenizers().register(TOKENIZER, CodeTokenizer);
     Some((index, fields, payload))
 }
 
+impl Payload {
+    /// Whether an index of this payload can serve a journal.
+    fn fits(self, journal: i64) -> bool {
+        self.version == VERSION && self.journal == journal
+    }
+}
+
 impl Lexical {
     /// Opens the index for searching; `None` when it must be made anew.
     pub(crate) fn open(path: &Path, journal: i64) -> Option<Self> {
-        let (index, fields, payload) = open(path, journal)?;
+        let (index, fields, _) = open(path, journal)?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual);
         let reader = reader.num_warming_threads(0).try_into().ok()?;
-        Some(Self { reader, fields, payload })
+        Some(Self { reader, fields })
     }
 
-    /// The last change of the journal that can be found.
-    pub(crate) fn generation(&self) -> i64 {
-        self.payload.generation
+    /// The last change of the journal that can be found, told without opening the index; `None`
+    /// when it must be made anew.
+    pub(crate) fn generation(path: &Path, journal: i64) -> Option<i64> {
+        #[derive(Deserialize)]
+        struct Meta {
+            payload: Option<String>,
+        }
+        let meta: Meta = serde_json::from_slice(&fs::read(path.join("meta.json")).ok()?).ok()?;
+        let payload: Payload = serde_json::from_str(&meta.payload?).ok()?;
+        payload.fits(journal).then_some(payload.generation)
     }
 
     pub(crate) fn searcher(&self) -> Searcher {

@@ -27,6 +27,8 @@ pub struct Facts {
     pub prompt_chars: u64,
     /// The model's answers.
     pub answers: Vec<u64>,
+    /// Answers without any id: each counts for itself.
+    pub nameless_answers: u64,
     /// Calls of tools.
     pub calls: Vec<u64>,
     /// Results of tools.
@@ -102,9 +104,10 @@ impl Facts {
     }
 
     fn add_answer(&mut self, message: &Message) {
-        let id = message.api_id.as_ref().or(message.uuid.as_ref());
-        // Without any id each answer counts for itself.
-        self.answers.push(id.map_or(self.messages, |id| hash(id)));
+        match message.api_id.as_ref().or(message.uuid.as_ref()) {
+            Some(id) => self.answers.push(hash(id)),
+            None => self.nameless_answers += 1,
+        }
         if let Some(model) = &message.model {
             match self.models.get_mut(model) {
                 Some(count) => *count += 1,
@@ -119,6 +122,7 @@ impl Facts {
         self.prompts += later.prompts;
         self.prompt_chars += later.prompt_chars;
         self.answers.extend(later.answers);
+        self.nameless_answers += later.nameless_answers;
         self.calls.extend(later.calls);
         self.results.extend(later.results);
         self.errors.extend(later.errors);
@@ -136,7 +140,7 @@ impl Facts {
         let distinct = |ids: &[u64]| ids.iter().collect::<HashSet<_>>().len() as u64;
         Counts {
             user_prompts: self.prompts,
-            assistant_messages: distinct(&self.answers),
+            assistant_messages: distinct(&self.answers) + self.nameless_answers,
             tool_calls: distinct(&self.calls),
             tool_results: distinct(&self.results),
             tool_errors: distinct(&self.errors),

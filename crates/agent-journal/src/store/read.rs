@@ -8,7 +8,6 @@ use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 
-use super::write::PathValue;
 use super::{Store, chunk};
 use crate::connectors::{Checkpoint, Stamp};
 use crate::error::{Error, Result};
@@ -333,10 +332,9 @@ impl Store {
     }
 
     /// Reads how far a source has been read.
-    pub(crate) fn checkpoint(&self, agent: &str, path: &std::path::Path) -> Result<Checkpoint> {
-        let sql =
-            "SELECT read_to, guard, messages, state FROM sources WHERE agent = ?1 AND path = ?2";
-        let row = self.connection.query_row(sql, params![agent, PathValue(path)], |row| {
+    pub(crate) fn checkpoint(&self, source: i64) -> Result<Checkpoint> {
+        let sql = "SELECT read_to, guard, messages, state FROM checkpoints WHERE source = ?1";
+        let row = self.connection.query_row(sql, [source], |row| {
             Ok(Checkpoint {
                 offset: row.get::<_, i64>(0)? as u64,
                 guard: row.get::<_, i64>(1)? as u64,

@@ -7,7 +7,7 @@ CREATE TABLE meta (
     value   ANY NOT NULL
 ) WITHOUT ROWID, STRICT;
 
--- A file, database or directory of an agent, and how far it has been read.
+-- A file, database or directory of an agent, and what came of reading it.
 CREATE TABLE sources (
     id          INTEGER PRIMARY KEY,
     agent       TEXT NOT NULL,
@@ -15,16 +15,21 @@ CREATE TABLE sources (
     size        INTEGER NOT NULL,
     modified    INTEGER NOT NULL,
     inode       INTEGER NOT NULL,
-    read_to     INTEGER NOT NULL DEFAULT 0,
-    guard       INTEGER NOT NULL DEFAULT 0,
-    messages    INTEGER NOT NULL DEFAULT 0,
-    state       BLOB NOT NULL DEFAULT x'',
     present     INTEGER NOT NULL DEFAULT 1,
     records     INTEGER NOT NULL DEFAULT 0, -- understood
     raw         INTEGER NOT NULL DEFAULT 0, -- kept without being understood
     skipped     TEXT NOT NULL DEFAULT '{}', -- reason -> count
     error       TEXT,                   -- why it could not be read at all
     UNIQUE (agent, path)
+) STRICT;
+
+-- How far a source has been read. Apart, so that a look at all sources stays small.
+CREATE TABLE checkpoints (
+    source      INTEGER PRIMARY KEY REFERENCES sources (id),
+    read_to     INTEGER NOT NULL,
+    guard       INTEGER NOT NULL,
+    messages    INTEGER NOT NULL,
+    state       BLOB NOT NULL
 ) STRICT;
 
 -- What one source tells of one session. The fullest telling of a session is the one shown.

@@ -110,7 +110,6 @@ impl Writer<'_> {
     pub(crate) fn source_end(&self, id: i64, source: &Source, end: &SourceEnd) -> Result<()> {
         let skipped = serde_json::to_string(&self.skipped(id, end)?);
         let sql = "UPDATE sources SET size = :size, modified = :modified, inode = :inode,
-                   read_to = :offset, guard = :guard, messages = :messages, state = :state,
                    records = :records + iif(:continued, records, 0),
                    raw = :raw + iif(:continued, raw, 0),
                    skipped = :skipped, error = :error, present = 1 WHERE id = :id";
@@ -120,10 +119,6 @@ impl Writer<'_> {
                 ":size": source.stamp.size as i64,
                 ":modified": source.stamp.modified,
                 ":inode": source.stamp.inode as i64,
-                ":offset": end.checkpoint.offset as i64,
-                ":guard": end.checkpoint.guard as i64,
-                ":messages": end.checkpoint.messages as i64,
-                ":state": end.checkpoint.state,
                 ":records": end.records as i64,
                 ":raw": end.raw as i64,
                 ":continued": end.continued,
@@ -132,6 +127,15 @@ impl Writer<'_> {
                 ":id": id,
             })
             .map_err(self.error())?;
+        self.checkpoint(id, &end.checkpoint)
+    }
+
+    fn checkpoint(&self, source: i64, checkpoint: &Checkpoint) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO checkpoints VALUES (?1, ?2, ?3, ?4, ?5)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let Checkpoint { offset, guard, messages, state } = checkpoint;
+        let row = params![source, *offset as i64, *guard as i64, *messages as i64, state];
+        statement.execute(row).map_err(self.error())?;
         Ok(())
     }
 

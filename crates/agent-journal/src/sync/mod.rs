@@ -265,10 +265,8 @@ impl Worker<'_> {
         store: Option<&Store>,
         events: &SyncSender<Event>,
     ) -> Result<SourceEnd> {
-        let agent = job.connector.agent().id;
         let path = &job.source.path;
-        let known =
-            store.map(|store| store.checkpoint(agent, path)).transpose()?.unwrap_or_default();
+        let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
         let start = if self.full || !continues(path, &known) {
             Checkpoint::default()
         } else {

@@ -51,11 +51,17 @@ fn show(context: &Context) -> Result<()> {
         for (name, value, from) in settings.all() {
             values.insert(name.to_owned(), json!({ "value": value, "from": from.name() }));
         }
-        let document = json!({ "file": settings.file, "journal": settings.journal_dir, "settings": values });
+        let document =
+            json!({ "file": settings.file, "journal": settings.journal_dir, "settings": values });
         return output::json::print("config", document);
     }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
-    writeln!(out, "{DIM}# {} · journal {}{DIM:#}", settings.file.display(), settings.journal_dir.display())?;
+    writeln!(
+        out,
+        "{DIM}# {} · journal {}{DIM:#}",
+        settings.file.display(),
+        settings.journal_dir.display()
+    )?;
     for (name, value, from) in settings.all() {
         writeln!(out, "{} = {}  {DIM}# {}{DIM:#}", pad(name, 30), value, from.name())?;
     }
@@ -81,7 +87,9 @@ fn init(context: &Context) -> Result<()> {
 
 /// A file with every key commented out at its default.
 fn template() -> String {
-    let mut text = String::from("# Settings of aj. Every line shows the default; remove the `#` to change one.\n");
+    let mut text = String::from(
+        "# Settings of aj. Every line shows the default; remove the `#` to change one.\n",
+    );
     let mut section = "";
     for key in KEYS {
         let (table, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));

@@ -19,7 +19,10 @@ pub(crate) struct Args {}
 const FILES: &[(&str, &str)] = &include!("../../demo/files.rs");
 
 pub(crate) fn run(_: &Args) -> Result<ExitCode> {
-    let home = tempfile::Builder::new().prefix("aj-demo-").tempdir().context("could not make a directory")?;
+    let home = tempfile::Builder::new()
+        .prefix("aj-demo-")
+        .tempdir()
+        .context("could not make a directory")?;
     lay_out(home.path())?;
     let steps: [&[&str]; 5] = [
         &["index"],
@@ -39,7 +42,9 @@ pub(crate) fn run(_: &Args) -> Result<ExitCode> {
         super::run_in(args, &context)?;
         anstream::println!();
     }
-    anstream::println!("{DIM}That was made up. `aj search` on its own looks into your history.{DIM:#}");
+    anstream::println!(
+        "{DIM}That was made up. `aj search` on its own looks into your history.{DIM:#}"
+    );
     Ok(FOUND)
 }
 

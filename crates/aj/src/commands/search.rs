@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use super::FilterArgs;
 use crate::context::{Context, Freshness};
 use crate::error::{found, remark};
-use crate::output::{self, BOLD, DIM, agent_of, ago, badge, count, cut, pad, plain, short_id, table};
+use crate::output::{
+    self, BOLD, DIM, agent_of, ago, badge, count, cut, pad, plain, short_id, table,
+};
 
 const MATCH: Style = AnsiColor::Yellow.on_default().bold();
 
@@ -76,7 +78,12 @@ fn print(answer: &Answer, context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn heading(out: &mut dyn Write, session: &Found, tier: Tier, (width, context): (usize, &Context)) -> Result<()> {
+fn heading(
+    out: &mut dyn Write,
+    session: &Found,
+    tier: Tier,
+    (width, context): (usize, &Context),
+) -> Result<()> {
     let entry = &session.entry;
     let mut facts = format!(
         "{} · {} · {}",
@@ -114,11 +121,17 @@ fn line(out: &mut dyn Write, session: &Found, hit: &Hit, width: usize) -> Result
 fn marked(snippet: &Snippet, width: usize) -> String {
     let kept = cut(&snippet.text, width);
     // The cut adds an ellipsis and may end before a mark does.
-    let end = if kept.len() < snippet.text.len() { kept.len().saturating_sub('…'.len_utf8()) } else { kept.len() };
+    let end = if kept.len() < snippet.text.len() {
+        kept.len().saturating_sub('…'.len_utf8())
+    } else {
+        kept.len()
+    };
     let mut text = String::new();
     let mut at = 0;
     for range in snippet.highlights.iter().filter(|range| range.end <= end) {
-        let (Some(before), Some(found)) = (snippet.text.get(at..range.start), snippet.text.get(range.clone())) else {
+        let (Some(before), Some(found)) =
+            (snippet.text.get(at..range.start), snippet.text.get(range.clone()))
+        else {
             continue;
         };
         text.push_str(&plain(before));
@@ -132,11 +145,17 @@ fn marked(snippet: &Snippet, width: usize) -> String {
 fn closing(answer: &Answer, took: u64, freshness: Freshness) {
     let fresh = if freshness.pending_sources == 0 { "up to date" } else { "more to read" };
     if answer.sessions.is_empty() {
-        remark(&format!(" nothing found · {took} ms · {fresh} · fewer words or `begin*` find more"));
+        remark(&format!(
+            " nothing found · {took} ms · {fresh} · fewer words or `begin*` find more"
+        ));
         return;
     }
     let first = &answer.sessions[0];
-    let place = first.hits.iter().find_map(|hit| hit.position).map_or(String::new(), |at| format!("#{}", at + 1));
+    let place = first
+        .hits
+        .iter()
+        .find_map(|hit| hit.position)
+        .map_or(String::new(), |at| format!("#{}", at + 1));
     let shown = answer.sessions.len();
     let open = format!("aj show {}{place}", short_id(&first.entry));
     remark(&format!(" {shown} of {} sessions · {took} ms · {fresh} · {open}", answer.total));

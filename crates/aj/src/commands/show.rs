@@ -9,10 +9,10 @@ use anyhow::{Result, anyhow};
 
 use crate::context::Context;
 use crate::error::FOUND;
+use crate::output;
 use crate::output::json::Stream;
 use crate::output::pager::Pager;
 use crate::output::transcript::{Detail, Transcript};
-use crate::output;
 
 /// Messages read at a time.
 const STEP: u64 = 256;
@@ -51,7 +51,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     };
     let (journal, _) = context.fresh_journal()?;
     let entry = journal.session(id)?;
-    let range = range(&entry, place, args.context.unwrap_or(context.settings.number("search.default_context") as u64))?;
+    let range = range(
+        &entry,
+        place,
+        args.context.unwrap_or(context.settings.number("search.default_context") as u64),
+    )?;
     let window = Window { journal: &journal, entry: &entry, range };
     if context.json {
         let out = BufWriter::new(std::io::stdout().lock());
@@ -60,7 +64,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         stream.end()?;
         return Ok(FOUND);
     }
-    let detail = Detail { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
+    let detail =
+        Detail { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
     let out = BufWriter::new(Pager::open(context.paging));
     let mut transcript = Transcript::new(out, &entry, detail, output::width());
     transcript.header(&context.now)?;
@@ -75,9 +80,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 fn range(entry: &Entry, place: Option<&str>, around: u64) -> Result<Range<u64>> {
     let total = entry.counts.messages;
     let Some(place) = place else { return Ok(0..total) };
-    let number: u64 = place.parse().ok().filter(|number| (1..=total).contains(number)).ok_or_else(|| {
-        anyhow!("`{place}` is no message of {}: it has messages 1 to {total}", entry.id)
-    })?;
+    let number: u64 =
+        place.parse().ok().filter(|number| (1..=total).contains(number)).ok_or_else(|| {
+            anyhow!("`{place}` is no message of {}: it has messages 1 to {total}", entry.id)
+        })?;
     Ok((number - 1).saturating_sub(around)..(number + around).min(total))
 }
 

@@ -25,8 +25,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let (journal, freshness) = context.fresh_journal()?;
     let reports = journal.sources()?;
     if context.json {
-        let pending = json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
-        output::json::print("sources", json!({ "journal": journal.path(), "pending": pending, "agents": reports }))?;
+        let pending =
+            json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
+        output::json::print(
+            "sources",
+            json!({ "journal": journal.path(), "pending": pending, "agents": reports }),
+        )?;
         return Ok(FOUND);
     }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
@@ -49,7 +53,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
     let totals = &report.totals;
     let style = color(report.agent);
-    let sessions = format!("{} ({} started by you)", count(totals.sessions, "session"), totals.root_sessions);
+    let sessions =
+        format!("{} ({} started by you)", count(totals.sessions, "session"), totals.root_sessions);
     writeln!(
         out,
         " {style}{}{style:#}  {}  {}  {}",
@@ -66,11 +71,18 @@ fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
         let share = |part: u64| format!("{:.0} %", 100.0 * part as f64 / totals.sessions as f64);
         let (cwd, title) = (share(totals.with_cwd), share(totals.with_title));
         let (model, branch) = (share(totals.with_model), share(totals.with_branch));
-        writeln!(out, "   {DIM}with directory {cwd} · title {title} · model {model} · branch {branch}{DIM:#}")?;
+        writeln!(
+            out,
+            "   {DIM}with directory {cwd} · title {title} · model {model} · branch {branch}{DIM:#}"
+        )?;
     }
     if totals.sources_gone > 0 {
         let sessions = count(totals.sessions_gone, "session");
-        writeln!(out, "   {DIM}{} gone; {sessions} live on in the journal only{DIM:#}", count(totals.sources_gone, "source"))?;
+        writeln!(
+            out,
+            "   {DIM}{} gone; {sessions} live on in the journal only{DIM:#}",
+            count(totals.sources_gone, "source")
+        )?;
     }
     for (reason, number) in &totals.skipped {
         writeln!(out, "   {DIM}skipped {} × {reason}{DIM:#}", amount(*number))?;
@@ -87,9 +99,15 @@ fn understood(totals: &AgentTotals) -> String {
     if all == 0 {
         return String::new();
     }
-    let share = 100.0 * (totals.records_understood - totals.records_raw.min(totals.records_understood)) as f64 / all as f64;
+    let share = 100.0
+        * (totals.records_understood - totals.records_raw.min(totals.records_understood)) as f64
+        / all as f64;
     // Nothing is called complete that is not.
     let share = if share < 100.0 { share.min(99.9) } else { share };
-    let raw = if totals.records_raw > 0 { format!(", {} kept raw", amount(totals.records_raw)) } else { String::new() };
+    let raw = if totals.records_raw > 0 {
+        format!(", {} kept raw", amount(totals.records_raw))
+    } else {
+        String::new()
+    };
     format!("{share:.1} % of {} understood{raw}", count(all, "record"))
 }

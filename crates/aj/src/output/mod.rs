@@ -87,7 +87,11 @@ pub(crate) fn plain(text: &str) -> String {
         (character.is_control() && character != '\n' && character != '\t')
             || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    if text.contains(is_odd) { text.chars().filter(|one| !is_odd(*one)).collect() } else { text.to_owned() }
+    if text.contains(is_odd) {
+        text.chars().filter(|one| !is_odd(*one)).collect()
+    } else {
+        text.to_owned()
+    }
 }
 
 /// A number people can take in: 950, 41k, 1.2M.
@@ -179,7 +183,9 @@ mod tests {
     #[test]
     fn times_are_told_as_people_tell_them() {
         let now: Zoned = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
-        let check = |at: &str, expected: &str| assert_eq!(ago(Timestamp::parse(at), &now), expected, "{at}");
+        let check = |at: &str, expected: &str| {
+            assert_eq!(ago(Timestamp::parse(at), &now), expected, "{at}")
+        };
         check("2026-11-15T11:59:30Z", "just now");
         check("2026-11-15T11:20:00Z", "40 min ago");
         check("2026-11-15T02:00:00Z", "10 h ago");

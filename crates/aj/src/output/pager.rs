@@ -19,7 +19,9 @@ impl Pager {
         let command = std::env::var("AJ_PAGER").or_else(|_| std::env::var("PAGER"));
         let command = command.unwrap_or_else(|_| "less".to_owned());
         let mut words = command.split_whitespace();
-        let Some(program) = words.next().filter(|program| *program != "cat") else { return direct() };
+        let Some(program) = words.next().filter(|program| *program != "cat") else {
+            return direct();
+        };
         let child = Command::new(program)
             .args(words)
             .env("LESS", std::env::var("LESS").unwrap_or_else(|_| "-FRX".to_owned()))

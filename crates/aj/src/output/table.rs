@@ -9,7 +9,12 @@ use jiff::Zoned;
 use super::{BOLD, DIM, ago, amount, badge, count, cut, pad, pad_left, short_id};
 
 /// Writes a list of sessions.
-pub(crate) fn sessions(out: &mut dyn Write, entries: &[Entry], width: usize, now: &Zoned) -> Result<()> {
+pub(crate) fn sessions(
+    out: &mut dyn Write,
+    entries: &[Entry],
+    width: usize,
+    now: &Zoned,
+) -> Result<()> {
     let layout = Layout::of(width);
     for entry in entries {
         let dot = if entry.status == "running" { "●" } else { " " };
@@ -17,7 +22,11 @@ pub(crate) fn sessions(out: &mut dyn Write, entries: &[Entry], width: usize, now
         let place = pad(&place(entry), layout.place);
         let when = pad(&ago(entry.ended_at, now), 11);
         let id = pad(short_id(entry), 8);
-        write!(out, " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}", badge(entry))?;
+        write!(
+            out,
+            " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}",
+            badge(entry)
+        )?;
         writeln!(out, "{}", figures(entry, &layout))?;
         if !entry.children.is_empty() {
             writeln!(out, "   {DIM}└ {}{DIM:#}", count(entry.children.len() as u64, "sub-agent"))?;

@@ -10,7 +10,9 @@ use anyhow::Result;
 use jiff::Zoned;
 
 use super::table::place;
-use super::{BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, plain};
+use super::{
+    BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, plain,
+};
 
 const PROMPT: Style = AnsiColor::Cyan.on_default().bold();
 const FAILED: Style = AnsiColor::Red.on_default();
@@ -55,7 +57,11 @@ impl<'a, W: Write> Transcript<'a, W> {
         facts.push(format!("{name} {version}"));
         writeln!(out, "{DIM}{}{DIM:#}", facts.join(" · "))?;
         let counts = &entry.counts;
-        let failed = if counts.tool_errors > 0 { format!(" ({} failed)", counts.tool_errors) } else { String::new() };
+        let failed = if counts.tool_errors > 0 {
+            format!(" ({} failed)", counts.tool_errors)
+        } else {
+            String::new()
+        };
         let tokens = &entry.tokens;
         writeln!(
             out,
@@ -83,7 +89,8 @@ impl<'a, W: Write> Transcript<'a, W> {
             }
         }
         let hidden = message.sidechain
-            || matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System) && !message.failed;
+            || matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System)
+                && !message.failed;
         if hidden && !self.detail.everything {
             return Ok(());
         }
@@ -99,7 +106,9 @@ impl<'a, W: Write> Transcript<'a, W> {
         let agent = agent_of(self.entry);
         let (name, style) = match (message.origin, message.role) {
             (Origin::Human | Origin::Queued | Origin::Command, _) => ("you", PROMPT),
-            (Origin::Assistant, _) => (agent.map_or("agent", |agent| agent.badge), agent.map_or(BOLD, color)),
+            (Origin::Assistant, _) => {
+                (agent.map_or("agent", |agent| agent.badge), agent.map_or(BOLD, color))
+            }
             (Origin::Tool, _) | (_, Role::Tool) => return Ok(()),
             (Origin::Injected, _) => ("injected", DIM),
             (Origin::Summary, _) => ("summary", DIM),
@@ -119,10 +128,14 @@ impl<'a, W: Write> Transcript<'a, W> {
     fn block(&mut self, block: &Block, message: &Message) -> Result<()> {
         match block {
             Block::Text(_) if message.origin == Origin::Tool && !self.detail.tools => Ok(()),
-            Block::Text(text) => self.paragraphs(text, if message.failed { FAILED } else { Style::new() }),
+            Block::Text(text) => {
+                self.paragraphs(text, if message.failed { FAILED } else { Style::new() })
+            }
             Block::Thinking(text) if self.detail.thinking => self.paragraphs(text, DIM.italic()),
             Block::ToolCall { name, input, .. } => self.call(name, input),
-            Block::ToolResult { call_id, output, is_error } => self.result(call_id, output, *is_error == Some(true)),
+            Block::ToolResult { call_id, output, is_error } => {
+                self.result(call_id, output, *is_error == Some(true))
+            }
             Block::Image(image) => {
                 let kind = image.media_type.as_deref().unwrap_or("image");
                 Ok(writeln!(self.out, "     {DIM}[{kind}, {}]{DIM:#}", bytes(image.bytes))?)
@@ -170,13 +183,24 @@ impl<'a, W: Write> Transcript<'a, W> {
 /// What a call is about, in one line: the argument a reader would name.
 fn gist(input: &Json) -> String {
     const TELLING: [&str; 12] = [
-        "command", "cmd", "file_path", "filePath", "pattern", "query", "path", "url", "description",
-        "prompt", "skill", "input",
+        "command",
+        "cmd",
+        "file_path",
+        "filePath",
+        "pattern",
+        "query",
+        "path",
+        "url",
+        "description",
+        "prompt",
+        "skill",
+        "input",
     ];
     let Some(fields) = input.parse::<serde_json::Map<String, serde_json::Value>>() else {
         return input.as_str().replace('\n', " ");
     };
-    let named = TELLING.iter().find_map(|name| fields.get(*name)).or_else(|| fields.values().next());
+    let named =
+        TELLING.iter().find_map(|name| fields.get(*name)).or_else(|| fields.values().next());
     match named {
         Some(serde_json::Value::String(text)) => text.replace('\n', " "),
         Some(value) => value.to_string(),

@@ -1,9 +1,9 @@
 //! Files and directories, looked at without touching them.
 
-use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
 use crate::connectors::{Source, Stamp};
@@ -44,59 +44,96 @@ pub fn source(path: PathBuf) -> Option<Source> {
 /// Lists every regular file below `root` whose name passes, in a stable order. Links are
 /// followed, loops are not; sockets, pipes and devices are never opened. A directory that cannot
 /// be read is an error only when it is the root itself.
-pub fn walk(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Source>> {
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    let entries = fs::read_dir(root).map_err(Error::read(root))?;
-    visit(entries, wanted, &mut Visit { found: &mut found, seen: &mut seen, depth: 0 });
+pub fn walk(root: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Vec<Source>> {
+    let mut top = Walk { wanted, found: Vec::new(), folders: Vec::new() };
+    top.list(fs::read_dir(root).map_err(Error::read(root))?);
+    let (mut found, folders) = (top.found, top.folders);
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut walk = Walk { wanted, found: Vec::new(), folders: Vec::new() };
+            while let Some(folder) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
+                walk.below(folder);
+            }
+            walk.found
+        };
+        // A handful of folders is read sooner than a thread is started.
+        let threads = workers.min(folders.len() / 4);
+        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        found.extend(work());
+        for thread in threads {
+            found.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+    });
     found.sort_by(|a, b| a.path.cmp(&b.path));
+    // Two links may lead to one folder by the same name.
+    found.dedup_by(|a, b| a.path == b.path);
     Ok(found)
 }
 
-struct Visit<'a> {
-    found: &'a mut Vec<Source>,
-    seen: &'a mut HashSet<(u64, u64)>,
+/// A walk through one part of a tree.
+struct Walk<'w> {
+    wanted: &'w (dyn Fn(&str) -> bool + Sync),
+    found: Vec<Source>,
+    /// Folders still to be looked into.
+    folders: Vec<Folder>,
+}
+
+struct Folder {
+    path: PathBuf,
+    /// Folders that links led through on the way here: coming back to one is a loop.
+    through: Vec<u64>,
     depth: usize,
 }
 
-fn visit(entries: fs::ReadDir, wanted: &dyn Fn(&str) -> bool, visit_state: &mut Visit<'_>) {
-    for entry in entries.flatten() {
-        let Ok(file_type) = entry.file_type() else { continue };
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if file_type.is_dir() || file_type.is_symlink() {
-            let path = entry.path();
-            let Ok(metadata) = fs::metadata(&path) else { continue };
-            if metadata.is_file() && wanted(&name) {
-                visit_state.found.push(Source { stamp: Stamp::of(&metadata), path });
-            } else if metadata.is_dir() {
-                descend(&path, &metadata, file_type.is_symlink(), wanted, visit_state);
+impl Walk<'_> {
+    /// Looks through a folder and everything below it.
+    fn below(&mut self, folder: &Folder) {
+        let mut stack = vec![Folder {
+            path: folder.path.clone(),
+            through: folder.through.clone(),
+            depth: folder.depth,
+        }];
+        while let Some(folder) = stack.pop() {
+            let Ok(entries) = fs::read_dir(&folder.path) else { continue };
+            self.list(entries);
+            for mut child in self.folders.drain(..) {
+                child.depth = folder.depth + 1;
+                let loops = child.through.iter().any(|inode| folder.through.contains(inode));
+                if child.depth < MAX_DEPTH && !loops {
+                    child.through.extend(&folder.through);
+                    stack.push(child);
+                }
             }
-        } else if file_type.is_file() && wanted(&name) {
-            let Ok(metadata) = entry.metadata() else { continue };
-            visit_state.found.push(Source { stamp: Stamp::of(&metadata), path: entry.path() });
         }
     }
-}
 
-fn descend(
-    path: &Path,
-    metadata: &Metadata,
-    linked: bool,
-    wanted: &dyn Fn(&str) -> bool,
-    state: &mut Visit<'_>,
-) {
-    // Only links can lead back: real directories form a tree.
-    if linked && !state.seen.insert((inode(metadata), metadata.len())) {
-        return;
+    /// Notes the files and folders of one listing.
+    fn list(&mut self, entries: fs::ReadDir) {
+        for entry in entries.flatten() {
+            let Ok(file_type) = entry.file_type() else { continue };
+            if file_type.is_dir() {
+                self.folders.push(Folder { path: entry.path(), through: Vec::new(), depth: 0 });
+            } else if file_type.is_symlink() {
+                self.follow(entry.path());
+            } else if file_type.is_file() && (self.wanted)(&entry.file_name().to_string_lossy()) {
+                let Ok(metadata) = entry.metadata() else { continue };
+                self.found.push(Source { stamp: Stamp::of(&metadata), path: entry.path() });
+            }
+        }
     }
-    if state.depth >= MAX_DEPTH {
-        return;
+
+    fn follow(&mut self, path: PathBuf) {
+        let Ok(metadata) = fs::metadata(&path) else { return };
+        if metadata.is_dir() {
+            self.folders.push(Folder { path, through: vec![inode(&metadata)], depth: 0 });
+        } else if metadata.is_file()
+            && path.file_name().is_some_and(|name| (self.wanted)(&name.to_string_lossy()))
+        {
+            self.found.push(Source { stamp: Stamp::of(&metadata), path });
+        }
     }
-    let Ok(entries) = fs::read_dir(path) else { return };
-    state.depth += 1;
-    visit(entries, wanted, state);
-    state.depth -= 1;
 }
 
 /// Reads a small companion file whole; `None` when it is absent, too large or no regular file.
