@@ -114,7 +114,10 @@ impl Output {
         }
         if let Ok(Answer { content: Some(content), success }) = serde_json::from_str(text) {
             let output = Self::of_parts(content);
-            return Self { is_error: success.map(|success| !success).or(output.is_error), ..output };
+            return Self {
+                is_error: success.map(|success| !success).or(output.is_error),
+                ..output
+            };
         }
         match serde_json::from_str::<Vec<Part<'_>>>(text) {
             Ok(parts) => Self::of_parts(Content(parts)),
@@ -229,7 +232,11 @@ mod tests {
         check(r#""{\"output\":3}""#, r#"{"output":3}"#, None);
         check(r#""Exit code: 0\nOutput:\nx""#, "Exit code: 0\nOutput:\nx", Some(false));
         check(r#"{"content":"denied","success":false}"#, "denied", Some(true));
-        check(r#"[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]"#, "a\nb", None);
+        check(
+            r#"[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]"#,
+            "a\nb",
+            None,
+        );
         check(r#"{"odd":1}"#, r#"{"odd":1}"#, None);
     }
 

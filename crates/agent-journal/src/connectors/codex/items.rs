@@ -60,7 +60,7 @@ pub(super) struct Asked {
 
 impl Reader<'_> {
     /// Reads an item, which is what the model saw.
-    pub(super) fn item(&mut self, item: Item<'_>, raw: &RawValue) -> Result<()> {
+    pub(super) fn item(&mut self, mut item: Item<'_>, raw: &RawValue) -> Result<()> {
         let kind = item.kind.as_ref().map_or("", Text::as_str).to_owned();
         match kind.as_str() {
             "message" | "" => self.said(item, raw),
@@ -69,12 +69,23 @@ impl Reader<'_> {
                 self.said(Item { role, ..item }, raw)
             }
             "reasoning" => self.thought(item),
-            "function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call"
-            | "web_search_call" | "image_generation_call" => self.called(&kind, item),
+            "function_call"
+            | "custom_tool_call"
+            | "local_shell_call"
+            | "tool_search_call"
+            | "web_search_call"
+            | "image_generation_call" => self.called(&kind, item),
             "function_call_output"
             | "custom_tool_call_output"
             | "local_shell_call_output"
             | "tool_search_output" => self.returned(item),
+            "agent_message" => {
+                let content = item.content.take().map(Content::blocks);
+                let message = self.message(Role::User, Origin::Injected);
+                let mut message = Message { blocks: content.unwrap_or_default(), ..message };
+                fill(&mut message, item);
+                self.tell(message)
+            }
             "compaction" | "compaction_summary" | "context_compaction" | "ghost_snapshot" => {
                 self.pass(&kind)
             }
@@ -192,10 +203,11 @@ impl Reader<'_> {
         let id = item.call_id.take().or_else(|| item.id.clone()).map(Text::into_owned);
         let id = id.filter(|id| !id.is_empty());
         let id = id.unwrap_or_else(|| format!("{kind}@{}", self.offset));
-        let name = match (item.namespace.take(), item.name.take()) {
-            (Some(space), Some(name)) => format!("{}__{}", space.as_str(), name.as_str()),
-            (_, Some(name)) => name.into_owned(),
-            (_, None) => kind.trim_end_matches("_call").to_owned(),
+        let name = item.name.take().map(Text::into_owned);
+        let name = name.unwrap_or_else(|| kind.trim_end_matches("_call").to_owned());
+        let name = match item.namespace.take() {
+            Some(space) => qualified(space.as_str(), &name),
+            None => name,
         };
         let input = item.arguments.take().or(item.action.take());
         let input = match item.input.take() {
@@ -317,7 +329,8 @@ impl Reader<'_> {
                 self.typed(&message.text(), Vec::new())
             }
             "AgentMessage" => {
-                let texts: Vec<String> = item.content.into_iter().flat_map(Content::texts).collect();
+                let texts: Vec<String> =
+                    item.content.into_iter().flat_map(Content::texts).collect();
                 self.announce(Block::Text(texts.join("\n")))
             }
             "Reasoning" => {
@@ -349,6 +362,16 @@ impl Reader<'_> {
     }
 }
 
+/// A tool's name with its namespace, as versions before there were namespaces wrote it.
+fn qualified(space: &str, name: &str) -> String {
+    match space {
+        "" | "functions" => name.to_owned(),
+        _ if space.ends_with('_') || name.starts_with('_') => format!("{space}{name}"),
+        _ if space.starts_with("mcp__") => format!("{space}__{name}"),
+        _ => format!("{space}.{name}"),
+    }
+}
+
 /// A count in the versions that wrote it without its envelope.
 fn alone(raw: &RawValue) -> Option<Info> {
     serde_json::from_str(raw.get()).ok().and_then(Info::alone)
@@ -375,4 +398,21 @@ fn extend(extensions: &mut Extensions, item: Item<'_>) {
         extensions.insert("status".into(), Json::from_value(&status.as_str()));
     }
     json::keep(item.rest, extensions);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_namespaces_read_like_those_without() {
+        let check = |space: &str, name: &str, expected: &str| {
+            assert_eq!(qualified(space, name), expected);
+        };
+        check("functions", "exec_command", "exec_command");
+        check("mcp__docs__", "search", "mcp__docs__search");
+        check("mcp__docs", "search", "mcp__docs__search");
+        check("mcp__apps__forge", "_fetch", "mcp__apps__forge_fetch");
+        check("tool_search", "find", "tool_search.find");
+    }
 }

@@ -21,6 +21,8 @@ const MACHINE: &[(&str, Origin)] = &[
     ("<collaboration_mode>", Origin::Injected),
     ("<model_switch>", Origin::Injected),
     ("<user_action>", Origin::Injected),
+    ("Warning: apply_patch was requested via ", Origin::Injected),
+    ("Warning: The maximum number of unified exec processes", Origin::Injected),
     ("<user_shell_command>", Origin::Command),
     ("<turn_aborted>", Origin::System),
     ("Another language model started to solve this problem", Origin::Summary),
@@ -39,7 +41,10 @@ pub(super) fn origin(text: &str) -> Origin {
 /// Splits what an editor put in front of a prompt from the prompt.
 pub(super) fn unwrap(text: &str) -> Option<(&str, &str)> {
     let (context, request) = text.split_once(REQUEST)?;
-    context.trim_start().starts_with("# Context from my IDE").then(|| (context.trim(), request.trim()))
+    context
+        .trim_start()
+        .starts_with("# Context from my IDE")
+        .then(|| (context.trim(), request.trim()))
 }
 
 /// Finds the working directory in the context that the program injects.
@@ -131,7 +136,10 @@ mod tests {
             assert_eq!(exit_code(output), expected, "{output}");
         };
         check("Exit code: 124\nWall time: 10 seconds\nOutput:\nx", Some(124));
-        check("Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n", Some(0));
+        check(
+            "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n",
+            Some(0),
+        );
         check("Wall time: 1 seconds\nOutput:\nExit code: 1", None);
         check("Plan updated", None);
     }

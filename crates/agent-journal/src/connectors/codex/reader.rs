@@ -12,9 +12,9 @@ use super::items::Asked;
 use super::line::{Compacted, Item, Line, Meta, Turn};
 use super::usage::{Threads, Totals};
 use super::{AGENT, Name, prompt};
+use crate::connectors::formats::files;
 use crate::connectors::formats::json::{self, Text};
 use crate::connectors::formats::jsonl::{self, End, Lines};
-use crate::connectors::formats::files;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::model::{
@@ -27,8 +27,8 @@ const MAX_DOCUMENT: u64 = 256 << 20;
 /// How many texts are remembered to know their second telling.
 const MEMORY: usize = 16;
 
-/// Records that are state of the program, not conversation.
-const STATE: &[&str] = &["world_state", "inter_agent_communication_metadata"];
+/// Records that are state of the program, or repeat what events say (`token_usage_record`).
+const STATE: &[&str] = &["world_state", "inter_agent_communication_metadata", "token_usage_record"];
 
 /// Reads a rollout from a checkpoint on.
 pub(super) fn read(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
