@@ -16,6 +16,8 @@ const MAX_TRAILING: usize = 256;
 /// An answer that may go on.
 pub(super) struct Open {
     pub(super) mark: Mark,
+    /// Its id, unless one of its items has one.
+    place: String,
     pub(super) message: Box<Message>,
     has_text: bool,
     announced: Vec<Announced>,
@@ -57,13 +59,14 @@ impl Reader<'_> {
             self.close()?;
             let mark = self.mark();
             let mut message = self.message(Role::Assistant, Origin::Assistant);
+            let place = message.uuid.take().unwrap_or_default();
             message.model.clone_from(&self.state.model);
             if let Some(effort) = &self.state.effort {
                 message.extensions.insert("effort".into(), Json::from_value(effort));
             }
             let message = Box::new(message);
             let (announced, trailing) = (Vec::new(), Vec::new());
-            self.open = Some(Open { mark, message, has_text: false, announced, trailing });
+            self.open = Some(Open { mark, place, message, has_text: false, announced, trailing });
         }
         Ok(self.open.as_mut().expect("opened above"))
     }
@@ -114,11 +117,17 @@ impl Reader<'_> {
             return self.pass("told by its item");
         }
         let is_text = matches!(block, Block::Text(_));
+        let announced = Announced { block, place: 0 };
+        let is_told = |open: &Open| open.message.blocks.iter().any(|known| announced.is(known));
+        if self.open.as_ref().is_some_and(is_told) {
+            return self.pass("told by its item");
+        }
         if is_text && self.open.as_ref().is_some_and(Open::says) {
             self.close()?;
         }
         let open = self.answer()?;
-        open.announced.push(Announced { block, place: open.message.blocks.len() });
+        let place = open.message.blocks.len();
+        open.announced.push(Announced { place, ..announced });
         Ok(())
     }
 
@@ -175,6 +184,7 @@ impl Reader<'_> {
         };
         open.message.api_id = Some(format!("{}#{number}", self.state.native));
         self.state.answers += u64::from(has_text);
+        open.message.uuid.get_or_insert(open.place);
         self.emit(*open.message)?;
         open.trailing.into_iter().try_for_each(|message| self.emit(message))
     }

@@ -49,7 +49,8 @@ impl Content<'_> {
         let mut path = None;
         for part in self.0 {
             match part.text.as_ref().and_then(|text| prompt::image_tag(text.as_str())) {
-                Some(named) => path = named.map(str::to_owned).or(path),
+                Some("") => {}
+                Some(named) => path = Some(named.to_owned()),
                 None => part.push(&mut path, &mut blocks),
             }
         }

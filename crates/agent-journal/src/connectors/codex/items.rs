@@ -1,61 +1,19 @@
-//! What the model was given and gave (items), and what the interface showed (events).
+//! What the model was given and gave.
 
-use std::collections::BTreeMap;
-
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::content::{self, Content, Output};
-use super::line::{Event, Item, Shown};
+use super::line::Item;
 use super::prompt;
 use super::reader::{Mark, Reader, recall, remember};
-use super::usage::Info;
 use crate::connectors::formats::json::{self, Text};
 use crate::error::Result;
 use crate::model::{Block, Extensions, Image, Json, Message, Origin, Role};
 
-/// Events that repeat an item or only say that something goes on.
-const TWINS: &[&str] = &[
-    "exec_command_begin",
-    "exec_command_end",
-    "patch_apply_begin",
-    "mcp_tool_call_begin",
-    "mcp_tool_call_end",
-    "web_search_begin",
-    "web_search_end",
-    "view_image_tool_call",
-    "image_generation_begin",
-    "image_generation_end",
-    "dynamic_tool_call_request",
-    "dynamic_tool_call_response",
-    "sub_agent_activity",
-    "context_compacted",
-    "thread_settings_applied",
-    "turn_diff",
-    "plan_update",
-    "background_event",
-    "item_started",
-];
-
-/// The same in files that keep their history in pages.
-const SHOWN: &[&str] = &[
-    "CommandExecution",
-    "McpToolCall",
-    "WebSearch",
-    "DynamicToolCall",
-    "CollabAgentToolCall",
-    "SubAgentActivity",
-    "ImageView",
-    "ImageGeneration",
-    "ContextCompaction",
-    "HookPrompt",
-    "Sleep",
-];
-
 /// A user's item whose event may follow.
 pub(super) struct Asked {
     pub(super) mark: Mark,
-    message: Message,
+    pub(super) message: Message,
 }
 
 impl Reader<'_> {
@@ -151,7 +109,7 @@ impl Reader<'_> {
     }
 
     /// Tells a prompt, without what an editor put in front of it.
-    fn prompt(&mut self, mut message: Message) -> Result<()> {
+    pub(super) fn prompt(&mut self, mut message: Message) -> Result<()> {
         if message.origin == Origin::Human {
             for block in &mut message.blocks {
                 if let Block::Text(text) = block
@@ -163,27 +121,6 @@ impl Reader<'_> {
             }
         }
         self.emit(message)
-    }
-
-    /// Takes the event of a prompt: it says that the item before it is what a person typed.
-    fn typed(&mut self, text: &str, images: Vec<Image>) -> Result<()> {
-        let is_twin = |asked: &Asked| {
-            let item = asked.message.text();
-            let (item, typed) = (item.trim(), text.trim());
-            item == typed || (prompt::origin(item) == Origin::Human && item.contains(typed))
-        };
-        if let Some(Asked { message, .. }) = self.asked.take_if(|asked| is_twin(asked)) {
-            return self.prompt(Message { origin: Origin::Human, ..message });
-        }
-        if recall(&mut self.state.from_items, text) {
-            return self.pass("told by its item");
-        }
-        self.close()?;
-        let mut message = self.message(Role::User, Origin::Human);
-        message.blocks.extend((!text.is_empty()).then(|| Block::Text(text.to_owned())));
-        message.blocks.extend(images.into_iter().map(Block::Image));
-        remember(&mut self.state.from_events, &message.text());
-        self.prompt(message)
     }
 
     /// Reasoning is told as far as it can be read; most of it is encrypted.
@@ -249,116 +186,12 @@ impl Reader<'_> {
         let Some(open) = &mut self.open else { return };
         let message = &mut open.message;
         message.extensions.extend(envelope);
-        if message.blocks.len() == 1 && message.part_uuids.is_empty() {
-            fill(message, item);
-        } else {
-            let id = item.id.as_ref().map(|id| id.as_str().to_owned());
-            message.part_uuids.extend(id.filter(|id| !id.is_empty()));
-            extend(&mut message.extensions, item);
+        if message.uuid.is_none() {
+            return fill(message, item);
         }
-    }
-
-    /// Reads an event, which is what the interface showed.
-    pub(super) fn event(&mut self, event: Event<'_>, raw: &RawValue) -> Result<()> {
-        let kind = event.kind.as_ref().map_or("", Text::as_str).to_owned();
-        let text = |text: Option<Text<'_>>| text.map(Text::into_owned).unwrap_or_default();
-        match kind.as_str() {
-            "user_message" => {
-                let images = pictures(event.images, event.local_images);
-                self.typed(&text(event.message), images)
-            }
-            "agent_message" => self.announce(Block::Text(text(event.message))),
-            "agent_reasoning" | "agent_reasoning_raw_content" => {
-                self.announce(Block::Thinking(text(event.text)))
-            }
-            "token_count" => match event.info.or_else(|| alone(raw)) {
-                Some(info) => self.count(&info),
-                None => self.pass(&kind),
-            },
-            "task_started" | "turn_started" => {
-                self.close()?;
-                let turn = event.turn_id.as_ref().map(Text::as_str);
-                self.state.threads.turn(event.started_at, turn);
-                self.state.from_events.clear();
-                self.state.from_items.clear();
-                self.pass(&kind)
-            }
-            "task_complete" | "turn_complete" if event.error.is_none() => {
-                self.close()?;
-                self.pass(&kind)
-            }
-            "task_complete" | "turn_complete" | "turn_aborted" | "error" | "stream_error" => {
-                self.failed(&kind, event)
-            }
-            "item_completed" if event.item.is_some() => {
-                event.item.map_or(Ok(()), |item| self.shown(item, raw))
-            }
-            "patch_apply_end" => {
-                self.touched(event.changes);
-                self.pass(&kind)
-            }
-            // What a search found stands nowhere else.
-            "web_search_end" if event.results.is_some() => self.keep(raw),
-            _ if TWINS.contains(&kind.as_str()) || kind.starts_with("collab_") => self.pass(&kind),
-            _ => self.keep(raw),
-        }
-    }
-
-    fn failed(&mut self, kind: &str, event: Event<'_>) -> Result<()> {
-        let words = event.message.or(event.reason).map(Text::into_owned);
-        let words = words.or_else(|| event.error.map(|error| error.get().to_owned()));
-        let text = match words {
-            Some(words) if kind == "error" || kind == "stream_error" => words,
-            Some(words) => format!("{kind}: {words}"),
-            None => kind.to_owned(),
-        };
-        let mut message = self.message(Role::System, Origin::System);
-        message.blocks.push(Block::Text(text));
-        // A turn that a person stopped did not fail.
-        message.failed = kind != "turn_aborted";
-        json::keep(event.rest, &mut message.extensions);
-        self.tell(message)
-    }
-
-    fn shown(&mut self, item: Shown<'_>, raw: &RawValue) -> Result<()> {
-        let kind = item.kind.as_ref().map_or("", Text::as_str).to_owned();
-        match kind.as_str() {
-            "UserMessage" => {
-                let blocks = item.content.map(Content::blocks).unwrap_or_default();
-                let message = Message { blocks, ..Message::default() };
-                self.typed(&message.text(), Vec::new())
-            }
-            "AgentMessage" => {
-                let texts: Vec<String> =
-                    item.content.into_iter().flat_map(Content::texts).collect();
-                self.announce(Block::Text(texts.join("\n")))
-            }
-            "Reasoning" => {
-                let thoughts = item.summary.into_iter().chain(item.raw).flatten();
-                let mut thoughts = thoughts.map(|text| Block::Thinking(text.into_owned()));
-                thoughts.try_for_each(|thought| self.announce(thought))
-            }
-            "Plan" => {
-                let plan = item.text.map(Text::into_owned).unwrap_or_default();
-                self.session.documents.retain(|(name, _)| name != "plan");
-                self.session.documents.push(("plan".to_owned(), plan));
-                self.pass("plan")
-            }
-            "FileChange" => {
-                self.touched(item.changes);
-                self.pass(&kind)
-            }
-            _ if SHOWN.contains(&kind.as_str()) => self.pass(&kind),
-            _ => self.keep(raw),
-        }
-    }
-
-    fn touched(&mut self, changes: Option<BTreeMap<String, IgnoredAny>>) {
-        for path in changes.into_iter().flatten().map(|(path, _)| path) {
-            if !self.session.files.contains(&path) {
-                self.session.files.push(path);
-            }
-        }
+        let id = item.id.as_ref().map(|id| id.as_str().to_owned());
+        message.part_uuids.extend(id.filter(|id| !id.is_empty()));
+        extend(&mut message.extensions, item);
     }
 }
 
@@ -370,17 +203,6 @@ fn qualified(space: &str, name: &str) -> String {
         _ if space.starts_with("mcp__") => format!("{space}__{name}"),
         _ => format!("{space}.{name}"),
     }
-}
-
-/// A count in the versions that wrote it without its envelope.
-fn alone(raw: &RawValue) -> Option<Info> {
-    serde_json::from_str(raw.get()).ok().and_then(Info::alone)
-}
-
-/// The pictures an event names; their bytes, where they are here, stand in the item.
-fn pictures(images: Option<Vec<Text<'_>>>, local: Option<Vec<Text<'_>>>) -> Vec<Image> {
-    let images = images.into_iter().chain(local).flatten();
-    images.map(|url| content::image(url.as_str())).collect()
 }
 
 /// Gives a message the id of its item and what else the item says.

@@ -59,6 +59,9 @@ pub(super) struct Owner<'a> {
     pub(super) id: Option<Text<'a>>,
 }
 
+/// The files of a patch, each with what was done to it.
+pub(super) type Changes<'a> = BTreeMap<String, &'a RawValue>;
+
 lossless! {
     /// What the interface showed.
     struct Event<'a> {
@@ -73,7 +76,7 @@ lossless! {
         "reason" reason: Option<Text<'a>>,
         "error" error: Option<&'a RawValue>,
         "item" item: Option<Shown<'a>>,
-        "changes" changes: Option<BTreeMap<String, serde::de::IgnoredAny>>,
+        "changes" changes: Option<Changes<'a>>,
         "results" results: Option<&'a RawValue>,
     }
 }
@@ -86,7 +89,7 @@ lossless! {
         "content" content: Option<Content<'a>>,
         "summary_text" summary: Option<Vec<Text<'a>>>,
         "raw_content" raw: Option<Vec<Text<'a>>>,
-        "changes" changes: Option<BTreeMap<String, serde::de::IgnoredAny>>,
+        "changes" changes: Option<Changes<'a>>,
     }
 }
 
@@ -119,7 +122,7 @@ lossless! {
 
 /// What holds for the turn that begins.
 #[derive(Deserialize)]
-pub(super) struct Turn<'a> {
+pub(super) struct Context<'a> {
     #[serde(borrow)]
     pub(super) turn_id: Option<Text<'a>>,
     #[serde(borrow)]

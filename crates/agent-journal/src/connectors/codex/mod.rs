@@ -6,8 +6,10 @@
 //! forks begin with a replay of their parent, stamped anew; totals of tokens repeat.
 //! `docs/formats/codex.md` has the evidence.
 
+mod about;
 mod answer;
 mod content;
+mod events;
 mod items;
 mod line;
 mod prompt;
@@ -79,7 +81,7 @@ impl Connector for Codex {
         match name.rsplit('.').next() {
             Some("zst") => reader::read_compressed(path, sink),
             Some("json") => reader::read_document(path, sink),
-            _ => reader::read(path, start, sink),
+            _ => reader::read(path, &start, sink),
         }
     }
 }
@@ -157,6 +159,33 @@ impl Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_and_a_folder_in_it_are_both_roots() {
+        let home = tempfile::tempdir().unwrap();
+        let touch = |name: &str| {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::File::create(path).unwrap();
+        };
+        let day = "sessions/2026/05/01";
+        for name in ["rollout-1.jsonl", "rollout-1.jsonl.zst", "rollout-2.jsonl.zst", "x.jsonl"] {
+            touch(&format!("{day}/{name}"));
+        }
+        touch("archived_sessions/rollout-3.jsonl");
+        touch("archived_sessions/rollout-4.jsonl.zst.tmp");
+        touch("history.jsonl");
+        touch(INDEX);
+        let check = |root: &Path, expected: &[&str]| {
+            let found = Codex.discover(root).unwrap();
+            let names = found.iter().map(|source| source.path.file_name().unwrap().to_owned());
+            assert_eq!(names.collect::<Vec<_>>(), expected);
+        };
+        let recent = [INDEX, "rollout-1.jsonl", "rollout-2.jsonl.zst"];
+        check(home.path(), &[&recent[..], &["rollout-3.jsonl"]].concat());
+        check(&home.path().join("sessions"), &recent);
+        check(&home.path().join(day), &recent[1..]);
+    }
 
     #[test]
     fn a_name_tells_time_and_thread() {

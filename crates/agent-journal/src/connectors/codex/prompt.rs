@@ -24,7 +24,7 @@ const MACHINE: &[(&str, Origin)] = &[
     ("Warning: apply_patch was requested via ", Origin::Injected),
     ("Warning: The maximum number of unified exec processes", Origin::Injected),
     ("<user_shell_command>", Origin::Command),
-    ("<turn_aborted>", Origin::System),
+    ("<turn_aborted>", Origin::Injected),
     ("Another language model started to solve this problem", Origin::Summary),
 ];
 
@@ -57,19 +57,19 @@ pub(super) fn cwd(text: &str) -> Option<&str> {
     Some(cwd.trim()).filter(|cwd| !cwd.is_empty())
 }
 
-/// Reads a tag around a picture: `<image>`, `<image name=… path="…">`, `</image>`. The inner
-/// value is the path, where the tag names one.
-pub(super) fn image_tag(text: &str) -> Option<Option<&str>> {
+/// Reads a tag around a picture: `<image>`, `<image name=… path="…">`, `</image>`. Returns the
+/// path, which is empty where the tag names none.
+pub(super) fn image_tag(text: &str) -> Option<&str> {
     let inside = text.trim().strip_prefix('<')?.strip_suffix('>')?;
     if inside == "/image" {
-        return Some(None);
+        return Some("");
     }
     let attributes = inside.strip_prefix("image")?;
     if inside.contains(['<', '\n']) || !(attributes.is_empty() || attributes.starts_with(' ')) {
         return None;
     }
     let path = attributes.split_once("path=\"").and_then(|(_, rest)| rest.split_once('"'));
-    Some(path.map(|(path, _)| path))
+    Some(path.map_or("", |(path, _)| path))
 }
 
 /// Reads the exit code from the lines the program puts above a command's output.
@@ -120,12 +120,12 @@ mod tests {
 
     #[test]
     fn tags_around_pictures_are_told_from_text() {
-        let check = |text: &str, expected: Option<Option<&str>>| {
+        let check = |text: &str, expected: Option<&str>| {
             assert_eq!(image_tag(text), expected, "{text}");
         };
-        check("<image>", Some(None));
-        check("</image>", Some(None));
-        check("<image name=[Image #1] path=\"/tmp/a.png\">", Some(Some("/tmp/a.png")));
+        check("<image>", Some(""));
+        check("</image>", Some(""));
+        check("<image name=[Image #1] path=\"/tmp/a.png\">", Some("/tmp/a.png"));
         check("<imagery>", None);
         check("look at <image>", None);
     }

@@ -9,17 +9,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::answer::Open;
 use super::items::Asked;
-use super::line::{Compacted, Item, Line, Meta, Turn};
+use super::line::{Compacted, Context, Item, Line, Meta};
 use super::usage::{Threads, Totals};
-use super::{AGENT, Name, prompt};
+use super::{AGENT, Name};
 use crate::connectors::formats::files;
 use crate::connectors::formats::json::{self, Text};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
-use crate::model::{
-    Block, Extensions, Json, Kind, Message, Origin, Role, Session, Timestamp, TitleRank,
-};
+use crate::model::{Block, Extensions, Json, Message, Origin, Role, Session, Timestamp};
 
 /// A larger document than this was not written by the first versions.
 const MAX_DOCUMENT: u64 = 256 << 20;
@@ -31,7 +29,7 @@ const MEMORY: usize = 16;
 const STATE: &[&str] = &["world_state", "inter_agent_communication_metadata", "token_usage_record"];
 
 /// Reads a rollout from a checkpoint on.
-pub(super) fn read(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
+pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
     let mut lines = Lines::open(path, start.offset)?;
     let mut reader = Reader::new(path, start, sink);
     while let Some(line) = lines.next()? {
@@ -47,7 +45,7 @@ pub(super) fn read_compressed(path: &Path, sink: &mut dyn Sink) -> Result<Checkp
     let file = File::open(path).map_err(Error::read(path))?;
     let decoder = zstd::Decoder::new(file).map_err(Error::read(path))?;
     let mut lines = Lines::over(Box::new(decoder), path);
-    let mut reader = Reader::new(path, Checkpoint::default(), sink);
+    let mut reader = Reader::new(path, &Checkpoint::default(), sink);
     loop {
         match lines.next() {
             Ok(Some(line)) => reader.line(&line)?,
@@ -77,7 +75,7 @@ pub(super) fn read_document(path: &Path, sink: &mut dyn Sink) -> Result<Checkpoi
     let text = files::small_text(path, MAX_DOCUMENT).ok_or_else(|| wrong("not a text file"))?;
     let document: Document<'_> =
         serde_json::from_str(&text).map_err(|_| wrong("not a session document"))?;
-    let mut reader = Reader::new(path, Checkpoint::default(), sink);
+    let mut reader = Reader::new(path, &Checkpoint::default(), sink);
     for (at, record) in std::iter::once(document.session).chain(document.items).enumerate() {
         let bytes = record.get().as_bytes();
         reader.line(&jsonl::Line { offset: at as u64, bytes, end: End::Newline })?;
@@ -89,7 +87,7 @@ pub(super) fn read_document(path: &Path, sink: &mut dyn Sink) -> Result<Checkpoi
 /// Reads one rollout.
 pub(super) struct Reader<'s> {
     pub(super) sink: &'s mut dyn Sink,
-    name: Name,
+    pub(super) name: Name,
     /// What this read has learnt about the session.
     pub(super) session: Session,
     pub(super) state: State,
@@ -134,7 +132,7 @@ pub(super) struct State {
 }
 
 impl<'s> Reader<'s> {
-    fn new(path: &Path, start: Checkpoint, sink: &'s mut dyn Sink) -> Self {
+    fn new(path: &Path, start: &Checkpoint, sink: &'s mut dyn Sink) -> Self {
         let state: State = serde_json::from_slice(&start.state).unwrap_or_default();
         Self {
             sink,
@@ -231,7 +229,7 @@ impl<'s> Reader<'s> {
                 Some(self.event(event, payload))
             }
             "turn_context" => {
-                let turn: Turn<'_> = serde_json::from_str(payload.get()).ok()?;
+                let turn: Context<'_> = serde_json::from_str(payload.get()).ok()?;
                 Some(self.turn(turn))
             }
             "compacted" => {
@@ -266,77 +264,6 @@ impl<'s> Reader<'s> {
             self.session.branch = Some(branch.into_owned());
         }
         Some(self.item(item, serde_json::from_slice(bytes).ok()?))
-    }
-
-    /// Settles the session's id with the first record that is understood.
-    fn identify(&mut self, id: Option<&str>) {
-        if !self.state.native.is_empty() {
-            return;
-        }
-        let id = id.filter(|id| !id.is_empty());
-        self.state.native = id.unwrap_or(&self.name.thread).to_owned();
-        self.session.id.native.clone_from(&self.state.native);
-        if self.now.is_none() {
-            self.session.seen(self.name.time);
-        }
-    }
-
-    /// The first description is the file's own. Later ones repeat it, or come with the history
-    /// of another thread that is replayed here.
-    fn meta(&mut self, meta: Meta<'_>) -> Result<()> {
-        let id = meta.id.as_ref().map_or("", Text::as_str);
-        let began = meta.timestamp.as_ref().and_then(|text| Timestamp::parse(text.as_str()));
-        self.identify(Some(id));
-        self.session.seen(self.now);
-        let is_first = self.state.threads.is_empty();
-        let is_new = self.state.threads.add(id, began.map(Timestamp::as_millis));
-        if !is_first {
-            let what = if is_new { "session_meta of a replay" } else { "repeated session_meta" };
-            return self.pass(what);
-        }
-        self.session.seen(began);
-        self.describe(meta);
-        Ok(())
-    }
-
-    fn describe(&mut self, mut meta: Meta<'_>) {
-        let session = &mut self.session;
-        session.parent = meta.parent();
-        session.kind = if meta.is_agent() { Kind::Agent } else { Kind::Root };
-        session.cwd = meta.cwd.take().map(Text::into_owned).filter(|cwd| !cwd.is_empty());
-        session.agent_version = meta.version.take().map(Text::into_owned);
-        if let Some(nickname) = meta.nickname.take() {
-            session.title(TitleRank::Slug, nickname.into_owned());
-        }
-        if let Some(git) = meta.git.take() {
-            session.repository = git.repository();
-            session.branch = git.branch.map(Text::into_owned).filter(|branch| !branch.is_empty());
-            json::keep(git.rest, &mut session.extensions);
-        }
-        if let Some(source) = meta.source {
-            session.extensions.insert("source".into(), Json::from(source));
-        }
-        let texts = [("thread_source", meta.thread_source), ("forked_from_id", meta.forked_from)];
-        for (key, text) in texts {
-            if let Some(text) = text {
-                session.extensions.insert(key.into(), Json::from_value(&text.as_str()));
-            }
-        }
-        json::keep(meta.rest, &mut session.extensions);
-    }
-
-    fn turn(&mut self, turn: Turn<'_>) -> Result<()> {
-        self.state.threads.turn(None, turn.turn_id.as_ref().map(Text::as_str));
-        let owned = |text: Option<Text<'_>>| text.map(Text::into_owned);
-        if let Some(model) = owned(turn.model) {
-            if self.state.threads.is_own() {
-                self.session.model.get_or_insert_with(|| model.clone());
-            }
-            self.state.model = Some(model);
-        }
-        self.state.effort = owned(turn.effort);
-        self.state.cwd = owned(turn.cwd).or(self.state.cwd.take());
-        self.pass("turn_context")
     }
 
     fn compacted(&mut self, compacted: Compacted<'_>) -> Result<()> {
@@ -386,13 +313,6 @@ impl<'s> Reader<'s> {
         }
         self.told += 1;
         self.sink.accept(Record::Message(Box::new(message)))
-    }
-
-    /// Looks for the directory in a text, for files that record it nowhere else.
-    pub(super) fn look_for_cwd(&mut self, text: &str) {
-        if self.session.cwd.is_none() {
-            self.session.cwd = prompt::cwd(text).map(str::to_owned);
-        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Threads {
 #[derive(Clone, Serialize, Deserialize)]
 struct Thread {
     id: String,
-    /// When it began, in seconds since 1970.
+    /// When it began, in milliseconds since 1970.
     since: Option<i64>,
 }
 
@@ -61,7 +61,6 @@ impl Info {
             None => known.unwrap_or_default().plus(last?),
         };
         let used = match *known {
-            Some(before) if before == total => return None,
             Some(before) => match total.minus(before) {
                 Some(used) => used,
                 // The total began again: only the call itself tells.
@@ -118,8 +117,7 @@ impl Threads {
         if self.known.iter().any(|thread| thread.id == id) {
             return false;
         }
-        let since = millis.map(|millis| millis.div_euclid(1000));
-        self.known.push(Thread { id: id.to_owned(), since });
+        self.known.push(Thread { id: id.to_owned(), since: millis });
         self.current = self.known.len() - 1;
         true
     }
@@ -127,8 +125,9 @@ impl Threads {
     /// A turn begins: it belongs to the youngest thread that had begun by then. Replayed records
     /// are stamped anew, but their turns keep the time at which they began.
     pub(super) fn turn(&mut self, started_at: Option<f64>, turn_id: Option<&str>) {
-        let started = started_at.map(|seconds| seconds as i64);
-        let Some(at) = started.or_else(|| turn_id.and_then(uuid_seconds)) else { return };
+        // Whole seconds count to their end: a turn may begin in the second its thread did.
+        let started = started_at.map(|seconds| seconds as i64 * 1000 + 999);
+        let Some(at) = turn_id.and_then(uuid_millis).or(started) else { return };
         let begun = |thread: &Thread| thread.since.filter(|since| *since <= at);
         let owner = (0..self.known.len())
             .filter_map(|place| begun(&self.known[place]).map(|since| (since, place)))
@@ -155,14 +154,13 @@ impl Threads {
 }
 
 /// Reads the time in a UUID of version 7.
-fn uuid_seconds(uuid: &str) -> Option<i64> {
+fn uuid_millis(uuid: &str) -> Option<i64> {
     let (high, rest) = uuid.split_once('-')?;
     let (low, rest) = rest.split_once('-')?;
     if high.len() != 8 || low.len() != 4 || !rest.starts_with('7') {
         return None;
     }
-    let millis = i64::from_str_radix(&format!("{high}{low}"), 16).ok()?;
-    Some(millis / 1000)
+    i64::from_str_radix(&format!("{high}{low}"), 16).ok()
 }
 
 #[cfg(test)]
@@ -214,6 +212,7 @@ mod tests {
         check(Some(25.0), None, "parent");
         check(None, Some("not a time"), "parent");
         check(Some(30.0), None, "fork");
+        check(Some(30.0), Some("00000000-7724-7000-8000-000000000000"), "parent");
         check(None, Some("00000000-61a8-7000-8000-000000000000"), "parent");
         check(None, Some("019d924b-6b70-7b9b-9a34-836830164ae3"), "fork");
     }
