@@ -24,7 +24,7 @@ const STEP: usize = 256 << 10;
 
 /// Hands out the lines of a file one by one.
 pub struct Lines {
-    file: File,
+    input: Box<dyn Read>,
     path: PathBuf,
     buffer: Vec<u8>,
     /// Where the unread part of the buffer begins and ends.
@@ -62,9 +62,13 @@ impl Lines {
     pub fn open(path: &Path, offset: u64) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::read(path))?;
         file.seek(SeekFrom::Start(offset)).map_err(Error::read(path))?;
-        let buffer = vec![0; STEP];
-        let path = path.to_owned();
-        Ok(Self { file, path, buffer, start: 0, end: 0, offset, at_end: false })
+        Ok(Self { offset, ..Self::over(Box::new(file), path) })
+    }
+
+    /// Reads the lines of what was made of a file, such as its decompressed form.
+    pub fn over(input: Box<dyn Read>, path: &Path) -> Self {
+        let (buffer, path) = (vec![0; STEP], path.to_owned());
+        Self { input, path, buffer, start: 0, end: 0, offset: 0, at_end: false }
     }
 
     /// Returns the next line, or `None` at the end of the file.
@@ -110,7 +114,8 @@ impl Lines {
             let doubled = (self.buffer.len() * 2).min(MAX_LINE + 2 * STEP);
             self.buffer.resize(doubled.max(self.end + STEP), 0);
         }
-        let read = self.file.read(&mut self.buffer[self.end..]).map_err(Error::read(&self.path))?;
+        let read =
+            self.input.read(&mut self.buffer[self.end..]).map_err(Error::read(&self.path))?;
         self.end += read;
         self.at_end = read == 0;
         Ok(read > 0)

@@ -1,0 +1,264 @@
+//! The content of an item: a text, or parts; and the many shapes of a tool's output.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
+use serde_json::value::RawValue;
+
+use super::prompt;
+use crate::connectors::formats::json::{Text, lossless};
+use crate::model::{Block, Image, Json};
+
+/// The content of an item.
+pub(super) struct Content<'a>(pub(super) Vec<Part<'a>>);
+
+lossless! {
+    /// One part.
+    struct Part<'a> {
+        "type" kind: Option<Text<'a>>,
+        "text" text: Option<Text<'a>>,
+        "image_url" image_url: Option<Text<'a>>,
+        "path" path: Option<Text<'a>>,
+        "encrypted_content" encrypted: Option<&'a RawValue>,
+    }
+}
+
+/// What a tool returned.
+#[derive(Default)]
+pub(super) struct Output {
+    pub(super) text: String,
+    pub(super) is_error: Option<bool>,
+    /// Pictures and whatever else is not text.
+    pub(super) others: Vec<Block>,
+    /// Exit code, duration and the like, where they are recorded apart.
+    pub(super) metadata: Option<Json>,
+}
+
+impl Content<'_> {
+    /// The texts, each for itself.
+    pub(super) fn texts(self) -> impl Iterator<Item = String> {
+        let texts = self.0.into_iter().filter_map(|part| part.text.map(Text::into_owned));
+        texts.filter(|text| !text.trim().is_empty())
+    }
+
+    /// The blocks; the tags that the program puts around a picture become its location.
+    pub(super) fn blocks(self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let mut path = None;
+        for part in self.0 {
+            match part.text.as_ref().and_then(|text| prompt::image_tag(text.as_str())) {
+                Some("") => {}
+                Some(named) => path = Some(named.to_owned()),
+                None => part.push(&mut path, &mut blocks),
+            }
+        }
+        blocks
+    }
+}
+
+impl<'a> Part<'a> {
+    fn text(text: Cow<'a, str>) -> Self {
+        Self { text: Some(Text(text)), ..Self::default() }
+    }
+
+    fn push(self, path: &mut Option<String>, blocks: &mut Vec<Block>) {
+        if let Some(text) = self.text {
+            if !text.as_str().is_empty() {
+                blocks.push(Block::Text(text.into_owned()));
+            }
+        } else if let Some(url) = self.image_url {
+            let image = image(url.as_str());
+            let location = image.location.or(path.take());
+            blocks.push(Block::Image(Image { location, ..image }));
+        } else if self.encrypted.is_none() {
+            blocks.push(Block::Other(self.into_json()));
+        }
+    }
+
+    /// Puts a part of a kind we have no word for together again.
+    fn into_json(self) -> Json {
+        let mut map = std::collections::BTreeMap::new();
+        let texts = [("type", &self.kind), ("path", &self.path)];
+        for (key, text) in texts {
+            if let Some(text) = text {
+                map.insert(key, Json::from_value(&text.as_str()));
+            }
+        }
+        map.extend(self.rest.iter().map(|(key, value)| (&**key, Json::from(*value))));
+        Json::from_value(&map)
+    }
+}
+
+/// Makes a picture of its address, which mostly is the picture itself.
+pub(super) fn image(url: &str) -> Image {
+    let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    match inline {
+        Some((media_type, data)) => Image::from_base64(Some(media_type.to_owned()), data),
+        None => Image { location: Some(url.to_owned()), ..Image::default() },
+    }
+}
+
+impl Output {
+    /// Reads an output: a text, parts, or an object that says whether the tool succeeded.
+    pub(super) fn read(raw: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        struct Answer<'a> {
+            #[serde(borrow)]
+            content: Option<Content<'a>>,
+            success: Option<bool>,
+        }
+        let text = raw.get();
+        if let Ok(Text(text)) = serde_json::from_str(text) {
+            return Self::of_text(&text);
+        }
+        if let Ok(Answer { content: Some(content), success }) = serde_json::from_str(text) {
+            let output = Self::of_parts(content);
+            return Self {
+                is_error: success.map(|success| !success).or(output.is_error),
+                ..output
+            };
+        }
+        match serde_json::from_str::<Vec<Part<'_>>>(text) {
+            Ok(parts) => Self::of_parts(Content(parts)),
+            Err(_) => Self { text: text.to_owned(), ..Self::default() },
+        }
+    }
+
+    fn of_parts(content: Content<'_>) -> Self {
+        let mut texts = Vec::new();
+        let mut others = Vec::new();
+        for block in content.blocks() {
+            match block {
+                Block::Text(text) => texts.push(text),
+                other => others.push(other),
+            }
+        }
+        Self { others, ..Self::of_text(&texts.join("\n")) }
+    }
+
+    /// Older versions wrote `{"output": …, "metadata": …}` into the text.
+    fn of_text(text: &str) -> Self {
+        #[derive(Deserialize)]
+        struct Wrapped<'a> {
+            output: String,
+            #[serde(borrow)]
+            metadata: Option<&'a RawValue>,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            exit_code: Option<i64>,
+        }
+        let wrapped = text.starts_with('{').then(|| serde_json::from_str::<Wrapped<'_>>(text));
+        let Some(Ok(Wrapped { output, metadata })) = wrapped else {
+            let is_error = prompt::exit_code(text).map(|code| code != 0);
+            return Self { text: text.to_owned(), is_error, ..Self::default() };
+        };
+        let facts = metadata.and_then(|raw| serde_json::from_str::<Metadata>(raw.get()).ok());
+        Self {
+            text: output,
+            is_error: facts.and_then(|facts| facts.exit_code).map(|code| code != 0),
+            metadata: metadata.map(Json::from),
+            ..Self::default()
+        }
+    }
+}
+
+/// Reads the arguments of a call: JSON inside a string where it is JSON, else as written.
+pub(super) fn arguments(raw: Option<&RawValue>) -> Json {
+    let Some(raw) = raw else { return Json::from_value(&()) };
+    let inner = serde_json::from_str::<Text<'_>>(raw.get()).ok();
+    let parsed = inner.as_ref().and_then(|text| serde_json::from_str::<&RawValue>(&text.0).ok());
+    Json::from(parsed.unwrap_or(raw))
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Content<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("text or parts")
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Content(vec![Part::text(Cow::Borrowed(text))]))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Content(vec![Part::text(Cow::Owned(text.to_owned()))]))
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+                Ok(Content(Vec::new()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let part = Part::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Content(vec![part]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+                let mut parts = Vec::new();
+                while let Some(Content(mut more)) = items.next_element::<Content<'de>>()? {
+                    parts.append(&mut more);
+                }
+                Ok(Content(parts))
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_of_every_version_are_read() {
+        let check = |json: &str, text: &str, is_error: Option<bool>| {
+            let output = Output::read(serde_json::from_str(json).unwrap());
+            assert_eq!((&*output.text, output.is_error), (text, is_error), "{json}");
+        };
+        check(r#""Plan updated""#, "Plan updated", None);
+        check(
+            r#""{\"output\":\"a\\n\",\"metadata\":{\"exit_code\":2,\"duration_seconds\":0.1}}""#,
+            "a\n",
+            Some(true),
+        );
+        check(r#""{\"output\":3}""#, r#"{"output":3}"#, None);
+        check(r#""Exit code: 0\nOutput:\nx""#, "Exit code: 0\nOutput:\nx", Some(false));
+        check(r#"{"content":"denied","success":false}"#, "denied", Some(true));
+        check(
+            r#"[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]"#,
+            "a\nb",
+            None,
+        );
+        check(r#"{"odd":1}"#, r#"{"odd":1}"#, None);
+    }
+
+    #[test]
+    fn arguments_are_json_where_they_can_be() {
+        let check = |json: &str, expected: &str| {
+            assert_eq!(arguments(Some(serde_json::from_str(json).unwrap())).as_str(), expected);
+        };
+        check(r#""{\"cmd\":\"ls\"}""#, r#"{"cmd":"ls"}"#);
+        check(r#""{\"cmd\":""#, r#""{\"cmd\":""#);
+        check(r#"{"query":"x"}"#, r#"{"query":"x"}"#);
+    }
+
+    #[test]
+    fn a_picture_takes_the_path_of_the_tag_before_it() {
+        let json = r#"[{"type":"input_text","text":"<image name=[Image #1] path=\"/a.png\">"},
+            {"type":"input_image","image_url":"data:image/png;base64,AAAA"},
+            {"type":"input_text","text":"</image>"},{"type":"input_text","text":"what is it?"}]"#;
+        let blocks = serde_json::from_str::<Content<'_>>(json).unwrap().blocks();
+        let [Block::Image(image), Block::Text(text)] = &blocks[..] else { panic!("{blocks:?}") };
+        assert_eq!((image.location.as_deref(), image.bytes), (Some("/a.png"), 3));
+        assert_eq!(text, "what is it?");
+    }
+}

@@ -1,0 +1,146 @@
+//! What a person typed, and what the program put into a user's item or a tool's output.
+
+use crate::model::Origin;
+
+/// Beginnings that only the program writes, with what they make of an item.
+const MACHINE: &[(&str, Origin)] = &[
+    ("<environment_context>", Origin::Injected),
+    ("<user_instructions>", Origin::Injected),
+    ("<INSTRUCTIONS>", Origin::Injected),
+    ("# AGENTS.md instructions", Origin::Injected),
+    ("<skill>", Origin::Injected),
+    ("<subagent_notification>", Origin::Injected),
+    ("<recommended_plugins>", Origin::Injected),
+    ("<codex_internal_context", Origin::Injected),
+    ("<goal_context>", Origin::Injected),
+    ("<external_", Origin::Injected),
+    ("<hook_prompt", Origin::Injected),
+    ("<current_time_reminder>", Origin::Injected),
+    ("<rollout_budget>", Origin::Injected),
+    ("<permissions instructions>", Origin::Injected),
+    ("<collaboration_mode>", Origin::Injected),
+    ("<model_switch>", Origin::Injected),
+    ("<user_action>", Origin::Injected),
+    ("Warning: apply_patch was requested via ", Origin::Injected),
+    ("Warning: The maximum number of unified exec processes", Origin::Injected),
+    ("<user_shell_command>", Origin::Command),
+    ("<turn_aborted>", Origin::Injected),
+    ("Another language model started to solve this problem", Origin::Summary),
+];
+
+/// What an editor puts in front of a prompt ends here.
+const REQUEST: &str = "## My request for Codex:";
+
+/// Tells who wrote a text that stands in a user's item.
+pub(super) fn origin(text: &str) -> Origin {
+    let text = text.trim_start();
+    let machine = MACHINE.iter().find(|(beginning, _)| text.starts_with(beginning));
+    machine.map_or(Origin::Human, |(_, origin)| *origin)
+}
+
+/// Splits what an editor put in front of a prompt from the prompt.
+pub(super) fn unwrap(text: &str) -> Option<(&str, &str)> {
+    let (context, request) = text.split_once(REQUEST)?;
+    context
+        .trim_start()
+        .starts_with("# Context from my IDE")
+        .then(|| (context.trim(), request.trim()))
+}
+
+/// Finds the working directory in the context that the program injects.
+pub(super) fn cwd(text: &str) -> Option<&str> {
+    let tagged = text.split_once("<cwd>").and_then(|(_, rest)| rest.split_once("</cwd>"));
+    let cwd = match tagged {
+        Some((cwd, _)) => cwd,
+        None => text.split_once("Current working directory: ")?.1.lines().next()?,
+    };
+    Some(cwd.trim()).filter(|cwd| !cwd.is_empty())
+}
+
+/// Reads a tag around a picture: `<image>`, `<image name=… path="…">`, `</image>`. Returns the
+/// path, which is empty where the tag names none.
+pub(super) fn image_tag(text: &str) -> Option<&str> {
+    let inside = text.trim().strip_prefix('<')?.strip_suffix('>')?;
+    if inside == "/image" {
+        return Some("");
+    }
+    let attributes = inside.strip_prefix("image")?;
+    if inside.contains(['<', '\n']) || !(attributes.is_empty() || attributes.starts_with(' ')) {
+        return None;
+    }
+    let path = attributes.split_once("path=\"").and_then(|(_, rest)| rest.split_once('"'));
+    Some(path.map_or("", |(path, _)| path))
+}
+
+/// Reads the exit code from the lines the program puts above a command's output.
+pub(super) fn exit_code(output: &str) -> Option<i64> {
+    const HEADER: usize = 8;
+    let header = output.lines().take(HEADER).take_while(|line| *line != "Output:");
+    let mut codes = header.filter_map(|line| {
+        let code = line
+            .strip_prefix("Exit code: ")
+            .or_else(|| line.strip_prefix("Process exited with code "))?;
+        code.trim().parse().ok()
+    });
+    codes.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_program_injects_is_no_prompt() {
+        let check = |text: &str, expected: Origin| assert_eq!(origin(text), expected, "{text}");
+        check("fix the build", Origin::Human);
+        check("what does <cwd> mean here?", Origin::Human);
+        check("\n<environment_context>\n", Origin::Injected);
+        check("# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>", Origin::Injected);
+        check("<user_instructions>\nbe brief", Origin::Injected);
+        check("<user_shell_command>ls", Origin::Command);
+        check("Another language model started to solve this problem and", Origin::Summary);
+    }
+
+    #[test]
+    fn a_request_from_an_editor_is_its_last_part() {
+        let text = "# Context from my IDE setup:\n\n## Active file: a.rs\n\n## My request for Codex:\nfix it\n";
+        let context = "# Context from my IDE setup:\n\n## Active file: a.rs";
+        assert_eq!(unwrap(text), Some((context, "fix it")));
+        assert_eq!(unwrap("quote: ## My request for Codex: x"), None);
+    }
+
+    #[test]
+    fn directories_are_found_in_both_forms_of_the_context() {
+        let check = |text: &str, expected: Option<&str>| assert_eq!(cwd(text), expected, "{text}");
+        check("<environment_context>\n  <cwd>/w/a b</cwd>", Some("/w/a b"));
+        check("Current working directory: /w\nApproval policy: never", Some("/w"));
+        check("<cwd></cwd>", None);
+        check("nothing", None);
+    }
+
+    #[test]
+    fn tags_around_pictures_are_told_from_text() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(image_tag(text), expected, "{text}");
+        };
+        check("<image>", Some(""));
+        check("</image>", Some(""));
+        check("<image name=[Image #1] path=\"/tmp/a.png\">", Some("/tmp/a.png"));
+        check("<imagery>", None);
+        check("look at <image>", None);
+    }
+
+    #[test]
+    fn exit_codes_stand_above_the_output() {
+        let check = |output: &str, expected: Option<i64>| {
+            assert_eq!(exit_code(output), expected, "{output}");
+        };
+        check("Exit code: 124\nWall time: 10 seconds\nOutput:\nx", Some(124));
+        check(
+            "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n",
+            Some(0),
+        );
+        check("Wall time: 1 seconds\nOutput:\nExit code: 1", None);
+        check("Plan updated", None);
+    }
+}
