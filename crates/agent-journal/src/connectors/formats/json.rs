@@ -91,6 +91,23 @@ pub fn keep(rest: Rest<'_>, extensions: &mut Extensions) {
     }
 }
 
+/// A longer value of a display form repeats what stands elsewhere.
+pub const MAX_SMALL: usize = 512;
+
+/// Keeps what is small of a value that mostly repeats others: short texts, and of an object the
+/// short fields and the difference an edit made.
+pub fn small(raw: &RawValue) -> Option<Json> {
+    if raw.get().len() <= MAX_SMALL {
+        return Some(Json::from(raw)).filter(|json| !matches!(json.as_str(), "null" | "\"\""));
+    }
+    let fields: std::collections::BTreeMap<&str, &RawValue> = serde_json::from_str(raw.get()).ok()?;
+    let is_small =
+        |key: &str, value: &RawValue| value.get().len() <= MAX_SMALL || key == "fileDiff";
+    let kept: std::collections::BTreeMap<_, _> =
+        fields.into_iter().filter(|(key, value)| is_small(key, value)).collect();
+    (!kept.is_empty()).then(|| Json::from_value(&kept))
+}
+
 /// Calls `found` with every string inside a piece of JSON, keys left out.
 pub fn strings(json: &str, found: &mut dyn FnMut(&str)) {
     use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};

@@ -87,6 +87,11 @@ impl Lines {
         }
     }
 
+    /// Where the next line begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     fn take(&mut self, length: usize, newline: usize, end: End) -> Line<'_> {
         let from = self.start;
         let offset = self.offset;
