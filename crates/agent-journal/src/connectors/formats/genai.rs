@@ -210,14 +210,19 @@ mod tests {
     fn thoughts_are_kept_and_their_signatures_are_not() {
         check(r#"[{"text":"so","thought":true}]"#, r#"[{"thinking":"so"}]"#);
         check(r#"[{"thoughtSignature":"Zm9v"}]"#, "[]");
-        check(r#"[{"executableCode":{"code":"1"}}]"#, r#"[{"other":{"executableCode":{"code":"1"}}}]"#);
+        check(
+            r#"[{"executableCode":{"code":"1"}}]"#,
+            r#"[{"other":{"executableCode":{"code":"1"}}}]"#,
+        );
     }
 
     #[test]
     fn a_response_gives_its_output_or_its_error_or_itself() {
         let result = |response: &str, output: &str, rest: &str| {
             check(
-                &format!(r#"[{{"functionResponse":{{"id":"c","name":"f","response":{response}}}}}]"#),
+                &format!(
+                    r#"[{{"functionResponse":{{"id":"c","name":"f","response":{response}}}}}]"#
+                ),
                 &format!(r#"[{{"tool_result":{{"call_id":"c","output":{output}{rest}}}}}]"#),
             );
         };

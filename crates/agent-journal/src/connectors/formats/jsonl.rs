@@ -169,6 +169,19 @@ pub fn mend(line: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Like [`mend`], for what a lenient reader would let pass: only a line with escapes of
+/// surrogates is looked at.
+pub fn mend_escapes(line: &[u8]) -> Cow<'_, [u8]> {
+    let escapes = memchr::memchr_iter(b'\\', line);
+    let is_surrogate = |at: usize| matches!(escaped_unit(&line[at..]), Some(0xd800..=0xdfff));
+    if escapes.into_iter().any(is_surrogate) {
+        let mut bytes = line.to_vec();
+        replace_lone_surrogates(&mut bytes);
+        return Cow::Owned(bytes);
+    }
+    Cow::Borrowed(line)
+}
+
 fn replace_lone_surrogates(bytes: &mut [u8]) {
     let mut at = 0;
     while at + 6 <= bytes.len() {

@@ -61,6 +61,11 @@ impl Line<'_> {
         if let Some(subtype) = some(self.subtype) {
             extensions.insert("subtype".to_owned(), Json::from_value(&subtype));
         }
+        // Mostly it says what the type says.
+        let told = ["real_user", "assistant_output", "tool_result"];
+        if let Some(source) = some(self.provenance).filter(|one| !told.contains(&one.as_str())) {
+            extensions.insert("provenance".to_owned(), Json::from_value(&source));
+        }
         Message {
             uuid: some(self.uuid),
             parent: some(self.parent),

@@ -1,20 +1,23 @@
 //! Walks a transcript line by line and tells its messages, one for each record.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::AGENT;
 use super::line::Line;
 use super::system::{self, Told};
 use super::telemetry::{Event, Payload};
-use super::AGENT;
 use crate::connectors::formats::json::{self, Text};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::formats::{files, genai};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
-use crate::model::{Block, Json, Kind, Message, Origin, Role, Session, TitleRank, Usage};
+use crate::model::{
+    Block, Json, Kind, Message, Origin, Role, Session, Timestamp, TitleRank, Usage,
+};
 
 /// Reads a transcript from a checkpoint on.
 pub(super) fn read(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
@@ -38,6 +41,8 @@ struct Reader<'s> {
     /// What this read has learnt about the session.
     session: Session,
     state: State,
+    /// Sub-agents told from this file, by name.
+    agents: BTreeMap<String, Session>,
     /// The sub-agent whose messages are being told; `None` is the session itself.
     current: Option<String>,
     /// Whether sub-agents have transcripts of their own.
@@ -79,6 +84,7 @@ impl<'s> Reader<'s> {
             sink,
             session,
             state,
+            agents: BTreeMap::new(),
             current: None,
             has_transcripts: place.agents.is_dir(),
             told: start.messages,
@@ -90,21 +96,34 @@ impl<'s> Reader<'s> {
     /// Tells whose messages follow.
     fn switch(&mut self, agent: Option<&str>) -> Result<()> {
         self.current = agent.map(str::to_owned);
-        let session = match agent {
-            None => self.session.clone(),
-            Some(agent) => Session {
+        let known = agent.and_then(|agent| self.agents.get(agent));
+        let session = known.unwrap_or(&self.session).clone();
+        self.sink.accept(Record::Session(Box::new(session)))
+    }
+
+    /// Notes that a sub-agent was at work.
+    fn note_agent(&mut self, agent: &str, at: Option<Timestamp>) {
+        if !self.agents.contains_key(agent) {
+            let mut session = Session {
                 parent: Some(self.state.native.clone()),
                 kind: Kind::Agent,
                 cwd: self.session.cwd.clone(),
                 branch: self.session.branch.clone(),
                 agent_version: self.session.agent_version.clone(),
                 ..Session::new(AGENT.id, agent_id(agent, &self.state.native))
-            },
-        };
-        self.sink.accept(Record::Session(Box::new(session)))
+            };
+            session.title(TitleRank::Slug, agent);
+            self.agents.insert(agent.to_owned(), session);
+        }
+        if let Some(session) = self.agents.get_mut(agent) {
+            session.seen(at);
+        }
     }
 
     fn finish(mut self, path: &Path) -> Result<Checkpoint> {
+        for session in std::mem::take(&mut self.agents).into_values() {
+            self.sink.accept(Record::Session(Box::new(session)))?;
+        }
         self.switch(None)?;
         if self.state.has_agents {
             return Ok(Checkpoint::default());
@@ -124,8 +143,9 @@ impl<'s> Reader<'s> {
         if jsonl::is_blank(line.bytes) {
             return Ok(());
         }
-        if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(line.bytes) {
-            return self.record(parsed, line);
+        let bytes = jsonl::mend_escapes(line.bytes);
+        if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(&bytes) {
+            return self.record(parsed, &jsonl::Line { bytes: &bytes, ..*line });
         }
         let mended = jsonl::mend(line.bytes);
         if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(&mended) {
@@ -272,6 +292,7 @@ impl<'s> Reader<'s> {
         let mut envelope = line.envelope();
         // The chain of parents is the session's, and most of its links are not told.
         envelope.parent = None;
+        self.note_agent(&agent, envelope.at);
         for message in event.messages(envelope) {
             self.tell(Some(&agent), message)?;
         }
@@ -311,7 +332,12 @@ impl Place {
         let agents = project.join("subagents").join(&stem);
         let Some(agent) = stem.strip_prefix("agent-") else {
             let is_chat = folder.file_name().is_some_and(|name| name == "chats");
-            return Self { native: is_chat.then_some(stem), parent: None, kind: Kind::Root, agents };
+            return Self {
+                native: is_chat.then_some(stem),
+                parent: None,
+                kind: Kind::Root,
+                agents,
+            };
         };
         let parent = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let native = agent_id(agent, parent.as_deref().unwrap_or_default());

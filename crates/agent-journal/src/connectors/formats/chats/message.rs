@@ -69,14 +69,11 @@ pub(super) fn at(held: &str) -> Option<Timestamp> {
 
 /// Makes messages of a recorded one; what is not understood is kept as it is.
 pub(super) fn messages(held: &str) -> Vec<Message> {
-    if let Ok(line) = serde_json::from_str::<Line<'_>>(held) {
-        return told(line, held);
-    }
-    let mended = jsonl::mend(held.as_bytes());
-    let mended = String::from_utf8_lossy(&mended);
-    match serde_json::from_str::<Line<'_>>(&mended) {
-        Ok(line) => told(line, &mended),
-        Err(_) => vec![Message { blocks: other(held), ..Message::default() }],
+    let mended = jsonl::mend_escapes(held.as_bytes());
+    let text = std::str::from_utf8(&mended).unwrap_or(held);
+    match serde_json::from_str::<Line<'_>>(text) {
+        Ok(line) => told(line, text),
+        Err(_) => vec![Message { blocks: other(text), ..Message::default() }],
     }
 }
 
@@ -158,7 +155,8 @@ fn answer(mut line: Line<'_>) -> Vec<Message> {
     });
     blocks.extend(calls.iter().map(Call::block));
     let counts = line.tokens.take().and_then(|raw| serde_json::from_str::<Counts>(raw.get()).ok());
-    let mut message = Message { role: Role::Assistant, origin: Origin::Assistant, ..envelope(line) };
+    let mut message =
+        Message { role: Role::Assistant, origin: Origin::Assistant, ..envelope(line) };
     message.blocks = blocks;
     message.usage = counts.map(|counts| Usage {
         identity: message.uuid.clone(),

@@ -64,8 +64,9 @@ pub fn read(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
 /// Makes the session of what the chat and its place say about it.
 fn session(path: &Path, agent: &str, chat: &mut Chat) -> Session {
     let place = Place::of(path);
-    let id = chat.fact("sessionId").unwrap_or_else(|| place.stem.clone());
-    let mut session = Session::new(agent, place.native(&id));
+    let id = chat.fact("sessionId");
+    let native = id.as_ref().map_or_else(|| place.stem.clone(), |id| place.native(id));
+    let mut session = Session::new(agent, native);
     session.parent.clone_from(&place.parent);
     session.kind = match (place.kind, chat.fact("kind").as_deref()) {
         (Kind::Root, Some("subagent")) => Kind::Agent,
@@ -90,7 +91,7 @@ fn session(path: &Path, agent: &str, chat: &mut Chat) -> Session {
     for told in ["startTime", "lastUpdated", "summary", "kind"] {
         session.extensions.remove(told);
     }
-    if id == session.id.native {
+    if id.as_ref() == Some(&session.id.native) {
         session.extensions.remove("sessionId");
     }
     drop_empty(&mut session.extensions);
@@ -98,7 +99,8 @@ fn session(path: &Path, agent: &str, chat: &mut Chat) -> Session {
 }
 
 fn drop_empty(extensions: &mut Extensions) {
-    extensions.retain(|_, value| !matches!(value.as_str(), "null" | "false" | "\"\"" | "[]" | "{}"));
+    extensions
+        .retain(|_, value| !matches!(value.as_str(), "null" | "false" | "\"\"" | "[]" | "{}"));
 }
 
 /// Tells messages one by one and remembers which calls were answered.

@@ -106,7 +106,8 @@ fn roots(directory: &Path) -> impl Iterator<Item = String> + use<> {
 
 /// Splits `session-<minute>-<beginning of the id>`.
 fn started(stem: &str) -> Option<(&str, &str)> {
-    let (minute, tail) = stem.strip_prefix("session-")?.split_at_checked("2026-01-02T03-04".len())?;
+    let (minute, tail) =
+        stem.strip_prefix("session-")?.split_at_checked("2026-01-02T03-04".len())?;
     let is_minute = minute.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'T'));
     Some((minute, tail.strip_prefix('-')?)).filter(|_| is_minute)
 }

@@ -11,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use crate::connectors::Skipped;
-use crate::connectors::formats::json::{Rest, Text, lossless};
+use crate::connectors::formats::json::{self, Rest, Text, lossless};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::error::{Error, Result};
 use crate::model::{Extensions, Json};
@@ -111,7 +111,7 @@ fn document(path: &Path) -> Result<Chat> {
         }
     }
     // Documents are rewritten in place: this one is half written, or was never finished.
-    if chat.fact("sessionId").is_none() {
+    if chat.fact("sessionId").is_none() || chat.messages.is_empty() {
         let what = "neither a chat nor the beginning of one".to_owned();
         return Err(Error::Format { path: path.to_owned(), what });
     }
@@ -125,13 +125,23 @@ impl Chat {
         self.facts.get(key)?.parse::<String>().filter(|text| !text.is_empty())
     }
 
+    fn fact_from(&mut self, key: String, text: &str) {
+        // Compacting JSON leaves JSON.
+        if let Ok(raw) = serde_json::from_str::<&RawValue>(text) {
+            self.facts.insert(key, Json::from(raw));
+        }
+    }
+
     fn skip(&mut self, at: u64, reason: &'static str) {
         self.skipped.push(Skipped { at, reason: reason.into(), understood: false });
     }
 
-    /// Takes one line of a log; `false` when it is not JSON.
+    /// Takes one line of a log; `false` when it is no object.
     fn line(&mut self, bytes: &[u8]) -> bool {
         let Ok(raw) = serde_json::from_slice::<&RawValue>(bytes) else { return false };
+        if !raw.get().starts_with('{') {
+            return false;
+        }
         match serde_json::from_str::<Step<'_>>(raw.get()) {
             Ok(step) => self.step(step, raw),
             // Valid, but not of a shape we know: kept as it is.
@@ -176,17 +186,17 @@ impl Chat {
         }
         match serde_json::from_str(raw.get()) {
             Ok(Id { id: Some(id) }) => self.put(id.as_str(), raw),
-            _ => self.messages.push(raw.get().into()),
+            _ => self.messages.push(json::compact(raw.get())),
         }
     }
 
     /// Puts a message in the place of an earlier state of it, or at the end.
     fn put(&mut self, id: &str, raw: &RawValue) {
         if let Some(place) = self.places.get(id) {
-            self.messages[*place] = raw.get().into();
+            self.messages[*place] = json::compact(raw.get());
         } else {
             self.places.insert(id.to_owned(), self.messages.len());
-            self.messages.push(raw.get().into());
+            self.messages.push(json::compact(raw.get()));
         }
     }
 
@@ -224,7 +234,8 @@ impl<'de> Visitor<'de> for Document<'_> {
             if key == "messages" {
                 map.next_value_seed(Messages(self.0))?;
             } else {
-                self.0.facts.insert(key, map.next_value()?);
+                let raw: Box<RawValue> = map.next_value()?;
+                self.0.fact_from(key, &json::compact(raw.get()));
             }
         }
         Ok(())
@@ -269,6 +280,12 @@ mod tests {
         assert_eq!(messages, expected, "{content}");
     }
 
+    #[test]
+    fn what_is_kept_of_a_pretty_document_fits_on_one_line() {
+        let content = "{\n  \"sessionId\": \"s\",\n  \"messages\": [\n    {\n      \"id\": \"a\"\n    }\n  ]\n}";
+        check(content, &[r#"{"id":"a"}"#]);
+    }
+
     const A: &str = r#"{"id":"a","type":"user"}"#;
     const B: &str = r#"{"id":"b","type":"gemini"}"#;
     const B2: &str = r#"{"id":"b","type":"gemini","content":"more"}"#;
@@ -300,7 +317,10 @@ mod tests {
 
     #[test]
     fn a_document_that_breaks_off_keeps_what_came_before() {
-        check(&format!("{{\n\"sessionId\": \"s\",\n\"messages\": [\n{A},\n{B},\n{{\"id\""), &[A, B]);
+        check(
+            &format!("{{\n\"sessionId\": \"s\",\n\"messages\": [\n{A},\n{B},\n{{\"id\""),
+            &[A, B],
+        );
     }
 
     #[test]
