@@ -35,8 +35,8 @@ pub(super) struct Response<'a> {
     id: Option<Text<'a>>,
     #[serde(borrow)]
     name: Option<Text<'a>>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
+    #[serde(borrow, rename = "response")]
+    outcome: Option<&'a RawValue>,
     #[serde(borrow)]
     parts: Option<&'a RawValue>,
 }
@@ -57,7 +57,9 @@ pub fn blocks(content: &RawValue, blocks: &mut Vec<Block>) {
     if let Ok(text) = serde_json::from_str::<Text<'_>>(content.get()) {
         push_text(text, blocks);
     } else if let Ok(parts) = serde_json::from_str::<Vec<&RawValue>>(content.get()) {
-        parts.into_iter().for_each(|part| push(part, blocks));
+        for part in parts {
+            push(part, blocks);
+        }
     } else if content.get() != "null" {
         push(content, blocks);
     }
@@ -109,7 +111,7 @@ impl Call<'_> {
 
 impl Response<'_> {
     fn push(self, all: &mut Vec<Block>) {
-        let (output, is_error) = self.response.map(outcome).unwrap_or_default();
+        let (output, is_error) = self.outcome.map(outcome).unwrap_or_default();
         let call_id = self.id.or(self.name).map(Text::into_owned).unwrap_or_default();
         all.push(Block::ToolResult { call_id, output, is_error });
         if let Some(parts) = self.parts {
@@ -158,30 +160,32 @@ pub fn plain(raw: &RawValue) -> String {
 
 /// The API's usage of one call.
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub struct UsageMetadata {
-    prompt_token_count: u64,
-    candidates_token_count: u64,
-    thoughts_token_count: u64,
-    cached_content_token_count: u64,
-    tool_use_prompt_token_count: u64,
-    total_token_count: u64,
+    #[serde(rename = "promptTokenCount")]
+    prompt: u64,
+    #[serde(rename = "candidatesTokenCount")]
+    candidates: u64,
+    #[serde(rename = "thoughtsTokenCount")]
+    thoughts: u64,
+    #[serde(rename = "cachedContentTokenCount")]
+    cached_content: u64,
+    tool_use_prompt: u64,
+    #[serde(rename = "totalTokenCount")]
+    total: u64,
 }
 
 impl UsageMetadata {
     /// Sorts the counts into classes that never overlap. Prompts include what was cached. Whether
     /// candidates include thoughts depends on the service behind the API: the total tells.
     pub fn tokens(&self) -> Tokens {
-        let thoughts = self.thoughts_token_count;
-        let without = self.prompt_token_count
-            + self.candidates_token_count
-            + self.tool_use_prompt_token_count;
-        let apart = if self.total_token_count == without + thoughts { thoughts } else { 0 };
+        let thoughts = self.thoughts;
+        let without = self.prompt + self.candidates + self.tool_use_prompt;
+        let apart = if self.total == without + thoughts { thoughts } else { 0 };
         Tokens {
-            input: self.prompt_token_count.saturating_sub(self.cached_content_token_count)
-                + self.tool_use_prompt_token_count,
-            output: self.candidates_token_count + apart,
-            cache_read: self.cached_content_token_count.min(self.prompt_token_count),
+            input: self.prompt.saturating_sub(self.cached_content) + self.tool_use_prompt,
+            output: self.candidates + apart,
+            cache_read: self.cached_content.min(self.prompt),
             cache_creation: 0,
             reasoning: Some(thoughts),
         }
@@ -238,11 +242,11 @@ mod tests {
     fn the_total_tells_whether_candidates_include_thoughts() {
         let check = |total: u64, output: u64| {
             let usage = UsageMetadata {
-                prompt_token_count: 100,
-                cached_content_token_count: 60,
-                candidates_token_count: 20,
-                thoughts_token_count: 5,
-                total_token_count: total,
+                prompt: 100,
+                cached_content: 60,
+                candidates: 20,
+                thoughts: 5,
+                total,
                 ..UsageMetadata::default()
             };
             let tokens = usage.tokens();

@@ -15,12 +15,13 @@ pub fn hex(text: &str) -> String {
     for block in message.chunks_exact(64) {
         compress(&mut state, block, &constants);
     }
-    state.iter().map(|word| format!("{word:08x}")).collect()
+    let digit = |word: u32, at: u32| char::from_digit(word >> (28 - 4 * at) & 15, 16);
+    state.iter().flat_map(|word| (0..8).filter_map(move |at| digit(*word, at))).collect()
 }
 
 /// The first 32 bits behind the point of the roots of the first primes: the standard's constants.
 fn fractions<const N: usize>(root: fn(f64) -> f64) -> [u32; N] {
-    let is_prime = |number: &u32| (2..*number).all(|factor| number % factor != 0);
+    let is_prime = |number: &u32| (2..*number).all(|factor| !number.is_multiple_of(factor));
     let mut primes = (2..).filter(is_prime);
     std::array::from_fn(|_| {
         let prime = primes.next().map_or(0.0, f64::from);
@@ -28,6 +29,7 @@ fn fractions<const N: usize>(root: fn(f64) -> f64) -> [u32; N] {
     })
 }
 
+#[expect(clippy::many_single_char_names, reason = "the standard's own names")]
 fn compress(state: &mut [u32; 8], block: &[u8], constants: &[u32; 64]) {
     let mut words = [0_u32; 64];
     for (word, bytes) in words.iter_mut().zip(block.as_chunks().0) {

@@ -7,6 +7,7 @@
 //! tokens are. `docs/formats/qwen.md` has the evidence.
 
 mod line;
+mod place;
 mod reader;
 mod system;
 mod telemetry;
@@ -58,7 +59,7 @@ impl Connector for Qwen {
             chats::read(&source.path, AGENT.id, sink)?;
             return Ok(Checkpoint::default());
         }
-        reader::read(&source.path, start, sink)
+        reader::read(&source.path, &start, sink)
     }
 }
 
@@ -66,7 +67,8 @@ impl Connector for Qwen {
 fn projects(root: &Path) -> Result<Vec<Source>> {
     let mut sources = chats::discover(root)?;
     sources.retain(|source| is_old_chat(&source.path) || has_extension(&source.path, "jsonl"));
-    let is_agent = |name: &str| name.starts_with("agent-") && name.ends_with(".jsonl");
+    let is_agent =
+        |name: &str| name.starts_with("agent-") && has_extension(Path::new(name), "jsonl");
     let mut agents = files::walk_in(root, "subagents", &is_agent)?;
     for agent in &mut agents {
         agent.stamp = agent.stamp.with(&agent.path.with_extension("meta.json"));

@@ -1,18 +1,19 @@
 //! Walks a transcript line by line and tells its messages, one for each record.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::AGENT;
 use super::line::Line;
+use super::place::{self, Place};
 use super::system::{self, Told};
 use super::telemetry::{Event, Payload};
+use crate::connectors::formats::genai;
 use crate::connectors::formats::json::{self, Text};
 use crate::connectors::formats::jsonl::{self, End, Lines};
-use crate::connectors::formats::{files, genai};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
 use crate::model::{
@@ -20,17 +21,17 @@ use crate::model::{
 };
 
 /// Reads a transcript from a checkpoint on.
-pub(super) fn read(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
-    let mut reader = Reader::new(path, &start, sink)?;
+pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
+    let mut reader = Reader::new(path, start, sink)?;
     reader.switch(None)?;
     let mut lines = Lines::open(path, start.offset)?;
     while let Some(line) = lines.next()? {
         let told = reader.told;
         reader.line(&line)?;
-        if line.end != End::File {
-            reader.end = lines.offset();
-        } else {
+        if line.end == End::File {
             reader.settled = Some(told);
+        } else {
+            reader.end = lines.offset();
         }
     }
     reader.finish(path)
@@ -71,14 +72,14 @@ impl<'s> Reader<'s> {
         if state.native.is_empty() {
             state.native = match place.native {
                 Some(native) => native,
-                None => first_session(path)?,
+                None => place::first_session(path)?,
             };
         }
         let mut session = Session::new(AGENT.id, state.native.clone());
         session.parent = place.parent;
         session.kind = place.kind;
         if place.kind == Kind::Agent {
-            sidecar(path, &mut session);
+            place::sidecar(path, &mut session);
         }
         Ok(Self {
             sink,
@@ -110,7 +111,7 @@ impl<'s> Reader<'s> {
                 cwd: self.session.cwd.clone(),
                 branch: self.session.branch.clone(),
                 agent_version: self.session.agent_version.clone(),
-                ..Session::new(AGENT.id, agent_id(agent, &self.state.native))
+                ..Session::new(AGENT.id, place::agent_id(agent, &self.state.native))
             };
             session.title(TitleRank::Slug, agent);
             self.agents.insert(agent.to_owned(), session);
@@ -314,62 +315,6 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// What a transcript's path says about the session in it.
-struct Place {
-    /// The session's id; `None` when only the records can tell.
-    native: Option<String>,
-    parent: Option<String>,
-    kind: Kind,
-    /// Where transcripts of this session's sub-agents would be.
-    agents: PathBuf,
-}
-
-impl Place {
-    fn of(path: &Path) -> Self {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let project = folder.parent().unwrap_or(Path::new(""));
-        let agents = project.join("subagents").join(&stem);
-        let Some(agent) = stem.strip_prefix("agent-") else {
-            let is_chat = folder.file_name().is_some_and(|name| name == "chats");
-            return Self {
-                native: is_chat.then_some(stem),
-                parent: None,
-                kind: Kind::Root,
-                agents,
-            };
-        };
-        let parent = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let native = agent_id(agent, parent.as_deref().unwrap_or_default());
-        Self { native: Some(native), parent, kind: Kind::Agent, agents }
-    }
-}
-
-/// An agent's name is unique in its session; the beginning of the session's id makes it so
-/// everywhere.
-fn agent_id(agent: &str, session: &str) -> String {
-    let session: String = session.chars().take(8).collect();
-    format!("{agent}@{session}")
-}
-
-/// A sub-agent's task, kept beside its transcript.
-fn sidecar(path: &Path, session: &mut Session) {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Meta {
-        agent_type: Option<String>,
-        description: Option<String>,
-        model: Option<String>,
-    }
-    let text = files::small_text(&path.with_extension("meta.json"), 1 << 20);
-    let Some(meta) = text.and_then(|text| serde_json::from_str::<Meta>(&text).ok()) else { return };
-    session.title(TitleRank::Generated, meta.description.unwrap_or_default());
-    session.model = meta.model;
-    if let Some(agent_type) = meta.agent_type {
-        session.extensions.insert("agentType".to_owned(), Json::from_value(&agent_type));
-    }
-}
-
 /// The text a prompt was shown as.
 fn displayed(line: &Line<'_>) -> Option<String> {
     #[derive(Deserialize)]
@@ -378,17 +323,6 @@ fn displayed(line: &Line<'_>) -> Option<String> {
         display_text: Option<String>,
     }
     line.payload::<Display>()?.display_text.filter(|text| !text.trim().is_empty())
-}
-
-/// Finds the session the first record of a renamed file names.
-fn first_session(path: &Path) -> Result<String> {
-    let mut lines = Lines::open(path, 0)?;
-    while let Some(line) = lines.next()? {
-        if let Ok(Line { session: Some(session), .. }) = serde_json::from_slice(line.bytes) {
-            return Ok(session.into_owned());
-        }
-    }
-    Ok(path.file_stem().unwrap_or_default().to_string_lossy().into_owned())
 }
 
 fn set(known: &mut Option<String>, text: Option<&Text<'_>>) {

@@ -15,7 +15,7 @@ use std::path::Path;
 use super::files;
 use crate::connectors::{Record, Sink, Source};
 use crate::error::Result;
-use crate::model::{Block, Extensions, Kind, Message, Role, Session, Timestamp, TitleRank};
+use crate::model::{Block, Extensions, Json, Kind, Message, Role, Session, Timestamp, TitleRank};
 
 use place::Place;
 use replay::Chat;
@@ -23,7 +23,10 @@ use replay::Chat;
 /// Lists the chats of every project below a directory of projects; the directory of one project
 /// or of its chats is fine too.
 pub fn discover(root: &Path) -> Result<Vec<Source>> {
-    let is_chat = |name: &str| name.ends_with(".json") || name.ends_with(".jsonl");
+    let is_chat = |name: &str| {
+        let extension = Path::new(name).extension();
+        extension.is_some_and(|extension| extension == "json" || extension == "jsonl")
+    };
     let mut sources = files::walk_in(root, "chats", &is_chat)?;
     // A document that was resumed by a newer version goes on as a log of the same name, and the
     // document stays behind.
@@ -76,7 +79,7 @@ fn session(path: &Path, agent: &str, chat: &mut Chat) -> Session {
     session.seen(instant(chat.fact("startTime")));
     session.seen(instant(chat.fact("lastUpdated")));
     let directories: Vec<String> =
-        chat.facts.get("directories").and_then(|list| list.parse()).unwrap_or_default();
+        chat.facts.get("directories").and_then(Json::parse).unwrap_or_default();
     let hash = chat.fact("projectHash");
     session.cwd = place.root(hash.as_deref()).or_else(|| directories.into_iter().next());
     match chat.fact("summary") {

@@ -175,7 +175,9 @@ impl Chat {
     }
 
     fn add(&mut self, messages: &[&RawValue]) {
-        messages.iter().for_each(|message| self.upsert(message));
+        for message in messages {
+            self.upsert(message);
+        }
     }
 
     fn upsert(&mut self, raw: &RawValue) {
