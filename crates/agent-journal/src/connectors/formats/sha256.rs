@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_standard_s_examples_give_the_standard_s_hashes() {
+    fn examples_of_the_standard_give_the_hashes_it_names() {
         let check = |text: &str, expected: &str| assert_eq!(hex(text), expected, "{text}");
         check("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         check("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sub_agent_s_transcript_names_its_session_by_its_directory() {
+    fn the_transcript_of_a_sub_agent_names_its_session_by_its_directory() {
         let check = |path: &str, native: Option<&str>, parent: Option<&str>, kind: Kind| {
             let place = Place::of(Path::new(path));
             assert_eq!(place.native.as_deref(), native, "{path}");
