@@ -239,13 +239,16 @@ fn wanted_tokens(agent: &str, row: &Expected) -> ExpectedTokens {
 }
 
 /// The originals that stand under other names and in other folders: each file read by itself.
-#[test]
-fn original_claude_files_give_the_expected_facts() {
-    let Some(root) = corpus().map(|corpus| corpus.join("real/claude")) else {
+fn compare_originals(
+    folder: &str,
+    agent: &str,
+    expected: fn(&serde_json::Value) -> Expected,
+) -> Vec<String> {
+    let Some(root) = corpus().map(|corpus| corpus.join("real").join(folder)) else {
         println!("skipped: no sample histories at ../shared/corpus");
-        return;
+        return Vec::new();
     };
-    let connector = *ALL.iter().find(|connector| connector.agent().id == "claude-code").unwrap();
+    let connector = *ALL.iter().find(|connector| connector.agent().id == agent).unwrap();
     let rows = fs::read_to_string(root.join("oracle.jsonl")).unwrap();
     let mut wrong = Vec::new();
     for row in rows.lines() {
@@ -259,10 +262,37 @@ fn original_claude_files_give_the_expected_facts() {
             read(connector, &source).0,
         );
         let told = told.into_values().next().unwrap();
-        for difference in differences("claude-code", &told, &from_oracle(&row)) {
+        for difference in differences(agent, &told, &expected(&row)) {
             wrong.push(format!("{path} {difference}"));
         }
     }
+    wrong
+}
+
+#[test]
+fn original_claude_files_give_the_expected_facts() {
+    let wrong = compare_originals("claude", "claude-code", from_oracle);
+    assert!(wrong.is_empty(), "{} facts differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn original_gemini_files_give_the_expected_facts() {
+    let wrong = compare_originals("gemini", "gemini", |row| {
+        let tokens = |key: &str| row["tokens"][key].as_u64();
+        Expected {
+            started_at: row["startTime"].as_str().map(str::to_owned),
+            ended_at: row["lastUpdated"].as_str().map(str::to_owned),
+            tool_results: row["tool_with_result"].as_u64(),
+            tokens: Some(ExpectedTokens {
+                input: tokens("input"),
+                output: tokens("output"),
+                cache_read: tokens("cached"),
+                cache_creation: None,
+                reasoning: tokens("thoughts"),
+            }),
+            ..from_oracle(row)
+        }
+    });
     assert!(wrong.is_empty(), "{} facts differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -8,6 +8,8 @@ pub mod formats;
 
 mod claude_code;
 mod codex;
+mod gemini;
+mod qwen;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +21,8 @@ use crate::error::Result;
 use crate::model::{Message, Session};
 
 /// Every connector, in the order their agents are listed.
-pub const ALL: &[&dyn Connector] = &[&claude_code::ClaudeCode, &codex::Codex];
+pub const ALL: &[&dyn Connector] =
+    &[&claude_code::ClaudeCode, &codex::Codex, &gemini::Gemini, &qwen::Qwen];
 
 /// Reads one agent's files.
 pub trait Connector: Sync {

@@ -72,6 +72,28 @@ pub fn walk(root: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Vec<S
     Ok(found)
 }
 
+/// Lists files like [`walk`], but only those inside the directories called `inner` of the
+/// directories in `root`; `root` may also be the one around such a directory, or the directory
+/// itself.
+pub fn walk_in(
+    root: &Path,
+    inner: &str,
+    wanted: &(dyn Fn(&str) -> bool + Sync),
+) -> Result<Vec<Source>> {
+    if root.file_name().is_some_and(|name| name == inner) {
+        return walk(root, wanted);
+    }
+    let children = fs::read_dir(root).map_err(Error::read(root))?.flatten();
+    let around = std::iter::once(root.to_owned()).chain(children.map(|entry| entry.path()));
+    let mut found = Vec::new();
+    for directory in around.map(|path| path.join(inner)).filter(|path| path.is_dir()) {
+        // A directory that cannot be read does not hide the others.
+        found.extend(walk(&directory, wanted).unwrap_or_default());
+    }
+    found.sort_by(|a: &Source, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
 /// A walk through one part of a tree.
 struct Walk<'w> {
     wanted: &'w (dyn Fn(&str) -> bool + Sync),

@@ -91,6 +91,54 @@ pub fn keep(rest: Rest<'_>, extensions: &mut Extensions) {
     }
 }
 
+/// Takes the line breaks and indentation out of JSON text: what is kept of a pretty document must
+/// fit on one line.
+pub fn compact(text: &str) -> Box<str> {
+    let mut compacted = String::with_capacity(text.len());
+    let mut rest = text;
+    let is_space = |character: char| character.is_ascii_whitespace();
+    while let Some(quote) = rest.find('"') {
+        let (between, quoted) = rest.split_at(quote);
+        compacted.extend(between.split(is_space));
+        let (string, after) = quoted.split_at(string_end(quoted));
+        compacted.push_str(string);
+        rest = after;
+    }
+    compacted.extend(rest.split(is_space));
+    compacted.into_boxed_str()
+}
+
+/// Where the string ends that a text begins with.
+fn string_end(quoted: &str) -> usize {
+    let bytes = quoted.as_bytes();
+    let mut at = 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+        if bytes[at + found] == b'"' {
+            return at + found + 1;
+        }
+        at += found + 2;
+    }
+    quoted.len()
+}
+
+/// A longer value of a display form repeats what stands elsewhere.
+pub const MAX_SMALL: usize = 512;
+
+/// Keeps what is small of a value that mostly repeats others: short texts, and of an object the
+/// short fields and the difference an edit made.
+pub fn small(raw: &RawValue) -> Option<Json> {
+    if raw.get().len() <= MAX_SMALL {
+        return Some(Json::from(raw)).filter(|json| !matches!(json.as_str(), "null" | "\"\""));
+    }
+    let fields: std::collections::BTreeMap<&str, &RawValue> =
+        serde_json::from_str(raw.get()).ok()?;
+    let is_small =
+        |key: &str, value: &RawValue| value.get().len() <= MAX_SMALL || key == "fileDiff";
+    let kept: std::collections::BTreeMap<_, _> =
+        fields.into_iter().filter(|(key, value)| is_small(key, value)).collect();
+    (!kept.is_empty()).then(|| Json::from_value(&kept))
+}
+
 /// Calls `found` with every string inside a piece of JSON, keys left out.
 pub fn strings(json: &str, found: &mut dyn FnMut(&str)) {
     use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -165,6 +213,26 @@ mod tests {
         let mut extensions = Extensions::new();
         keep(line.rest, &mut extensions);
         assert_eq!(extensions["x"].as_str(), r#"{"a": 1.0}"#);
+    }
+
+    #[test]
+    fn compact_text_keeps_its_strings_and_loses_its_line_breaks() {
+        let check = |text: &str, expected: &str| assert_eq!(&*compact(text), expected, "{text}");
+        check("{\n  \"a b\": [\n    1,\t2\r\n  ]\n}", r#"{"a b":[1,2]}"#);
+        check(
+            r#"{ "a" : "say \"hi  \" \\" , "b":"ä  ü" }"#,
+            r#"{"a":"say \"hi  \" \\","b":"ä  ü"}"#,
+        );
+        check("\"never closed \\", "\"never closed \\");
+    }
+
+    #[test]
+    fn of_a_long_display_its_small_fields_and_the_difference_are_kept() {
+        let long = "x".repeat(600);
+        let raw = format!(r#"{{"fileName":"a","fileDiff":"{long}","newContent":"{long}"}}"#);
+        let kept = small(serde_json::from_str(&raw).unwrap()).unwrap();
+        assert_eq!(kept.as_str(), format!(r#"{{"fileDiff":"{long}","fileName":"a"}}"#));
+        assert_eq!(small(serde_json::from_str(&format!("\"{long}\"")).unwrap()), None);
     }
 
     #[test]

@@ -91,6 +91,11 @@ impl Lines {
         }
     }
 
+    /// Where the next line begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     fn take(&mut self, length: usize, newline: usize, end: End) -> Line<'_> {
         let from = self.start;
         let offset = self.offset;
@@ -167,6 +172,19 @@ pub fn mend(line: &[u8]) -> Vec<u8> {
     let mut bytes = text.replace('\0', "").into_bytes();
     replace_lone_surrogates(&mut bytes);
     bytes
+}
+
+/// Like [`mend`], for what a lenient reader would let pass: only a line with escapes of
+/// surrogates is looked at.
+pub fn mend_escapes(line: &[u8]) -> Cow<'_, [u8]> {
+    let escapes = memchr::memchr_iter(b'\\', line);
+    let is_surrogate = |at: usize| matches!(escaped_unit(&line[at..]), Some(0xd800..=0xdfff));
+    if escapes.into_iter().any(is_surrogate) {
+        let mut bytes = line.to_vec();
+        replace_lone_surrogates(&mut bytes);
+        return Cow::Owned(bytes);
+    }
+    Cow::Borrowed(line)
 }
 
 fn replace_lone_surrogates(bytes: &mut [u8]) {

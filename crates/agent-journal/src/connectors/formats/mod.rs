@@ -1,6 +1,9 @@
 //! Shapes that several agents share. Nothing here knows an agent.
 
+pub mod chats;
 pub mod files;
+pub mod genai;
 pub mod json;
 pub mod jsonl;
+pub mod sha256;
 pub mod sqlite;

@@ -1,0 +1,88 @@
+//! Qwen Code: `~/.qwen/projects/<slug>/chats/<session>.jsonl`, one JSON record a line,
+//! append-only. It began as a fork of Gemini CLI; early builds keep that agent's chats below
+//! `tmp`.
+//!
+//! Versions 0.14.0 to 0.14.2 were seen. Odd: sub-agents that wrote no transcript of their own
+//! exist only in telemetry inside their parent's file, and that telemetry is where most of the
+//! tokens are. `docs/formats/qwen.md` has the evidence.
+
+mod line;
+mod place;
+mod reader;
+mod system;
+mod telemetry;
+
+use std::path::{Path, PathBuf};
+
+use super::formats::{chats, files};
+use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use crate::error::Result;
+
+/// The connector.
+pub(super) struct Qwen;
+
+const AGENT: Agent = Agent {
+    id: "qwen",
+    name: "Qwen Code",
+    badge: "qwen",
+    aliases: &["qwen-code"],
+    color: (97, 92, 237),
+    key: "qwen",
+    variable: "AJ_QWEN_PATH",
+};
+
+impl Connector for Qwen {
+    fn agent(&self) -> &'static Agent {
+        &AGENT
+    }
+
+    fn roots(&self, machine: &Machine) -> Vec<PathBuf> {
+        let home = ["QWEN_RUNTIME_DIR", "QWEN_HOME"].iter().find_map(|name| machine.path(name));
+        let home = home.unwrap_or_else(|| machine.home.join(".qwen"));
+        vec![home.join("projects"), home.join("tmp")]
+    }
+
+    fn discover(&self, root: &Path) -> Result<Vec<Source>> {
+        let parts = [root.join("projects"), root.join("tmp")];
+        let mut sources = Vec::new();
+        if !parts.iter().any(|part| part.is_dir()) {
+            return projects(root);
+        }
+        for part in parts.iter().filter(|part| part.is_dir()) {
+            sources.extend(projects(part)?);
+        }
+        Ok(sources)
+    }
+
+    fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
+        if is_old_chat(&source.path) {
+            chats::read(&source.path, AGENT.id, sink)?;
+            return Ok(Checkpoint::default());
+        }
+        reader::read(&source.path, &start, sink)
+    }
+}
+
+/// Lists the chats and the transcripts of sub-agents in a directory of projects.
+fn projects(root: &Path) -> Result<Vec<Source>> {
+    let mut sources = chats::discover(root)?;
+    sources.retain(|source| is_old_chat(&source.path) || has_extension(&source.path, "jsonl"));
+    let is_agent =
+        |name: &str| name.starts_with("agent-") && has_extension(Path::new(name), "jsonl");
+    let mut agents = files::walk_in(root, "subagents", &is_agent)?;
+    for agent in &mut agents {
+        agent.stamp = agent.stamp.with(&agent.path.with_extension("meta.json"));
+    }
+    sources.append(&mut agents);
+    Ok(sources)
+}
+
+/// Whether a file is a chat of the time before the fork had its own format.
+fn is_old_chat(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("session-")
+}
+
+fn has_extension(path: &Path, wanted: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == wanted)
+}

@@ -1,0 +1,133 @@
+//! Telemetry in a transcript. What it says of the session's own calls stands in the transcript
+//! as well; what it says of a sub-agent may stand nowhere else.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::connectors::formats::json::Text;
+use crate::model::{Block, Json, Message, Origin, Role, Tokens, Usage};
+
+#[derive(Deserialize)]
+pub(super) struct Payload<'a> {
+    #[serde(borrow, rename = "uiEvent")]
+    pub(super) event: Event<'a>,
+}
+
+/// One event: a call of a model, a call of a tool, an error.
+#[derive(Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, rename = "event.name")]
+    name: Text<'a>,
+    #[serde(borrow)]
+    prompt_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    response_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(default)]
+    input_token_count: u64,
+    #[serde(default)]
+    output_token_count: u64,
+    #[serde(default)]
+    cached_content_token_count: u64,
+    #[serde(default)]
+    thoughts_token_count: u64,
+    #[serde(borrow)]
+    function_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    function_args: Option<&'a RawValue>,
+    success: Option<bool>,
+    #[serde(borrow)]
+    error: Option<Text<'a>>,
+    #[serde(borrow)]
+    error_message: Option<Text<'a>>,
+}
+
+impl Event<'_> {
+    /// The sub-agent that an event belongs to, from `<session>#<agent>#<turn>`. The session's own
+    /// events leave the middle empty.
+    pub(super) fn agent(&self) -> Option<&str> {
+        let (before, _) = self.prompt_id.as_ref()?.as_str().rsplit_once('#')?;
+        let (_, agent) = before.rsplit_once('#')?;
+        (!agent.is_empty()).then_some(agent)
+    }
+
+    /// Makes messages of an event, in place of the ones nobody wrote down.
+    pub(super) fn messages(self, envelope: Message) -> Vec<Message> {
+        let kind = self.name.as_str().rsplit('.').next().unwrap_or_default();
+        let mut message = Message {
+            role: Role::Assistant,
+            origin: Origin::Assistant,
+            api_id: owned(self.response_id.as_ref()),
+            model: owned(self.model.as_ref()),
+            ..envelope
+        };
+        match kind {
+            "api_response" => {
+                let identity = message.api_id.clone().or_else(|| message.uuid.clone());
+                let tokens = Tokens {
+                    input: self.input_token_count.saturating_sub(self.cached_content_token_count),
+                    output: self.output_token_count,
+                    cache_read: self.cached_content_token_count.min(self.input_token_count),
+                    cache_creation: 0,
+                    reasoning: Some(self.thoughts_token_count),
+                };
+                message.usage = Some(Usage { identity, tokens, ..Usage::default() });
+                vec![message]
+            }
+            "tool_call" => self.call(message),
+            _ => {
+                message.role = Role::System;
+                message.origin = Origin::System;
+                message.failed = true;
+                message.blocks.extend(owned(self.error_message.as_ref()).map(Block::Text));
+                vec![message]
+            }
+        }
+    }
+
+    /// A call and what is known of its result: whether it failed, and how.
+    fn call(self, mut message: Message) -> Vec<Message> {
+        let id = message.uuid.clone().unwrap_or_default();
+        let result = Message {
+            role: Role::Tool,
+            origin: Origin::Tool,
+            at: message.at,
+            parent: message.uuid.clone(),
+            blocks: vec![Block::ToolResult {
+                call_id: id.clone(),
+                output: owned(self.error.as_ref()).unwrap_or_default(),
+                is_error: self.success.map(|success| !success),
+            }],
+            ..Message::default()
+        };
+        message.blocks.push(Block::ToolCall {
+            id,
+            name: owned(self.function_name.as_ref()).unwrap_or_default(),
+            input: self.function_args.map_or_else(|| Json::from_value(&()), Json::from),
+        });
+        vec![message, result]
+    }
+}
+
+fn owned(text: Option<&Text<'_>>) -> Option<String> {
+    text.map(|text| text.as_str().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_prompt_ids_with_a_name_in_the_middle_belong_to_a_sub_agent() {
+        let check = |prompt: &str, expected: Option<&str>| {
+            let event = format!(r#"{{"event.name":"x.tool_call","prompt_id":"{prompt}"}}"#);
+            let event: Event<'_> = serde_json::from_str(&event).unwrap();
+            assert_eq!(event.agent(), expected, "{prompt}");
+        };
+        check("1a2b########0", None);
+        check("1a2b#Explore-x1y2z3#12", Some("Explore-x1y2z3"));
+        check("prompt_suggestion", None);
+        check("1a2b#0", None);
+    }
+}
