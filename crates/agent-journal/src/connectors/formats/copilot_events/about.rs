@@ -48,23 +48,20 @@ impl Reader<'_> {
 
     fn stand(&mut self, context: Option<Context<'_>>) {
         let Some(context) = context else { return };
-        let session = &mut self.session;
-        let fill = |known: &mut Option<String>, text: Option<Text<'_>>| {
-            if let Some(text) = owned(text).filter(|_| known.is_none()) {
-                *known = Some(text);
-            }
-        };
-        fill(&mut session.cwd, context.cwd);
-        session.branch = owned(context.branch).or(session.branch.take());
+        let state = &mut self.state;
+        state.cwd = state.cwd.take().or_else(|| owned(context.cwd));
+        state.branch = owned(context.branch).or(state.branch.take());
         let mut rest = Extensions::new();
         if context.repository.is_some() {
             put(&mut rest, "gitRoot", context.git_root.clone());
         }
-        fill(&mut session.repository, context.repository.or(context.git_root));
+        let repository = context.repository.or(context.git_root);
+        state.repository = state.repository.take().or_else(|| owned(repository));
         json::keep(context.rest, &mut rest);
         if !rest.is_empty() {
-            session.extensions.insert("context".into(), Json::from_value(&rest));
+            self.session.extensions.insert("context".into(), Json::from_value(&rest));
         }
+        self.place();
     }
 
     pub(super) fn change_model(&mut self, data: &RawValue) -> Told {

@@ -93,6 +93,10 @@ struct Mark {
 struct State {
     /// The session's id.
     native: String,
+    /// Where the log says that the agent worked: first directory and repository, latest branch.
+    cwd: Option<String>,
+    repository: Option<String>,
+    branch: Option<String>,
     /// The model at work, by the call that started it; the main agent's under "".
     models: BTreeMap<String, String>,
     /// Calls that were told and not answered yet.
@@ -128,7 +132,23 @@ impl<'s> Reader<'s> {
         } else {
             reader.session.id.native.clone_from(&reader.state.native);
         }
+        reader.place();
         reader
+    }
+
+    /// What the log says of the session's place goes before what the caller knew.
+    fn place(&mut self) {
+        let (state, session) = (&self.state, &mut self.session);
+        let places = [
+            (&state.cwd, &mut session.cwd),
+            (&state.repository, &mut session.repository),
+            (&state.branch, &mut session.branch),
+        ];
+        for (said, known) in places {
+            if said.is_some() {
+                known.clone_from(said);
+            }
+        }
     }
 
     fn mark_at(&self, offset: u64) -> Mark {
