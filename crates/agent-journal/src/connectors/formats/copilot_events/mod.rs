@@ -32,6 +32,9 @@ const MAX_PIECES: usize = 256;
 /// An event cut into more bytes than this is given up.
 const MAX_BROKEN: usize = 4 << 20;
 
+/// More beginnings than this in one damaged line are text that speaks of events.
+const MAX_HEADS: usize = 16;
+
 /// Names a call for log and store, which know no common id of it: it is the session's n-th call
 /// that wrote so many tokens.
 pub fn call_identity(native: &str, output: u64, count: u64) -> String {
@@ -205,7 +208,7 @@ impl<'s> Reader<'s> {
 
     /// Reads a line that holds no whole object: a cut event before a whole one, or a part.
     fn damaged(&mut self, bytes: &[u8], line: &jsonl::Line<'_>) -> Result<()> {
-        let heads: Vec<usize> = memchr::memmem::find_iter(bytes, HEAD).collect();
+        let heads: Vec<usize> = memchr::memmem::find_iter(bytes, HEAD).take(MAX_HEADS).collect();
         for head in heads.into_iter().filter(|head| *head > 0) {
             if serde_json::from_slice::<Event<'_>>(&bytes[head..]).is_ok() {
                 self.sink.accept(Record::bad(line.offset, "cut event"))?;
@@ -230,7 +233,7 @@ impl<'s> Reader<'s> {
     /// Adds a line to a cut event. Returns whether the line is still to be read by itself.
     fn mend_broken(&mut self, mut broken: Broken, line: &jsonl::Line<'_>) -> Result<bool> {
         let fits = broken.bytes.len() + line.bytes.len() < MAX_BROKEN;
-        if !fits || broken.pieces >= MAX_PIECES || line.bytes.starts_with(HEAD) {
+        if !fits || broken.pieces >= MAX_PIECES || begins_event(line.bytes) {
             self.mark = (line.end == End::File).then(|| self.mark_at(line.offset));
             self.sink.accept(Record::bad(broken.offset, "not a JSON object"))?;
             return Ok(true);
@@ -249,8 +252,7 @@ impl<'s> Reader<'s> {
     /// Tells an event; `false` when the bytes are none.
     fn event(&mut self, bytes: &[u8], offset: u64) -> Result<bool> {
         let Ok(event) = serde_json::from_slice::<Event<'_>>(bytes) else { return Ok(false) };
-        let Ok(raw) = serde_json::from_slice::<&RawValue>(bytes) else { return Ok(false) };
-        self.record(event, raw, offset)?;
+        self.record(event, bytes, offset)?;
         Ok(true)
     }
 
@@ -276,4 +278,11 @@ impl<'s> Reader<'s> {
     fn pass(&mut self, offset: u64, kind: String) -> Result<()> {
         self.sink.accept(Record::passed(offset, kind))
     }
+}
+
+/// Whether a line is an event of its own and no part of a cut one.
+fn begins_event(line: &[u8]) -> bool {
+    line.starts_with(HEAD)
+        || serde_json::from_slice::<Event<'_>>(line)
+            .is_ok_and(|event| event.kind.is_some() && event.data.is_some())
 }

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use super::Reader;
 use super::event::{Answer, Asset, Completion, Event, Notice, Prompt, Request};
 use super::tools;
+use crate::connectors::Record;
 use crate::connectors::formats::json::{self, Rest, Text};
 use crate::error::Result;
 use crate::model::{
@@ -93,7 +94,7 @@ impl Envelope {
 }
 
 impl Reader<'_> {
-    pub(super) fn record(&mut self, event: Event<'_>, raw: &RawValue, offset: u64) -> Result<()> {
+    pub(super) fn record(&mut self, event: Event<'_>, bytes: &[u8], offset: u64) -> Result<()> {
         let envelope = Envelope {
             kind: owned(event.kind).unwrap_or_default(),
             id: owned(event.id),
@@ -108,7 +109,10 @@ impl Reader<'_> {
         match self.dispatch(&envelope, data)? {
             Told::Yes => Ok(()),
             Told::Nothing => self.pass(offset, envelope.kind),
-            Told::Unknown => self.keep(envelope.message(Role::System), raw),
+            Told::Unknown => match serde_json::from_slice(bytes) {
+                Ok(raw) => self.keep(envelope.message(Role::System), raw),
+                Err(_) => self.sink.accept(Record::bad(offset, "not a JSON object")),
+            },
         }
     }
 
