@@ -85,7 +85,9 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let native = document.id.map_or_else(|| named(path), Text::into_owned);
     let mut session = Session::new(AGENT.id, native);
     session.model = document.model.map(Text::into_owned);
-    timeline.iter().for_each(|entry| session.seen(entry.at()));
+    for entry in &timeline {
+        session.seen(entry.at());
+    }
     if session.started_at.is_none() {
         session.seen(document.start.and_then(|text| Timestamp::parse(text.as_str())));
     }
@@ -219,14 +221,12 @@ impl<'a> Both<'a> {
             |entry: &Entry<'_>| entry.text.as_ref().is_some_and(|text| *text.0 == content);
         let known = self.answers.iter().position(matches);
         let shown = known.and_then(|at| self.answers.drain(..=at).next_back());
-        let mut message = match shown {
-            Some(mut entry) => entry.message(Role::Assistant, Origin::Assistant),
-            None => {
-                let blocks = Some(content).filter(|text| !text.is_empty()).map(Block::Text);
-                let (role, origin) = (Role::Assistant, Origin::Assistant);
-                let blocks = blocks.into_iter().collect();
-                Message { role, origin, blocks, ..Message::default() }
-            }
+        let mut message = if let Some(mut entry) = shown {
+            entry.message(Role::Assistant, Origin::Assistant)
+        } else {
+            let blocks = Some(content).filter(|text| !text.is_empty()).map(Block::Text);
+            let (role, origin) = (Role::Assistant, Origin::Assistant);
+            Message { role, origin, blocks: blocks.into_iter().collect(), ..Message::default() }
         };
         for call in calls {
             let function = call.function.unwrap_or_default();

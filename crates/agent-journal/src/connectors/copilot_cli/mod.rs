@@ -11,6 +11,7 @@ mod directory;
 mod legacy;
 mod yaml;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,13 +55,8 @@ impl Connector for CopilotCli {
             desktop.iter().filter_map(|name| machine.path(name)).map(|path| path.join(".copilot")),
         );
         roots.push(machine.home.join(".copilot-cli"));
-        let mut seen = Vec::new();
-        roots.retain(|root| {
-            !seen.contains(root) && {
-                seen.push(root.clone());
-                true
-            }
-        });
+        let mut seen = HashSet::new();
+        roots.retain(|root| seen.insert(root.clone()));
         roots
     }
 
@@ -78,7 +74,9 @@ impl Connector for CopilotCli {
         let legacy = home.join(LEGACY);
         if legacy.is_dir() {
             is_home = true;
-            sources.extend(files::walk(&legacy, &|name| name.ends_with(".json"))?);
+            sources.extend(files::walk(&legacy, &|name| {
+                Path::new(name).extension().is_some_and(|kind| kind == "json")
+            })?);
         }
         if let Some(store) = sqlite::source(home.join(STORE)) {
             is_home = true;

@@ -77,7 +77,7 @@ pub fn checkpoint_text(title: Option<&str>, parts: &[(&str, String)]) -> String 
             text.push('\n');
         }
         if !heading.is_empty() {
-            text.push_str(&format!("## {heading}\n\n"));
+            text.extend(["## ", heading, "\n\n"]);
         }
         text.push_str(part.trim());
         text.push('\n');
@@ -283,7 +283,7 @@ fn time(row: &Row<'_>, column: &str) -> Option<Timestamp> {
     instant(&text(row, column)?)
 }
 
-/// Reads an instant as the program writes it, or as SQLite's `datetime('now')` does.
+/// Reads an instant as the program writes it, or as `datetime('now')` does.
 fn instant(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{}Z", text.replace(' ', "T"))))
 }

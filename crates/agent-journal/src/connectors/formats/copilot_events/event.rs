@@ -204,7 +204,7 @@ impl Counts<'_> {
     }
 }
 
-impl<'a> Request<'a> {
+impl Request<'_> {
     /// The tool's name, under either of its keys.
     pub(super) fn take_name(&mut self) -> String {
         let name = self.name.take().or(self.tool_name.take());

@@ -118,17 +118,18 @@ struct State {
 
 impl<'s> Reader<'s> {
     fn new(start: Checkpoint, session: Session, sink: &'s mut dyn Sink) -> Self {
-        let state: State = serde_json::from_slice(&start.state).unwrap_or_default();
+        let Checkpoint { offset, messages, state, .. } = start;
+        let state: State = serde_json::from_slice(&state).unwrap_or_default();
         let mut reader = Self {
             sink,
             files: session.files.iter().cloned().collect(),
             session,
             is_session_told: false,
             state,
-            told: start.messages,
+            told: messages,
             broken: None,
             mark: None,
-            end: start.offset,
+            end: offset,
         };
         if reader.state.native.is_empty() {
             reader.state.native.clone_from(&reader.session.id.native);
