@@ -31,7 +31,31 @@ struct Expected {
     tokens: Option<ExpectedTokens>,
     parent_session_id: Option<String>,
     is_agent_session: Option<bool>,
+    #[serde(default)]
+    extra: Extra,
 }
+
+/// What some scripts tell beside the common facts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Extra {
+    tools: BTreeMap<String, u64>,
+    with_wal: Option<Store>,
+}
+
+/// What a database holds as a whole, its write-ahead log included.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Store {
+    sessions: Option<u64>,
+    turns: Option<u64>,
+    usage_events: Option<u64>,
+    usage_input: Option<u64>,
+    usage_output: Option<u64>,
+}
+
+/// Tools that only tell the screen what comes next: recorded as calls, and none.
+const SILENT_TOOLS: &[&str] = &["report_intent"];
 
 #[derive(Debug, Deserialize)]
 struct ExpectedTokens {
@@ -116,6 +140,13 @@ fn compare_case(
         })
         .collect();
     let mut compared = 0;
+    for row in expected.iter().filter(|row| row.kind == "store") {
+        let place = home.join(&row.file);
+        if let Some((_, told)) = reads.iter().find(|(source, _)| source.path == place) {
+            let different = store_differences(told, row);
+            wrong.extend(different.map(|difference| format!("{name} {} {difference}", row.file)));
+        }
+    }
     for row in expected.iter().filter(|row| row.kind == "session") {
         let id = row.session_id.clone().unwrap_or_default();
         let Some(told) = find(connector, home, &reads, row) else {
@@ -174,8 +205,10 @@ fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
     let ours = &told.session;
     check("user_prompts", human.count().to_string(), number(row.user_prompts));
     check("assistant_messages", assistant_messages.to_string(), number(row.assistant_messages));
-    check("tool_calls", tool_calls.to_string(), number(row.tool_calls));
-    check("tool_results", tool_results.to_string(), number(row.tool_results));
+    let silent: u64 = SILENT_TOOLS.iter().filter_map(|name| row.extra.tools.get(*name)).sum();
+    let loud = |count: Option<u64>| number(count.map(|count| count - silent));
+    check("tool_calls", tool_calls.to_string(), loud(row.tool_calls));
+    check("tool_results", tool_results.to_string(), loud(row.tool_results));
     check("tool_errors", tool_errors.to_string(), number(row.tool_errors));
     check("models", format!("{models:?}"), row.models.as_ref().map(|models| format!("{models:?}")));
     check("cwd", ours.cwd.clone().unwrap_or_default(), text(&row.cwd));
@@ -193,6 +226,27 @@ fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
     check("cache_creation", tokens.cache_creation.to_string(), number(wanted.cache_creation));
     check("reasoning", tokens.reasoning.unwrap_or(0).to_string(), number(wanted.reasoning));
     all
+}
+
+/// Compares a database as a whole.
+fn store_differences(told: &Tellings, row: &Expected) -> impl Iterator<Item = String> {
+    let messages = || told.values().flat_map(|told| &told.messages);
+    let calls = || messages().filter_map(|message| message.usage.as_ref());
+    let input = |tokens: &Tokens| tokens.input + tokens.cache_read + tokens.cache_creation;
+    let store = row.extra.with_wal.as_ref();
+    let wanted = |fact: fn(&Store) -> Option<u64>| store.and_then(fact);
+    let prompts = messages().filter(|message| message.origin == Origin::Human).count() as u64;
+    let facts = [
+        ("sessions", told.len() as u64, wanted(|store| store.sessions)),
+        ("turns", prompts, wanted(|store| store.turns)),
+        ("usage_events", calls().count() as u64, wanted(|store| store.usage_events)),
+        ("usage_input", calls().map(|call| input(&call.tokens)).sum(), wanted(|s| s.usage_input)),
+        ("usage_output", calls().map(|call| call.tokens.output).sum(), wanted(|s| s.usage_output)),
+    ];
+    facts.into_iter().filter_map(|(fact, ours, theirs)| {
+        let theirs = theirs.filter(|theirs| *theirs != ours)?;
+        Some(format!("{fact}: {ours}, expected {theirs}"))
+    })
 }
 
 /// Sums the calls of one session, each counted once with its largest output.
@@ -323,5 +377,6 @@ fn from_oracle(row: &serde_json::Value) -> Expected {
         }),
         parent_session_id: None,
         is_agent_session: row["is_agent_file"].as_bool(),
+        extra: Extra::default(),
     }
 }

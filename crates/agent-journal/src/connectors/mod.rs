@@ -8,6 +8,7 @@ pub mod formats;
 
 mod claude_code;
 mod codex;
+mod copilot_cli;
 mod gemini;
 mod qwen;
 
@@ -21,8 +22,13 @@ use crate::error::Result;
 use crate::model::{Message, Session};
 
 /// Every connector, in the order their agents are listed.
-pub const ALL: &[&dyn Connector] =
-    &[&claude_code::ClaudeCode, &codex::Codex, &gemini::Gemini, &qwen::Qwen];
+pub const ALL: &[&dyn Connector] = &[
+    &claude_code::ClaudeCode,
+    &copilot_cli::CopilotCli,
+    &codex::Codex,
+    &gemini::Gemini,
+    &qwen::Qwen,
+];
 
 /// Reads one agent's files.
 pub trait Connector: Sync {

@@ -1,6 +1,8 @@
 //! Shapes that several agents share. Nothing here knows an agent.
 
 pub mod chats;
+pub mod copilot_events;
+pub mod copilot_store;
 pub mod files;
 pub mod genai;
 pub mod json;

@@ -1,0 +1,246 @@
+//! What lies beside a session's log: its workspace, the editor's notes, checkpoints and a plan.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{AGENT, yaml};
+use crate::connectors::Stamp;
+use crate::connectors::formats::copilot_store::{SECTIONS, checkpoint_text};
+use crate::connectors::formats::files;
+use crate::model::{Extensions, Json, Session, Timestamp, TitleRank};
+
+/// Larger companions are something else.
+const MAX_COMPANION: u64 = 1 << 20;
+
+/// Longer documents are cut, with a marker.
+const MAX_DOCUMENT: u64 = 4 << 20;
+
+const WORKSPACE: &str = "workspace.yaml";
+const EDITOR: &str = "vscode.metadata.json";
+const CHECKPOINTS: &str = "checkpoints";
+
+/// Documents beside the log, with their names in the journal.
+const DOCUMENTS: &[(&str, &str)] = &[("plan.md", "plan"), ("index.md", "index")];
+
+/// Takes the companions of a log into its stamp.
+pub(super) fn stamp(stamp: Stamp, directory: &Path) -> Stamp {
+    let names = [WORKSPACE, EDITOR, CHECKPOINTS, "checkpoints/index.md"];
+    let documents = DOCUMENTS.iter().map(|(file, _)| *file);
+    let companions = names.into_iter().chain(documents);
+    companions.fold(stamp, |stamp, name| stamp.with(&directory.join(name)))
+}
+
+/// Begins the account of the session in a directory.
+pub(super) fn account(directory: &Path) -> Session {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let mut session = Session::new(AGENT.id, name);
+    if let Some(text) = files::small_text(&directory.join(WORKSPACE), MAX_COMPANION) {
+        add_workspace(&text, &mut session);
+    }
+    if let Some(text) = files::small_text(&directory.join(EDITOR), MAX_COMPANION) {
+        add_editor(&text, &mut session);
+    }
+    add_checkpoints(&directory.join(CHECKPOINTS), &mut session);
+    for (file, name) in DOCUMENTS {
+        add_document(&directory.join(file), name, &mut session);
+    }
+    session
+}
+
+/// The session's time as its workspace has it: when there is no log that knows better.
+pub(super) fn add_times(session: &mut Session) {
+    #[derive(Deserialize)]
+    struct Times {
+        created_at: Option<String>,
+        updated_at: Option<String>,
+    }
+    let times = session.extensions.get("workspace").and_then(Json::parse::<Times>);
+    let Some(times) = times else { return };
+    session.seen(times.created_at.and_then(|text| Timestamp::parse(&text)));
+    session.seen(times.updated_at.and_then(|text| Timestamp::parse(&text)));
+}
+
+fn add_workspace(text: &str, session: &mut Session) {
+    let mut rest = BTreeMap::new();
+    let mut is_renamed = false;
+    let mut git_root = None;
+    let mut title = String::new();
+    for (key, value) in yaml::mapping(text).into_iter().filter(|(_, value)| !value.is_empty()) {
+        match key.as_str() {
+            "id" if value == session.id.native => {}
+            "cwd" => session.cwd = Some(value),
+            "repository" => session.repository = Some(value),
+            "branch" => session.branch = Some(value),
+            "name" => title = value,
+            "summary" => session.title(TitleRank::Summary, value),
+            _ => {
+                is_renamed |= key == "user_named" && value == "true";
+                if key == "git_root" {
+                    git_root = Some(value.clone());
+                }
+                rest.insert(key, value);
+            }
+        }
+    }
+    session.repository = session.repository.take().or(git_root);
+    session.title(if is_renamed { TitleRank::Named } else { TitleRank::Generated }, title);
+    session.extensions.insert("workspace".into(), Json::from_value(&rest));
+}
+
+/// What VS Code notes about a session it drives. A title given there goes before all others.
+fn add_editor(text: &str, session: &mut Session) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Editor {
+        custom_title: Option<String>,
+        workspace_folder: Option<Folder>,
+        repository_properties: Option<Repository>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Folder {
+        folder_path: Option<String>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Repository {
+        repository_path: Option<String>,
+        branch_name: Option<String>,
+    }
+    if let Ok(all) = serde_json::from_str::<Extensions>(text)
+        && !all.is_empty()
+    {
+        session.extensions.insert("vscode".into(), Json::from_value(&all));
+    }
+    let Ok(editor) = serde_json::from_str::<Editor>(text) else { return };
+    session.title(TitleRank::Named, editor.custom_title.unwrap_or_default());
+    let folder = editor.workspace_folder.and_then(|folder| folder.folder_path);
+    session.cwd = session.cwd.take().or(folder);
+    if let Some(repository) = editor.repository_properties {
+        session.repository = session.repository.take().or(repository.repository_path);
+        session.branch = session.branch.take().or(repository.branch_name);
+    }
+}
+
+fn add_document(path: &Path, name: &str, session: &mut Session) {
+    let text = files::text_up_to(path, MAX_DOCUMENT).filter(|text| !text.trim().is_empty());
+    session.documents.extend(text.map(|text| (name.to_owned(), text)));
+}
+
+fn add_checkpoints(directory: &Path, session: &mut Session) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let index = files::small_text(&directory.join("index.md"), MAX_COMPANION).unwrap_or_default();
+    for name in &names {
+        let path = directory.join(name);
+        let document = match name.rsplit_once('.') {
+            Some((stem, "md")) if name != "index.md" => markdown(&path, stem, &index),
+            Some((stem, "json")) => json(&path, stem),
+            _ => None,
+        };
+        session.documents.extend(document);
+    }
+    // The usual index is a table of the checkpoints; one in words is a summary of the session.
+    if !index.lines().any(|line| line.starts_with('|')) {
+        add_document(&directory.join("index.md"), "index", session);
+    }
+}
+
+fn markdown(path: &Path, stem: &str, index: &str) -> Option<(String, String)> {
+    let text = files::text_up_to(path, MAX_DOCUMENT)?;
+    let number = stem.split('-').next().and_then(|number| number.parse::<u64>().ok());
+    let name = number.map_or_else(|| stem.to_owned(), |number| number.to_string());
+    let title = title_in(index, &format!("{stem}.md"));
+    Some((format!("checkpoint {name}"), checkpoint_text(title.as_deref(), &sections(&text))))
+}
+
+/// The documented form.
+fn json(path: &Path, stem: &str) -> Option<(String, String)> {
+    let text = files::text_up_to(path, MAX_DOCUMENT)?;
+    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).ok()?;
+    let field = |key: &str| match fields.get(key) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(serde_json::Value::Array(items)) => {
+            let lines = items.iter().map(|item| match item.as_str() {
+                Some(text) => format!("- {text}"),
+                None => format!("- {item}"),
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        Some(other) if !other.is_null() => other.to_string(),
+        _ => String::new(),
+    };
+    let parts: Vec<(&str, String)> =
+        SECTIONS.iter().map(|(key, heading)| (*heading, field(key))).collect();
+    let title = Some(field("title")).filter(|title| !title.is_empty());
+    Some((format!("checkpoint {stem}"), checkpoint_text(title.as_deref(), &parts)))
+}
+
+/// Finds a checkpoint's title in the table of them: `| 1 | Title | file.md |`.
+fn title_in(index: &str, file: &str) -> Option<String> {
+    index.lines().find_map(|line| {
+        let row = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+        let (row, name) = row.rsplit_once('|')?;
+        let (_, title) = row.split_once('|')?;
+        (name.trim() == file).then(|| title.trim().to_owned())
+    })
+}
+
+/// Splits a checkpoint into its tagged parts; what stands outside of them has no heading.
+fn sections(text: &str) -> Vec<(&'static str, String)> {
+    let mut parts: Vec<(&'static str, String)> = vec![("", String::new())];
+    for line in text.lines() {
+        let tag = line.trim().strip_prefix('<').and_then(|line| line.strip_suffix('>'));
+        let tag = tag.map(|tag| (tag.trim_start_matches('/'), tag.starts_with('/')));
+        let known = tag.and_then(|(tag, closes)| {
+            let section = SECTIONS.iter().find(|(key, _)| *key == tag)?;
+            Some(if closes { "" } else { section.1 })
+        });
+        match (known, parts.last_mut()) {
+            (Some(heading), _) => parts.push((heading, String::new())),
+            (None, Some((_, part))) => {
+                part.push_str(line);
+                part.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tagged_parts_become_headings_and_other_text_stays() {
+        let text =
+            "<overview>\nAll <b>well</b>.\n</overview>\n\n<next_steps>\n1. Go\n</next_steps>\nend";
+        assert_eq!(
+            checkpoint_text(None, &sections(text)),
+            "## Overview\n\nAll <b>well</b>.\n\n## Next steps\n\n1. Go\n\nend\n"
+        );
+    }
+
+    #[test]
+    fn titles_are_found_by_file_and_may_hold_bars() {
+        let index = "| # | Title | File |\n|---|---|---|\n| 1 | a | b | 001-a.md |\n";
+        assert_eq!(title_in(index, "001-a.md").as_deref(), Some("a | b"));
+        assert_eq!(title_in(index, "002-a.md"), None);
+    }
+
+    #[test]
+    fn a_title_of_the_editor_goes_before_one_of_the_workspace() {
+        let mut session = Session::new("x", "1");
+        add_workspace("name: mine\nuser_named: true\nsummary: what for\n", &mut session);
+        add_editor(r#"{"customTitle":"theirs"}"#, &mut session);
+        let titles: Vec<_> =
+            session.titles.iter().map(|title| (title.rank, &*title.text)).collect();
+        assert_eq!(titles, [(TitleRank::Named, "theirs"), (TitleRank::Summary, "what for")]);
+    }
+}
