@@ -78,6 +78,9 @@ impl Facts {
         }
         if message.role == Role::Assistant && message.origin == Origin::Assistant {
             self.add_answer(message);
+        } else if let (Some(model), Some(_)) = (&message.model, &message.usage) {
+            // It worked for the session, though none of the messages is known to be its own.
+            self.models.entry(model.clone()).or_default();
         }
         if matches!(message.role, Role::User | Role::Assistant) || message.failed {
             self.ends_failed = Some(message.failed);

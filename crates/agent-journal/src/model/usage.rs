@@ -4,6 +4,8 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
+use super::Timestamp;
+
 /// What one call of a model used, with the identity under which it is counted once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
@@ -20,6 +22,11 @@ pub struct Usage {
     /// Cost as the agent recorded it, in millionths of a dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
+    /// Set on a sum over the calls since then, in what their messages do not carry. It stands in
+    /// for those calls: where the session's calls of that time are recorded one by one with their
+    /// input, they count and the sum does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// Token classes that never overlap: `input` was neither read from nor written to a cache, and
