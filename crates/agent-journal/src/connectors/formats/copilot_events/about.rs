@@ -1,0 +1,160 @@
+//! Events that speak of the session as a whole: where it runs, with which model, what it used.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Reader;
+use super::event::{Begin, Context, Counts, ModelChange, Shutdown, Truncation};
+use super::tell::{Envelope, Told, owned, parse, put};
+use crate::connectors::formats::json::{self, Text};
+use crate::error::Result;
+use crate::model::{Block, Extensions, Json, Kind, Message, Role, Tokens, Usage};
+
+impl Reader<'_> {
+    pub(super) fn begin(&mut self, envelope: &Envelope, data: &RawValue) -> Told {
+        let Some(begin) = parse::<Begin<'_>>(data) else { return Told::Unknown };
+        if let Some(id) = owned(begin.session_id).filter(|_| !self.is_session_told) {
+            self.state.native.clone_from(&id);
+            self.session.id.native = id;
+        }
+        self.state.run = envelope.at;
+        let version = owned(begin.version).filter(|version| version != "unknown");
+        self.session.agent_version = version.or(self.session.agent_version.take());
+        if let Some(parent) = owned(begin.parent) {
+            self.session.parent = Some(parent);
+            self.session.kind = Kind::Agent;
+        }
+        json::keep(begin.rest, &mut self.session.extensions);
+        self.select(begin.model);
+        self.stand(begin.context);
+        Told::Nothing
+    }
+
+    pub(super) fn resume(&mut self, envelope: &Envelope, data: &RawValue) -> Told {
+        let Some(begin) = parse::<Begin<'_>>(data) else { return Told::Unknown };
+        self.state.run = envelope.at;
+        self.state.is_counted = false;
+        self.select(begin.model);
+        self.stand(begin.context);
+        Told::Nothing
+    }
+
+    pub(super) fn move_to(&mut self, data: &RawValue) -> Told {
+        let context = parse::<Context<'_>>(data);
+        let told = if context.is_some() { Told::Nothing } else { Told::Unknown };
+        self.stand(context);
+        told
+    }
+
+    fn stand(&mut self, context: Option<Context<'_>>) {
+        let Some(context) = context else { return };
+        let session = &mut self.session;
+        let fill = |known: &mut Option<String>, text: Option<Text<'_>>| {
+            if let Some(text) = owned(text).filter(|_| known.is_none()) {
+                *known = Some(text);
+            }
+        };
+        fill(&mut session.cwd, context.cwd);
+        session.branch = owned(context.branch).or(session.branch.take());
+        let mut rest = Extensions::new();
+        if context.repository.is_some() {
+            put(&mut rest, "gitRoot", context.git_root.clone());
+        }
+        fill(&mut session.repository, context.repository.or(context.git_root));
+        json::keep(context.rest, &mut rest);
+        if !rest.is_empty() {
+            session.extensions.insert("context".into(), Json::from_value(&rest));
+        }
+    }
+
+    pub(super) fn change_model(&mut self, data: &RawValue) -> Told {
+        let Some(change) = parse::<ModelChange<'_>>(data) else { return Told::Unknown };
+        self.select(change.chosen.or(change.new));
+        Told::Nothing
+    }
+
+    /// Notes the main agent's model. `auto` leaves the choice to the service: what it chose shows
+    /// in the answers.
+    fn select(&mut self, model: Option<Text<'_>>) {
+        if let Some(model) = owned(model).filter(|model| model != "auto") {
+            self.state.models.insert(String::new(), model);
+        }
+    }
+
+    /// Old versions write one after every answer: those that removed nothing are only remembered.
+    pub(super) fn truncation(&mut self, envelope: &Envelope, data: &RawValue) -> Result<Told> {
+        let Some(truncation) = parse::<Truncation<'_>>(data) else { return Ok(Told::Unknown) };
+        self.session.extensions.insert("truncation".into(), Json::from(data));
+        if truncation.messages.unwrap_or(0) + truncation.tokens.unwrap_or(0) == 0 {
+            return Ok(Told::Nothing);
+        }
+        let mut message = envelope.message(Role::System);
+        message.extensions.insert("truncation".into(), Json::from(data));
+        self.tell(message)?;
+        Ok(Told::Yes)
+    }
+
+    /// Counters of the whole session so far: the last ones hold.
+    pub(super) fn checkpoint(&mut self, data: &RawValue) -> Told {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Counters {
+            total_nano_aiu: Option<Json>,
+        }
+        let Some(counters) = parse::<Counters>(data) else { return Told::Unknown };
+        self.session
+            .extensions
+            .extend(counters.total_nano_aiu.map(|nano| ("totalNanoAiu".to_owned(), nano)));
+        Told::Nothing
+    }
+
+    /// The end of one run of the program: one message for each model that worked in it, with the
+    /// tokens no answer carries. The sums are of this run alone.
+    pub(super) fn shutdown(&mut self, envelope: &Envelope, data: &RawValue) -> Result<Told> {
+        let Some(mut shutdown) = parse::<Shutdown<'_>>(data) else { return Ok(Told::Unknown) };
+        let mut first = envelope.message(Role::System);
+        let error = owned(shutdown.error.take());
+        first.failed = shutdown.kind.as_ref().is_some_and(|kind| kind.as_str() == "error");
+        first.blocks.extend(error.map(Block::Text));
+        put(&mut first.extensions, "shutdownType", shutdown.kind);
+        json::keep(shutdown.rest, &mut first.extensions);
+        if let Some(nano) = shutdown.nano_aiu {
+            self.session.extensions.insert("totalNanoAiu".into(), Json::from(nano));
+        }
+        if let Some(changes) = shutdown.changes {
+            let mut counts = Extensions::new();
+            json::keep(changes.rest, &mut counts);
+            first.extensions.insert("codeChanges".into(), Json::from_value(&counts));
+            changes.files.into_iter().flatten().for_each(|file| self.touch(&file.0));
+        }
+        let mut message = Some(first);
+        for (model, metrics) in shutdown.models.unwrap_or_default() {
+            let mut message =
+                message.take().unwrap_or_else(|| Message { at: envelope.at, ..Message::default() });
+            let tokens = metrics.usage.as_ref().map(Counts::tokens);
+            message.usage = tokens.map(|tokens| self.rest(envelope, &model, tokens));
+            message.model = Some(model);
+            json::keep(metrics.rest, &mut message.extensions);
+            self.tell(message)?;
+        }
+        if let Some(message) = message {
+            self.tell(message)?;
+        }
+        (self.state.run, self.state.is_counted) = (envelope.at, false);
+        Ok(Told::Yes)
+    }
+
+    /// What a run used beyond what its answers say.
+    fn rest(&self, envelope: &Envelope, model: &str, mut tokens: Tokens) -> Usage {
+        if self.state.is_counted {
+            tokens.output = 0;
+        }
+        let run = envelope.id.as_deref().unwrap_or_default();
+        Usage {
+            identity: Some(format!("{} {run} {model}", self.state.native)),
+            tokens,
+            since: self.state.run,
+            ..Usage::default()
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The event log of GitHub's Copilot runtime: one JSON event a line, append-only. Several
+//! programs that embed the runtime write it, so the session is begun by the caller.
+//!
+//! Odd: `parentId` names the event before, written or not, so many parents are missing and the
+//! order of the file is the only one; a call of a tool is told three times (request, start,
+//! completion); tokens stand with each answer (output) and once for each run of the program (the
+//! rest); crashes leave NULs, half a line before a whole one, and events cut by raw newlines.
+
+mod about;
+mod event;
+mod tell;
+mod tools;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use self::event::Event;
+use super::jsonl::{self, End, Lines};
+use crate::connectors::{Checkpoint, Record, Sink};
+use crate::error::Result;
+use crate::model::{Block, Json, Message, Session, Timestamp};
+
+/// How every event begins: where one starts inside a damaged line.
+const HEAD: &[u8] = br#"{"type":""#;
+
+/// An event cut by more raw newlines than this is given up.
+const MAX_PIECES: usize = 256;
+
+/// An event cut into more bytes than this is given up.
+const MAX_BROKEN: usize = 4 << 20;
+
+/// Names a call for log and store, which know no common id of it: it is the session's n-th call
+/// that wrote so many tokens.
+pub fn call_identity(native: &str, output: u64, count: u64) -> String {
+    format!("{native} {output}#{count}")
+}
+
+pub use self::tools::typed;
+
+/// Reads a log from a checkpoint on. `session` is what the caller knows: at least the agent and
+/// an id, which the log's first event may correct.
+pub fn read(
+    path: &Path,
+    start: Checkpoint,
+    session: Session,
+    sink: &mut dyn Sink,
+) -> Result<Checkpoint> {
+    let mut reader = Reader::new(start, session, sink);
+    let mut lines = Lines::open(path, reader.end)?;
+    while let Some(line) = lines.next()? {
+        if line.end == End::File && reader.mark.is_none() {
+            reader.mark = Some(reader.mark_at(line.offset));
+        }
+        reader.line(&line)?;
+    }
+    reader.finish(path)
+}
+
+struct Reader<'s> {
+    sink: &'s mut dyn Sink,
+    /// What this read knows about the session.
+    session: Session,
+    is_session_told: bool,
+    files: HashSet<String>,
+    state: State,
+    told: u64,
+    /// An event that raw newlines have cut, as far as it was read.
+    broken: Option<Broken>,
+    /// Where a later read goes on, when that is before the end.
+    mark: Option<Mark>,
+    /// End of the last line that was written whole.
+    end: u64,
+}
+
+struct Broken {
+    offset: u64,
+    bytes: Vec<u8>,
+    pieces: usize,
+}
+
+struct Mark {
+    offset: u64,
+    told: u64,
+    state: State,
+}
+
+/// What the events before a checkpoint mean for those after it.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct State {
+    /// The session's id.
+    native: String,
+    /// The model at work, by the call that started it; the main agent's under "".
+    models: BTreeMap<String, String>,
+    /// Calls that were told and not answered yet.
+    pending: Vec<String>,
+    /// Calls that were left out, so that their results are too.
+    ignored: Vec<String>,
+    /// How many calls of the model wrote so many tokens.
+    outputs: BTreeMap<u64, u64>,
+    /// The call told last: its own id and its identity.
+    call: Option<(String, String)>,
+    /// When this run of the program began.
+    run: Option<Timestamp>,
+    /// Whether an answer of this run says what it wrote.
+    is_counted: bool,
+}
+
+impl<'s> Reader<'s> {
+    fn new(start: Checkpoint, session: Session, sink: &'s mut dyn Sink) -> Self {
+        let state: State = serde_json::from_slice(&start.state).unwrap_or_default();
+        let mut reader = Self {
+            sink,
+            files: session.files.iter().cloned().collect(),
+            session,
+            is_session_told: false,
+            state,
+            told: start.messages,
+            broken: None,
+            mark: None,
+            end: start.offset,
+        };
+        if reader.state.native.is_empty() {
+            reader.state.native.clone_from(&reader.session.id.native);
+        } else {
+            reader.session.id.native.clone_from(&reader.state.native);
+        }
+        reader
+    }
+
+    fn mark_at(&self, offset: u64) -> Mark {
+        Mark { offset, told: self.told, state: self.state.clone() }
+    }
+
+    fn finish(mut self, path: &Path) -> Result<Checkpoint> {
+        if let Some(broken) = self.broken.take() {
+            self.sink.accept(Record::bad(broken.offset, "not a JSON object"))?;
+        }
+        self.tell_session()?;
+        let Mark { offset, told, state } = match self.mark.take() {
+            Some(mark) => mark,
+            None => self.mark_at(self.end),
+        };
+        Ok(Checkpoint {
+            offset,
+            guard: jsonl::guard(path, offset)?,
+            messages: told,
+            state: serde_json::to_vec(&state).expect("strings and numbers serialise"),
+        })
+    }
+
+    fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
+        if line.end != End::File {
+            self.end = line.offset + line.bytes.len() as u64 + 1;
+        }
+        if line.end == End::TooLong {
+            return self.sink.accept(Record::bad(line.offset, "line too long"));
+        }
+        if let Some(broken) = self.broken.take()
+            && !self.mend_broken(broken, line)?
+        {
+            return Ok(());
+        }
+        if jsonl::is_blank(line.bytes) {
+            return Ok(());
+        }
+        if self.event(line.bytes, line.offset)? {
+            return Ok(());
+        }
+        let mended = jsonl::mend(line.bytes);
+        if jsonl::is_blank(&mended) || self.event(&mended, line.offset)? {
+            return Ok(());
+        }
+        if let Ok(raw) = serde_json::from_slice::<&RawValue>(&mended)
+            && raw.get().starts_with('{')
+        {
+            // Valid, but not of the shape we know: kept as it is.
+            return self.keep(Message::default(), raw);
+        }
+        self.damaged(&mended, line)
+    }
+
+    /// Reads a line that holds no whole object: a cut event before a whole one, or a part.
+    fn damaged(&mut self, bytes: &[u8], line: &jsonl::Line<'_>) -> Result<()> {
+        let heads: Vec<usize> = memchr::memmem::find_iter(bytes, HEAD).collect();
+        for head in heads.into_iter().filter(|head| *head > 0) {
+            if serde_json::from_slice::<Event<'_>>(&bytes[head..]).is_ok() {
+                self.sink.accept(Record::bad(line.offset, "cut event"))?;
+                self.event(&bytes[head..], line.offset + head as u64)?;
+                return Ok(());
+            }
+        }
+        if line.end == End::File {
+            // A line that is still being written is read again when it is whole.
+            return Ok(());
+        }
+        if !bytes.starts_with(b"{") {
+            return self.sink.accept(Record::bad(line.offset, "not a JSON object"));
+        }
+        if self.mark.is_none() {
+            self.mark = Some(self.mark_at(line.offset));
+        }
+        self.broken = Some(Broken { offset: line.offset, bytes: bytes.to_vec(), pieces: 1 });
+        Ok(())
+    }
+
+    /// Adds a line to a cut event. Returns whether the line is still to be read by itself.
+    fn mend_broken(&mut self, mut broken: Broken, line: &jsonl::Line<'_>) -> Result<bool> {
+        let fits = broken.bytes.len() + line.bytes.len() < MAX_BROKEN;
+        if !fits || broken.pieces >= MAX_PIECES || line.bytes.starts_with(HEAD) {
+            self.mark = (line.end == End::File).then(|| self.mark_at(line.offset));
+            self.sink.accept(Record::bad(broken.offset, "not a JSON object"))?;
+            return Ok(true);
+        }
+        broken.bytes.extend_from_slice(br"\n");
+        broken.bytes.extend_from_slice(&jsonl::mend(line.bytes));
+        broken.pieces += 1;
+        if !line.bytes.ends_with(b"}") || !self.event(&broken.bytes, broken.offset)? {
+            self.broken = Some(broken);
+        } else if line.end != End::File {
+            self.mark = None;
+        }
+        Ok(false)
+    }
+
+    /// Tells an event; `false` when the bytes are none.
+    fn event(&mut self, bytes: &[u8], offset: u64) -> Result<bool> {
+        let Ok(event) = serde_json::from_slice::<Event<'_>>(bytes) else { return Ok(false) };
+        let Ok(raw) = serde_json::from_slice::<&RawValue>(bytes) else { return Ok(false) };
+        self.record(event, raw, offset)?;
+        Ok(true)
+    }
+
+    /// Keeps an event we have no word for.
+    fn keep(&mut self, mut message: Message, raw: &RawValue) -> Result<()> {
+        message.blocks.push(Block::Other(Json::from(raw)));
+        self.tell(message)
+    }
+
+    fn tell(&mut self, message: Message) -> Result<()> {
+        if !self.is_session_told {
+            self.tell_session()?;
+        }
+        self.told += 1;
+        self.sink.accept(Record::Message(Box::new(message)))
+    }
+
+    fn tell_session(&mut self) -> Result<()> {
+        self.is_session_told = true;
+        self.sink.accept(Record::Session(Box::new(self.session.clone())))
+    }
+
+    fn pass(&mut self, offset: u64, kind: String) -> Result<()> {
+        self.sink.accept(Record::passed(offset, kind))
+    }
+}

@@ -1,0 +1,334 @@
+//! `session-store.db`, where GitHub's Copilot programs keep one row for each session and turn:
+//! prompts and final answers, checkpoints, files, references and, since schema 6, every call of
+//! a model. It is derived from the sessions themselves, so some are missing and some outlive
+//! their files. Columns are read by name: what a version does not have is absent.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+use super::copilot_events::call_identity;
+use super::sqlite::{self, Database};
+use crate::connectors::{Record, Sink};
+use crate::error::Result;
+use crate::model::{
+    Block, Extensions, Json, Message, Origin, Ref, Role, Session, Timestamp, TitleRank, Tokens,
+    Usage,
+};
+
+/// Billionths of an AI credit, which is a cent, in a millionth of a dollar.
+const NANO_AIU_PER_MICRO_DOLLAR: u64 = 100_000;
+
+/// The parts of a checkpoint, by column and heading.
+pub const SECTIONS: &[(&str, &str)] = &[
+    ("overview", "Overview"),
+    ("history", "History"),
+    ("work_done", "Work done"),
+    ("technical_details", "Technical details"),
+    ("important_files", "Important files"),
+    ("next_steps", "Next steps"),
+];
+
+/// Columns of a call that have a place in the model.
+const CALL_COLUMNS: &[&str] = &[
+    "id",
+    "session_id",
+    "turn_index",
+    "agent_id",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "finish_reason",
+    "created_at",
+];
+
+/// Columns of a session that have a place in the model.
+const SESSION_COLUMNS: &[&str] =
+    &["id", "cwd", "repository", "branch", "summary", "created_at", "updated_at"];
+
+/// Tells every session of a store.
+pub fn read(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
+    let db = sqlite::open(path)?;
+    let store = Store { path, agent, db };
+    let mut sessions = Vec::new();
+    if !store.db.columns("sessions").is_empty() {
+        store.db.each("SELECT * FROM sessions ORDER BY rowid", |row| {
+            sessions.extend(store.session(row));
+            Ok(())
+        })?;
+    }
+    store.add_orphans(&mut sessions)?;
+    for session in sessions {
+        store.tell(session, sink)?;
+    }
+    Ok(())
+}
+
+/// Puts the parts of a checkpoint together: the same text, whichever file they come from.
+pub fn checkpoint_text(title: Option<&str>, parts: &[(&str, String)]) -> String {
+    let mut text = title.map(|title| format!("# {title}\n")).unwrap_or_default();
+    for (heading, part) in parts.iter().filter(|(_, part)| !part.trim().is_empty()) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        if !heading.is_empty() {
+            text.push_str(&format!("## {heading}\n\n"));
+        }
+        text.push_str(part.trim());
+        text.push('\n');
+    }
+    text
+}
+
+struct Store<'p> {
+    path: &'p Path,
+    agent: &'p str,
+    db: Database,
+}
+
+/// One call of a model, in the turn it belongs to.
+struct Call {
+    turn: Option<i64>,
+    message: Message,
+}
+
+impl Store<'_> {
+    fn session(&self, row: &Row<'_>) -> Option<Session> {
+        let mut session = Session::new(self.agent, text(row, "id")?);
+        session.cwd = text(row, "cwd");
+        session.repository = text(row, "repository");
+        session.branch = text(row, "branch");
+        session.title(TitleRank::Listed, text(row, "summary").unwrap_or_default());
+        session.seen(time(row, "created_at"));
+        session.seen(time(row, "updated_at"));
+        keep(row, SESSION_COLUMNS, &mut session.extensions);
+        Some(session)
+    }
+
+    /// Adds the sessions that only their turns name.
+    fn add_orphans(&self, sessions: &mut Vec<Session>) -> Result<()> {
+        let Some(_) = self.rows_of("turns", "rowid") else { return Ok(()) };
+        self.db.each("SELECT DISTINCT session_id AS id FROM turns ORDER BY 1", |row| {
+            if let Some(id) = text(row, "id")
+                && sessions.iter().all(|session| session.id.native != id)
+            {
+                sessions.push(Session::new(self.agent, id));
+            }
+            Ok(())
+        })
+    }
+
+    fn tell(&self, mut session: Session, sink: &mut dyn Sink) -> Result<()> {
+        let native = session.id.native.clone();
+        self.each("checkpoints", "checkpoint_number", &native, |row| {
+            session.documents.push(checkpoint(row));
+            Ok(())
+        })?;
+        self.each("session_files", "rowid", &native, |row| {
+            session.files.extend(text(row, "file_path"));
+            Ok(())
+        })?;
+        self.each("session_refs", "rowid", &native, |row| {
+            if let (Some(kind), Some(value)) = (text(row, "ref_type"), text(row, "ref_value")) {
+                session.refs.push(Ref { kind, value });
+            }
+            Ok(())
+        })?;
+        let mut calls = self.calls(&native)?;
+        sink.accept(Record::Session(Box::new(session)))?;
+        self.each("turns", "turn_index", &native, |row| tell_turn(row, &mut calls, sink))?;
+        let mut rest = calls.into_iter().map(|call| call.message);
+        rest.try_for_each(|message| sink.accept(Record::Message(Box::new(message))))
+    }
+
+    fn calls(&self, native: &str) -> Result<Vec<Call>> {
+        let mut calls = Vec::new();
+        let mut outputs: HashMap<u64, u64> = HashMap::new();
+        self.each("assistant_usage_events", "rowid", native, |row| {
+            let output = count(row, "output_tokens");
+            let nth = outputs.entry(output).or_default();
+            *nth += 1;
+            let identity = call_identity(native, output, *nth);
+            calls.push(Call { turn: number(row, "turn_index"), message: call(row, identity) });
+            Ok(())
+        })?;
+        Ok(calls)
+    }
+
+    /// Hands out the rows of one session; none when there is no such table.
+    fn each(
+        &self,
+        table: &str,
+        order: &str,
+        native: &str,
+        mut row: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(sql) = self.rows_of(table, order) else { return Ok(()) };
+        let error = || sqlite::database(self.path);
+        let mut statement = self.db.connection().prepare_cached(&sql).map_err(error())?;
+        let mut rows = statement.query([native]).map_err(error())?;
+        while let Some(next) = rows.next().map_err(error())? {
+            row(next)?;
+        }
+        Ok(())
+    }
+
+    fn rows_of(&self, table: &str, order: &str) -> Option<String> {
+        let columns = self.db.columns(table);
+        let has = |name: &str| columns.iter().any(|column| column == name);
+        let order = if has(order) { order } else { "rowid" };
+        has("session_id")
+            .then(|| format!("SELECT * FROM {table} WHERE session_id = ?1 ORDER BY {order}"))
+    }
+}
+
+/// Tells a turn: the prompt, then one message for each call, the last with the final answer.
+fn tell_turn(row: &Row<'_>, calls: &mut Vec<Call>, sink: &mut dyn Sink) -> Result<()> {
+    let at = time(row, "timestamp");
+    let mut tell = |message: Message| sink.accept(Record::Message(Box::new(message)));
+    if let Some(prompt) = text(row, "user_message") {
+        tell(Message {
+            role: Role::User,
+            origin: Origin::Human,
+            at,
+            blocks: vec![Block::Text(prompt)],
+            ..Message::default()
+        })?;
+    }
+    let turn = number(row, "turn_index");
+    let (here, later) = std::mem::take(calls).into_iter().partition(|call| call.turn == turn);
+    *calls = later;
+    let mut messages: Vec<Message> = here.into_iter().map(|call: Call| call.message).collect();
+    if let Some(answer) = text(row, "assistant_response") {
+        if messages.is_empty() {
+            let (role, origin) = (Role::Assistant, Origin::Assistant);
+            messages.push(Message { role, origin, at, ..Message::default() });
+        }
+        let main = messages.iter().rposition(|message| !message.sidechain);
+        let last = main.unwrap_or(messages.len() - 1);
+        messages[last].blocks.push(Block::Text(answer));
+    }
+    messages.into_iter().try_for_each(tell)
+}
+
+/// A call: its input includes what was read from and written to a cache.
+fn call(row: &Row<'_>, identity: String) -> Message {
+    let cache_read = count(row, "cache_read_tokens");
+    let cache_creation = count(row, "cache_write_tokens");
+    let input = count(row, "input_tokens").saturating_sub(cache_read);
+    let tokens = Tokens {
+        input: input.saturating_sub(cache_creation),
+        output: count(row, "output_tokens"),
+        cache_read,
+        cache_creation,
+        reasoning: number(row, "reasoning_tokens").and_then(|n| u64::try_from(n).ok()),
+    };
+    let cost = number(row, "total_nano_aiu").and_then(|nano| u64::try_from(nano).ok());
+    let cost_micros = cost.map(|nano| nano / NANO_AIU_PER_MICRO_DOLLAR);
+    let mut extensions = Extensions::new();
+    keep(row, CALL_COLUMNS, &mut extensions);
+    let agent = text(row, "agent_id");
+    if let Some(agent) = &agent {
+        extensions.insert("agent_id".into(), Json::from_value(agent));
+    }
+    Message {
+        role: Role::Assistant,
+        origin: Origin::Assistant,
+        at: time(row, "created_at"),
+        model: text(row, "model"),
+        stop_reason: text(row, "finish_reason"),
+        sidechain: agent.is_some() || extensions.contains_key("parent_tool_call_id"),
+        usage: Some(Usage { identity: Some(identity), tokens, cost_micros, ..Usage::default() }),
+        extensions,
+        ..Message::default()
+    }
+}
+
+fn checkpoint(row: &Row<'_>) -> (String, String) {
+    let name = match number(row, "checkpoint_number") {
+        Some(number) => format!("checkpoint {number}"),
+        None => "checkpoint".to_owned(),
+    };
+    let parts: Vec<(&str, String)> = SECTIONS
+        .iter()
+        .map(|(column, heading)| (*heading, text(row, column).unwrap_or_default()))
+        .collect();
+    (name, checkpoint_text(text(row, "title").as_deref(), &parts))
+}
+
+/// A text column; an empty one counts as absent.
+fn text(row: &Row<'_>, column: &str) -> Option<String> {
+    let text = match row.get_ref(column).ok()? {
+        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn number(row: &Row<'_>, column: &str) -> Option<i64> {
+    row.get_ref(column).ok()?.as_i64().ok()
+}
+
+fn count(row: &Row<'_>, column: &str) -> u64 {
+    number(row, column).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+}
+
+fn time(row: &Row<'_>, column: &str) -> Option<Timestamp> {
+    instant(&text(row, column)?)
+}
+
+/// Reads an instant as the program writes it, or as SQLite's `datetime('now')` does.
+fn instant(text: &str) -> Option<Timestamp> {
+    Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{}Z", text.replace(' ', "T"))))
+}
+
+/// Keeps the columns that have no place in the model.
+fn keep(row: &Row<'_>, known: &[&str], extensions: &mut Extensions) {
+    for column in row.as_ref().column_names() {
+        if known.contains(&column) {
+            continue;
+        }
+        let value = match row.get_ref(column) {
+            Ok(ValueRef::Integer(number)) => Json::from_value(&number),
+            Ok(ValueRef::Real(number)) => Json::from_value(&number),
+            Ok(ValueRef::Text(bytes)) => {
+                let text = String::from_utf8_lossy(bytes);
+                let parsed = Some(&text).filter(|text| text.starts_with(['{', '[']));
+                let parsed = parsed.and_then(|text| serde_json::from_str(text).ok());
+                parsed.unwrap_or_else(|| Json::from_value(&text))
+            }
+            _ => continue,
+        };
+        extensions.insert(column.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_read_in_both_spellings() {
+        let check = |text: &str| {
+            let at = instant(text).map(|at| at.to_string());
+            assert_eq!(at.as_deref(), Some("2026-08-17T09:27:02.000Z"), "{text}");
+        };
+        check("2026-08-17T09:27:02.000Z");
+        check("2026-08-17 09:27:02");
+        check("2026-08-17T11:27:02+02:00");
+        assert_eq!(instant("now"), None);
+    }
+
+    #[test]
+    fn a_checkpoint_reads_as_one_text_and_empty_parts_are_left_out() {
+        let parts = [("Overview", "All.\n".to_owned()), ("History", String::new())];
+        assert_eq!(checkpoint_text(Some("T"), &parts), "# T\n\n## Overview\n\nAll.\n");
+        assert_eq!(checkpoint_text(None, &[("", "x".to_owned())]), "x\n");
+    }
+}
