@@ -1,7 +1,7 @@
 //! The answer of a request: parts as a person saw them become the model's messages, with the
 //! results of tools between them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::value::RawValue;
@@ -36,6 +36,15 @@ const NOTICES: &[&str] = &[
     "systemNotification",
 ];
 
+/// The calls that a session has told, by id.
+pub(super) type Calls = HashMap<String, Known>;
+
+/// What is known of a call.
+pub(super) struct Known {
+    is_shown: bool,
+    is_answered: bool,
+}
+
 /// Turns the parts of one answer into messages.
 pub(super) struct Answer<'a> {
     rounds: Rounds<'a>,
@@ -49,8 +58,8 @@ pub(super) struct Answer<'a> {
     results: Vec<Block>,
     text: String,
     has_spoken: bool,
-    /// Ids of calls told in this answer.
-    ids: HashSet<String>,
+    has_called: bool,
+    calls: &'a mut Calls,
     /// The round of the last call.
     round: Option<usize>,
     /// Calls are told up to here.
@@ -62,7 +71,7 @@ pub(super) struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(rounds: Rounds<'a>, resources: &'a Path) -> Self {
+    pub(super) fn new(rounds: Rounds<'a>, resources: &'a Path, calls: &'a mut Calls) -> Self {
         Self {
             rounds,
             resources,
@@ -72,7 +81,8 @@ impl<'a> Answer<'a> {
             results: Vec::new(),
             text: String::new(),
             has_spoken: false,
-            ids: HashSet::new(),
+            has_called: false,
+            calls,
             round: None,
             told: 0,
             summed: 0,
@@ -82,7 +92,8 @@ impl<'a> Answer<'a> {
 
     /// Reads the parts and returns the messages they make.
     pub(super) fn read(&mut self, response: Option<&RawValue>) -> Vec<Message> {
-        let raw = list(response);
+        let mut raw = list(response);
+        raw.retain(|raw| raw.get() != "null");
         let parts: Vec<Option<Part<'_>>> = raw.iter().map(|raw| read(Some(raw))).collect();
         let tools: Vec<&Part<'_>> = parts.iter().flatten().filter(|part| part.is_tool()).collect();
         let mut pairs = self.rounds.pair(&tools).into_iter();
@@ -102,7 +113,7 @@ impl<'a> Answer<'a> {
         }
         self.unshown(self.rounds.calls.len(), &paired);
         // An edit in the editor shows no words, though the model used some.
-        if self.ids.is_empty() && !self.has_spoken {
+        if !self.has_called && !self.has_spoken && self.text.trim().is_empty() {
             let words = std::mem::take(&mut self.rounds.words);
             self.say(&words);
         }
@@ -117,8 +128,8 @@ impl<'a> Answer<'a> {
                 match text(part.value).or_else(|| text(part.content)) {
                     Some(text) => self.say(&text),
                     // Empty text is common; anything else without a kind is kept.
-                    None if part.value.is_none() && part.content.is_none() => self.other(raw),
-                    None => {}
+                    None if part.value.is_some_and(|value| value.get() == "\"\"") => {}
+                    None => self.other(raw),
                 }
             }
             "inlineReference" => self.say(&reference(part)),
@@ -154,10 +165,10 @@ impl<'a> Answer<'a> {
         if self.piece.cwd.is_none() {
             self.piece.cwd = part.directory();
         }
-        let Some(at) = call else { return self.call(part.told()) };
+        let Some(at) = call else { return self.call(part.told(), true) };
         let told = self.rounds.calls[at].told(Some(part), self.resources);
         self.told = self.told.max(at + 1);
-        self.call(told);
+        self.call(told, true);
     }
 
     /// Tells the calls before `end` that no part shows.
@@ -166,20 +177,31 @@ impl<'a> Answer<'a> {
             if !paired.contains(&Some(at)) {
                 self.begin(false, Some(self.rounds.calls[at].round));
                 let told = self.rounds.calls[at].told(None, self.resources);
-                self.call(told);
+                self.call(told, false);
             }
             self.told = at + 1;
         }
     }
 
-    /// Tells a call. One id may be shown twice, when a call was tried again: each try counts.
-    fn call(&mut self, mut told: Told) {
+    /// Tells a call. A call that was made in one request may be shown in the next: it is told
+    /// once. One that is shown twice was tried again: each try counts.
+    fn call(&mut self, mut told: Told, is_shown: bool) {
+        self.has_called = true;
         let id = told.id().to_owned();
+        if let Some(known) = self.calls.get_mut(&id).filter(|known| !known.is_shown || !is_shown) {
+            known.is_shown |= is_shown;
+            if !std::mem::replace(&mut known.is_answered, true) {
+                self.results.extend(told.result);
+            }
+            return;
+        }
         let mut tries = 1;
-        while !self.ids.insert(told.id().to_owned()) {
+        while self.calls.contains_key(told.id()) {
             tries += 1;
             told.rename(&format!("{id}#{tries}"));
         }
+        let known = Known { is_shown, is_answered: told.result.is_some() };
+        self.calls.insert(told.id().to_owned(), known);
         self.piece.blocks.push(told.call);
         self.results.extend(told.result);
     }
@@ -329,7 +351,8 @@ mod tests {
 
     fn told(parts: &str, metadata: &str) -> Vec<String> {
         let metadata = serde_json::from_str(metadata).unwrap();
-        let mut answer = Answer::new(Rounds::of(&metadata), Path::new(""));
+        let mut calls = Calls::new();
+        let mut answer = Answer::new(Rounds::of(&metadata), Path::new(""), &mut calls);
         let messages = answer.read(Some(serde_json::from_str(parts).unwrap()));
         let name = |block: &Block| match block {
             Block::Text(text) => text.clone(),

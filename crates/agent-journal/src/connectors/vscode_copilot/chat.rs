@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::value::RawValue;
 
 use super::AGENT;
-use super::answer::Answer;
+use super::answer::{Answer, Calls};
 use super::document::Node;
 use super::shape::{
     Bytes, Metadata, Outcome, Request, Variable, count, instant, is_true, list, place, read, text,
@@ -51,11 +51,18 @@ pub(super) struct Place<'a> {
 
 /// Tells everything in a document.
 pub(super) fn tell(mut document: Node, place: Place<'_>, sink: &mut dyn Sink) -> Result<()> {
-    let requests = document.take("requests").map(Node::elements).unwrap_or_default();
-    let Some(mut session) = about(document, &place, requests.first()) else {
+    let requests = document.take("requests");
+    let is_chat = requests.is_some();
+    let requests = requests.map(Node::elements).unwrap_or_default();
+    let session = about(document, &place, requests.first()).filter(|_| is_chat);
+    let Some(mut session) = session else {
         return sink.accept(Record::bad(0, "not a chat session"));
     };
     sink.accept(Record::Session(Box::new(session.clone())))?;
+    if requests.is_empty() {
+        return Ok(());
+    }
+    let mut calls = Calls::new();
     let resources =
         place.storage.map(|storage| storage.join(super::EXTENSION).join("chat-session-resources"));
     let resources = resources.as_deref().unwrap_or(Path::new(""));
@@ -71,7 +78,10 @@ pub(super) fn tell(mut document: Node, place: Place<'_>, sink: &mut dyn Sink) ->
         };
         match request {
             Some(request) => {
-                for message in Turn::of(request, &session.id.native).tell(resources, &mut session) {
+                let turn = Turn::of(request, &session.id.native);
+                let rounds = Rounds::of(&turn.metadata);
+                let answer = Answer::new(rounds, resources, &mut calls);
+                for message in turn.tell(answer, &mut session) {
                     sink.accept(Record::Message(Box::new(message)))?;
                 }
             }
@@ -180,11 +190,10 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn tell(mut self, resources: &Path, session: &mut Session) -> Vec<Message> {
+    fn tell(mut self, mut answer: Answer<'_>, session: &mut Session) -> Vec<Message> {
         session.seen(self.at);
         session.seen(self.ended);
         session.agent_version = self.version.clone().or(session.agent_version.take());
-        let mut answer = Answer::new(Rounds::of(&self.metadata), resources);
         let mut replies = answer.read(self.request.response);
         for file in answer.files {
             if !session.files.contains(&file) {
@@ -210,7 +219,7 @@ impl<'a> Turn<'a> {
     fn injected(&self) -> Vec<Message> {
         let variables = self.variables();
         let texts = variables.iter().filter_map(|(_, variable)| {
-            let injected = word(variable.value)?;
+            let injected = word(variable.value).filter(|_| !variable.is_image())?;
             let mut extensions = Extensions::new();
             extensions.extend(variable.name.map(|name| ("name".to_owned(), Json::from(name))));
             Some((injected, extensions))
@@ -241,10 +250,10 @@ impl<'a> Turn<'a> {
         message.blocks.extend(text(self.request.message).map(Block::Text));
         let mut attached: Vec<&RawValue> = Vec::new();
         for (raw, variable) in self.variables() {
-            match word(variable.kind).as_deref() {
-                Some("image") => message.blocks.push(Block::Image(image(&variable))),
-                _ if word(variable.value).is_none() => attached.push(raw),
-                _ => {}
+            if variable.is_image() {
+                message.blocks.push(Block::Image(variable.image()));
+            } else if word(variable.value).is_none() {
+                attached.push(raw);
             }
         }
         if !attached.is_empty() {
@@ -377,10 +386,16 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn image(variable: &Variable<'_>) -> Image {
-    let media_type = word(variable.mime_type);
-    match read::<Bytes>(variable.value) {
-        Some(Bytes(data)) => Image::from_bytes(media_type, data),
-        None => Image { media_type, location: place(variable.value), ..Image::default() },
+impl Variable<'_> {
+    fn is_image(&self) -> bool {
+        word(self.kind).is_some_and(|kind| kind == "image")
+    }
+
+    fn image(&self) -> Image {
+        let media_type = word(self.mime_type);
+        match read::<Bytes>(self.value) {
+            Some(Bytes(data)) => Image::from_bytes(media_type, data),
+            None => Image { media_type, location: place(self.value), ..Image::default() },
+        }
     }
 }

@@ -392,3 +392,104 @@ impl<'de> Visitor<'de> for Opened<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(lines: &[&str], expected: &str, failed: usize) {
+        let mut document = Node::empty();
+        let mut refused = 0;
+        for line in lines {
+            let change = serde_json::from_str(line).unwrap();
+            refused += usize::from(!document.apply(change));
+        }
+        assert_eq!(serde_json::to_string(&document).unwrap(), expected, "{lines:?}");
+        assert_eq!(refused, failed, "{lines:?}");
+    }
+
+    #[test]
+    fn pushing_cuts_the_array_before_it_appends() {
+        let start = r#"{"kind":0,"v":{"r":[1,2,3]}}"#;
+        check(&[start, r#"{"kind":2,"k":["r"],"v":[4,5],"i":1}"#], r#"{"r":[1,4,5]}"#, 0);
+        check(&[start, r#"{"kind":2,"k":["r"],"v":[4]}"#], r#"{"r":[1,2,3,4]}"#, 0);
+        check(&[start, r#"{"kind":2,"k":["r"],"i":0}"#], r#"{"r":[]}"#, 0);
+        check(&[start, r#"{"kind":2,"k":["r"],"v":[9],"i":4}"#], r#"{"r":[1,2,3,null,9]}"#, 0);
+        check(&[start, r#"{"kind":2,"k":["r"],"v":[9],"i":99999999}"#], r#"{"r":[1,2,3]}"#, 1);
+        check(&[start, r#"{"kind":2,"k":["new"],"v":[1]}"#], r#"{"r":[1,2,3],"new":[1]}"#, 0);
+    }
+
+    #[test]
+    fn changes_reach_into_values_that_were_kept_as_text() {
+        let start = r#"{"kind":0,"v":{"requests":[{"a":{"b":[{"c": 1}]}},{"d":1.50}]}}"#;
+        check(
+            &[start, r#"{"kind":1,"k":["requests",0,"a","b",0,"c"],"v":"x"}"#],
+            r#"{"requests":[{"a":{"b":[{"c":"x"}]}},{"d":1.50}]}"#,
+            0,
+        );
+        check(
+            &[start, r#"{"kind":3,"k":["requests",0,"a","b"]}"#],
+            r#"{"requests":[{"a":{}},{"d":1.50}]}"#,
+            0,
+        );
+        check(&[start, r#"{"kind":3,"k":["requests",0]}"#], r#"{"requests":[null,{"d":1.50}]}"#, 0);
+    }
+
+    #[test]
+    fn setting_nothing_removes_and_an_empty_path_changes_nothing() {
+        let start = r#"{"kind":0,"v":{"a":1,"b":2}}"#;
+        check(&[start, r#"{"kind":1,"k":["a"]}"#], r#"{"b":2}"#, 0);
+        check(&[start, r#"{"kind":1,"k":[],"v":3}"#], r#"{"a":1,"b":2}"#, 0);
+        check(&[start, r#"{"kind":0,"v":{"c":3}}"#], r#"{"c":3}"#, 0);
+    }
+
+    #[test]
+    fn a_change_of_what_is_not_there_is_refused_and_the_next_one_applied() {
+        let start = r#"{"kind":0,"v":{"a":[]}}"#;
+        let lost = [
+            r#"{"kind":1,"k":["a",0,"b"],"v":1}"#,
+            r#"{"kind":1,"k":["a","b"],"v":1}"#,
+            r#"{"kind":2,"k":["x","y"],"v":[1]}"#,
+            r#"{"kind":9,"k":["a"]}"#,
+        ];
+        for lost in lost {
+            check(&[start, lost, r#"{"kind":2,"k":["a"],"v":[1]}"#], r#"{"a":[1]}"#, 1);
+        }
+    }
+
+    #[test]
+    fn a_log_without_its_first_line_still_adds_requests() {
+        check(&[r#"{"kind":2,"k":["requests"],"v":[{"a":1}]}"#], r#"{"requests":[{"a":1}]}"#, 0);
+    }
+
+    #[test]
+    fn what_stands_before_the_damage_is_kept() {
+        let mut document = Node::empty();
+        let text = r#"{"x":1,"requests":[{"a":1},{"b":2},{"c":"#;
+        let mut json = serde_json::Deserializer::from_str(text);
+        assert!(Opened(&mut document, REQUESTS).deserialize(&mut json).is_err());
+        let kept = serde_json::to_string(&document).unwrap();
+        assert_eq!(kept, r#"{"x":1,"requests":[{"a":1},{"b":2}]}"#);
+    }
+
+    #[test]
+    fn a_state_too_long_for_a_line_is_read_from_the_file() {
+        use std::io::Write;
+
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let long = "x".repeat(jsonl::MAX_LINE);
+        writeln!(file, r#"{{"kind":0,"v":{{"requests":[{{"a":"{long}"}}]}}}}"#).unwrap();
+        writeln!(file, r#"{{"kind":1,"k":["requests",0,"a"],"v":"short"}}"#).unwrap();
+        let document = replay(file.path(), &mut Nothing).unwrap();
+        let state = serde_json::to_string(&document).unwrap();
+        assert_eq!(state, r#"{"requests":[{"a":"short"}]}"#);
+    }
+
+    struct Nothing;
+
+    impl Sink for Nothing {
+        fn accept(&mut self, record: Record) -> Result<()> {
+            panic!("nothing is told: {record:?}");
+        }
+    }
+}
