@@ -82,15 +82,15 @@ pub fn folder(storage: &Path) -> Option<String> {
     struct Workspace<'a> {
         #[serde(borrow)]
         folder: Option<Cow<'a, str>>,
-        #[serde(borrow)]
-        workspace: Option<Cow<'a, str>>,
-        #[serde(borrow)]
-        configuration: Option<Cow<'a, str>>,
+        #[serde(borrow, rename = "workspace")]
+        file: Option<Cow<'a, str>>,
+        #[serde(borrow, rename = "configuration")]
+        old_file: Option<Cow<'a, str>>,
     }
     let text = files::small_text(&workspace_file(storage), MAX_WORKSPACE)?;
     let text = text.trim_start_matches('\u{feff}');
     let workspace: Workspace<'_> = serde_json::from_str(text).ok()?;
-    let uri = workspace.folder.or(workspace.workspace).or(workspace.configuration)?;
+    let uri = workspace.folder.or(workspace.file).or(workspace.old_file)?;
     Some(path(&uri)).filter(|path| !path.is_empty())
 }
 

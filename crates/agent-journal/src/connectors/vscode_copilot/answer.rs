@@ -149,7 +149,7 @@ impl<'a> Answer<'a> {
     }
 
     fn say(&mut self, text: &str) {
-        if !self.results.is_empty() && !text.trim().is_empty() {
+        if !text.trim().is_empty() && (self.piece.sidechain || !self.results.is_empty()) {
             self.close();
         }
         let text = if std::mem::take(&mut self.fenced) { after_fence(text) } else { text };
@@ -223,9 +223,10 @@ impl<'a> Answer<'a> {
         self.close();
         let words = [part.title, part.message, part.content].into_iter().filter_map(text);
         let words: Vec<String> = words.collect();
-        let block = match words.is_empty() {
-            true => Block::Other(Json::from(raw)),
-            false => Block::Text(words.join("\n\n")),
+        let block = if words.is_empty() {
+            Block::Other(Json::from(raw))
+        } else {
+            Block::Text(words.join("\n\n"))
         };
         self.messages.push(Message { blocks: vec![block], ..Message::default() });
     }
@@ -254,7 +255,7 @@ impl<'a> Answer<'a> {
         self.piece.sidechain = is_side;
         self.round = round;
         if let Some(round) = round.filter(|_| self.piece.at.is_none()) {
-            self.piece.at = self.rounds.rounds[round].0;
+            self.piece.at = self.rounds.marks[round].0;
         }
     }
 
@@ -279,7 +280,7 @@ impl<'a> Answer<'a> {
         }
         if !results.is_empty() {
             let (role, origin) = (Role::Tool, Origin::Tool);
-            let message = Message { role, origin, sidechain, cwd, ..Message::default() };
+            let message = Message { role, origin, cwd, sidechain, ..Message::default() };
             self.messages.push(Message { blocks: results, ..message });
         }
         self.summarise();
@@ -289,9 +290,9 @@ impl<'a> Answer<'a> {
     fn summarise(&mut self) {
         let done = match self.rounds.calls.get(self.told) {
             Some(next) => next.round,
-            None => self.rounds.rounds.len(),
+            None => self.rounds.marks.len(),
         };
-        for (at, summary) in &mut self.rounds.rounds[self.summed.min(done)..done] {
+        for (at, summary) in &mut self.rounds.marks[self.summed.min(done)..done] {
             if let Some(summary) = summary.take() {
                 self.messages.push(Message {
                     role: Role::User,

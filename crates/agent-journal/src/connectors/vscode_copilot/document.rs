@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -121,7 +121,7 @@ impl Change {
         Ok(Self::from_reader(BufReader::with_capacity(1 << 16, file)))
     }
 
-    fn from_reader(reader: impl BufRead + Read) -> Option<Self> {
+    fn from_reader(reader: impl BufRead) -> Option<Self> {
         // Only the first value: the reader goes on to the end of the file.
         serde_json::Deserializer::from_reader(reader).into_iter().next()?.ok()
     }

@@ -12,6 +12,7 @@ mod document;
 mod shape;
 mod state;
 mod tools;
+mod turn;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -134,7 +135,7 @@ fn workspace(storage: &Path, sources: &mut Vec<Source>) {
         sources.push(Source { stamp: source.stamp.with(&folder), ..source });
     }
     let memories = storage.join(EXTENSION).join("memory-tool/memories");
-    if let Ok(found) = files::walk(&memories, &|name| name.ends_with(".md")) {
+    if let Ok(found) = files::walk(&memories, &is_note) {
         sources.extend(found.into_iter().filter(|source| remembered(&source.path).is_some()));
     }
 }
@@ -204,7 +205,11 @@ fn chat(path: &Path, sink: &mut dyn Sink) -> Result<()> {
         folder: storage.and_then(vscode::folder),
         storage,
     };
-    chat::tell(document, place, sink)
+    chat::tell(document, &place, sink)
+}
+
+fn is_note(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "md")
 }
 
 /// Tells a memory as a document of the session that made it.
@@ -242,6 +247,28 @@ fn is_id(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chat_exported_into_a_directory_is_read_where_it_lies() {
+        struct Sessions(Vec<String>);
+        impl Sink for Sessions {
+            fn accept(&mut self, record: Record) -> Result<()> {
+                if let Record::Session(session) = record {
+                    self.0.push(session.id.native);
+                }
+                Ok(())
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let export = r#"{"responderUsername":"GitHub Copilot","initialLocation":"panel",
+            "requests":[{"requestId":"request_7","message":{"text":"tea?"},"response":[]}]}"#;
+        #[expect(clippy::disallowed_methods, reason = "a private directory")]
+        fs::write(directory.path().join("chat.json"), export).unwrap();
+        let sources = VscodeCopilot.discover(directory.path()).unwrap();
+        let mut told = Sessions(Vec::new());
+        VscodeCopilot.read(&sources[0], Checkpoint::default(), &mut told).unwrap();
+        assert_eq!(told.0, ["7", "7"]);
+    }
 
     #[test]
     fn memories_name_their_session_in_base64_or_plainly() {

@@ -25,6 +25,7 @@ lossless! {
         "modelState" state: Option<&'a RawValue>,
         "isCanceled" is_canceled: Option<&'a RawValue>,
         "isSystemInitiated" is_system: Option<&'a RawValue>,
+        "confirmation" confirmation: Option<&'a RawValue>,
         "promptTokens" prompt_tokens: Option<&'a RawValue>,
         "completionTokens" completion_tokens: Option<&'a RawValue>,
         "followups" followups: Option<IgnoredAny>,
@@ -158,7 +159,8 @@ pub(super) fn place(raw: Option<&RawValue>) -> Option<String> {
         fs_path: Option<&'a RawValue>,
         external: Option<&'a RawValue>,
         path: Option<&'a RawValue>,
-        uri: Option<&'a RawValue>,
+        #[serde(rename = "uri")]
+        target: Option<&'a RawValue>,
         location: Option<&'a RawValue>,
     }
     if let Some(uri) = word(raw) {
@@ -168,7 +170,7 @@ pub(super) fn place(raw: Option<&RawValue>) -> Option<String> {
     word(uri.fs_path)
         .or_else(|| word(uri.external).map(|uri| vscode::path(&uri)))
         .or_else(|| word(uri.path))
-        .or_else(|| place(uri.uri))
+        .or_else(|| place(uri.target))
         .or_else(|| place(uri.location))
 }
 

@@ -73,7 +73,7 @@ fn sessions(bytes: &[u8], folder: Option<&str>, storage: &Path, sink: &mut dyn S
     for raw in documents {
         let folder = folder.map(str::to_owned);
         let place = Place { native: None, folder, storage: Some(storage) };
-        chat::tell(document::part(raw), place, sink)?;
+        chat::tell(document::part(raw), &place, sink)?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(super) struct Call<'a> {
 pub(super) struct Rounds<'a> {
     pub(super) calls: Vec<Call<'a>>,
     /// When each round was recorded, and the summary of the conversation made there.
-    pub(super) rounds: Vec<(Option<Timestamp>, Option<String>)>,
+    pub(super) marks: Vec<(Option<Timestamp>, Option<String>)>,
     /// What the model said in all rounds.
     pub(super) words: String,
 }
@@ -88,10 +88,10 @@ impl<'a> Rounds<'a> {
         let mut all = Self::default();
         for (at, round) in list(metadata.rounds).into_iter().enumerate() {
             let Some(round) = read::<Round<'a>>(Some(round)) else {
-                all.rounds.push((None, None));
+                all.marks.push((None, None));
                 continue;
             };
-            all.rounds.push((instant(round.timestamp), word(round.summary)));
+            all.marks.push((instant(round.timestamp), word(round.summary)));
             all.words.extend(word(round.response));
             for asked in list(round.tool_calls) {
                 let Some(asked) = read::<Asked<'a>>(Some(asked)) else { continue };
@@ -169,10 +169,31 @@ impl Call<'_> {
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 struct Specifics<'a> {
     raw_input: Option<&'a RawValue>,
+    command_line: Option<&'a RawValue>,
+    command: Option<&'a RawValue>,
     terminal_command_output: Option<&'a RawValue>,
     terminal_command_state: Option<&'a RawValue>,
     result: Option<&'a RawValue>,
     cwd: Option<&'a RawValue>,
+}
+
+impl Specifics<'_> {
+    /// The command of a terminal, as it was run.
+    fn command(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+        struct Line<'a> {
+            original: Option<&'a RawValue>,
+            user_edited: Option<&'a RawValue>,
+            tool_edited: Option<&'a RawValue>,
+        }
+        let line = read::<Line<'_>>(self.command_line).and_then(|line| {
+            word(line.user_edited)
+                .or_else(|| word(line.tool_edited))
+                .or_else(|| word(line.original))
+        });
+        line.or_else(|| word(self.command))
+    }
 }
 
 /// What a tool was asked and answered, where the answer shows it.
@@ -187,14 +208,18 @@ struct Details<'a> {
 impl Part<'_> {
     /// The call as shown, for want of the call as made.
     pub(super) fn told(&self) -> Told {
-        let id = word(self.tool_call_id).unwrap_or_default();
+        let id = word(self.tool_call_id).unwrap_or_else(|| "call".to_owned());
         let specifics: Specifics<'_> = read(self.tool_specific_data).unwrap_or_default();
         let details: Details<'_> = read(self.result_details).unwrap_or_default();
-        let message = || text(self.invocation_message).unwrap_or_default();
-        let input = match (word(details.input), specifics.raw_input.or(self.tool_specific_data)) {
-            (Some(input), _) => json(&input),
-            (None, Some(raw)) => Json::from(raw),
-            (None, None) => Json::from_value(&serde_json::json!({ "message": message() })),
+        let input = if let Some(input) = word(details.input) {
+            json(&input)
+        } else if let Some(command) = specifics.command() {
+            Json::from_value(&serde_json::json!({ "command": command }))
+        } else if let Some(raw) = specifics.raw_input.or(self.tool_specific_data) {
+            Json::from(raw)
+        } else {
+            let message = text(self.invocation_message).unwrap_or_default();
+            Json::from_value(&serde_json::json!({ "message": message }))
         };
         let name = word(self.tool_id).unwrap_or_default();
         let result = self.result(&id);
