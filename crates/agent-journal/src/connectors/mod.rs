@@ -11,6 +11,7 @@ mod codex;
 mod copilot_cli;
 mod gemini;
 mod qwen;
+mod vscode_copilot;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::model::{Message, Session};
 pub const ALL: &[&dyn Connector] = &[
     &claude_code::ClaudeCode,
     &copilot_cli::CopilotCli,
+    &vscode_copilot::VscodeCopilot,
     &codex::Codex,
     &gemini::Gemini,
     &qwen::Qwen,

@@ -65,6 +65,11 @@ impl Image {
         let Ok(data) = base64::engine::general_purpose::STANDARD.decode(text.trim()) else {
             return Self { media_type, bytes: text.len() as u64 / 4 * 3, ..Self::default() };
         };
+        Self::from_bytes(media_type, data)
+    }
+
+    /// Makes a picture of its bytes.
+    pub fn from_bytes(media_type: Option<String>, data: Vec<u8>) -> Self {
         Self {
             media_type,
             bytes: data.len() as u64,

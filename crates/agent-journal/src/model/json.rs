@@ -1,11 +1,12 @@
-//! JSON kept as it was written.
+//! JSON kept as it was written, but on one line.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A piece of JSON as its agent wrote it, in one line.
+/// A piece of JSON as its agent wrote it: key order, numbers and escapes are untouched. Only the
+/// white space of a text over several lines is taken out, so that a record is always one line.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
 
@@ -29,13 +30,7 @@ impl Json {
 
 impl From<&RawValue> for Json {
     fn from(raw: &RawValue) -> Self {
-        // Messages are kept as lines. Inside strings a line end is always escaped, so one that
-        // stands bare is white space.
-        if raw.get().contains(['\n', '\r']) {
-            let line = raw.get().replace(['\n', '\r'], " ");
-            return Self(RawValue::from_string(line).expect("white space does not matter"));
-        }
-        Self(raw.to_owned())
+        Self(one_line(raw).unwrap_or_else(|| raw.to_owned()))
     }
 }
 
@@ -59,6 +54,40 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(Self)
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(one_line(&raw).unwrap_or(raw)))
+    }
+}
+
+/// Takes the white space out of a text over several lines; `None` when it is on one already.
+fn one_line(raw: &RawValue) -> Option<Box<RawValue>> {
+    let text = raw.get();
+    memchr::memchr2(b'\n', b'\r', text.as_bytes())?;
+    let (mut is_string, mut is_escape) = (false, false);
+    let kept = text.chars().filter(|one| {
+        let is_kept = is_string || !one.is_ascii_whitespace();
+        match one {
+            _ if is_escape => is_escape = false,
+            '\\' => is_escape = is_string,
+            '"' => is_string = !is_string,
+            _ => {}
+        }
+        is_kept
+    });
+    RawValue::from_string(kept.collect()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_over_several_lines_becomes_one_and_strings_stay() {
+        let check = |text: &str, expected: &str| {
+            let raw: &RawValue = serde_json::from_str(text).unwrap();
+            assert_eq!(Json::from(raw).as_str(), expected);
+        };
+        check("{\n  \"a b\": [1.0,\r\n\t\"x \\\" y\\\\\" , 2]\n}", r#"{"a b":[1.0,"x \" y\\",2]}"#);
+        check(r#"{"a": 1}"#, r#"{"a": 1}"#);
     }
 }

@@ -9,3 +9,4 @@ pub mod json;
 pub mod jsonl;
 pub mod sha256;
 pub mod sqlite;
+pub mod vscode;
