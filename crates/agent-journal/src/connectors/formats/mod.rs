@@ -4,3 +4,4 @@ pub mod files;
 pub mod json;
 pub mod jsonl;
 pub mod sqlite;
+pub mod vscode;

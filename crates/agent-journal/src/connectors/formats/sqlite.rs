@@ -73,6 +73,11 @@ impl Database {
         names
     }
 
+    /// Where the original lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The connection, for queries with parameters.
     pub fn connection(&self) -> &Connection {
         &self.connection

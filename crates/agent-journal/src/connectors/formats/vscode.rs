@@ -1,0 +1,194 @@
+//! What VS Code and the programs built from it share: where their user directories are, which
+//! folder a workspace storage belongs to, and the key-value tables in their state databases.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use rusqlite::OptionalExtension;
+use rusqlite::types::ValueRef;
+use serde::Deserialize;
+
+use super::files;
+use super::sqlite::{self, Database};
+use crate::connectors::{Machine, Os};
+use crate::error::Result;
+
+/// The state database of a workspace, or of the whole program in `globalStorage`.
+pub const STATE: &str = "state.vscdb";
+
+/// A larger `workspace.json` is something else.
+const MAX_WORKSPACE: u64 = 1 << 20;
+
+/// Where desktop programs keep their settings on this machine.
+pub fn settings(machine: &Machine) -> PathBuf {
+    match machine.os {
+        Os::Linux => {
+            machine.path("XDG_CONFIG_HOME").unwrap_or_else(|| machine.home.join(".config"))
+        }
+        Os::MacOs => machine.home.join("Library/Application Support"),
+        Os::Windows => {
+            machine.path("APPDATA").unwrap_or_else(|| machine.home.join("AppData/Roaming"))
+        }
+    }
+}
+
+/// The user directory of each product, by the name it gives its settings (`Code`, `VSCodium`).
+pub fn users(machine: &Machine, products: &[&str]) -> Vec<PathBuf> {
+    let settings = settings(machine);
+    products.iter().map(|product| settings.join(product).join("User")).collect()
+}
+
+/// The user directory at or below a path that someone configured: the directory itself, its
+/// parent's, a `--user-data-dir`, or a server's home.
+pub fn user(root: &Path) -> PathBuf {
+    let inside = ["User", "data/User", "user-data/User", "data/user-data/User"];
+    let found = inside.iter().map(|place| root.join(place)).find(|place| place.is_dir());
+    found.unwrap_or_else(|| match root.file_name() {
+        Some(name) if name == "workspaceStorage" || name == "globalStorage" => {
+            root.parent().unwrap_or(root).to_owned()
+        }
+        _ => root.to_owned(),
+    })
+}
+
+/// The workspace storages of a user directory, in a stable order.
+pub fn storages(user: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(user.join("workspaceStorage")) else { return Vec::new() };
+    let mut all: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    all.sort();
+    all
+}
+
+/// The file that says which folder a workspace storage belongs to. A second window on the same
+/// folder writes to `<id>-1`, which has no such file of its own.
+pub fn workspace_file(storage: &Path) -> PathBuf {
+    let own = storage.join("workspace.json");
+    if own.exists() {
+        return own;
+    }
+    let name = storage.file_name().unwrap_or_default().to_string_lossy();
+    match name.rsplit_once('-') {
+        Some((id, count)) if !id.is_empty() && count.bytes().all(|one| one.is_ascii_digit()) => {
+            storage.with_file_name(id).join("workspace.json")
+        }
+        _ => own,
+    }
+}
+
+/// The folder (or the `.code-workspace` file) a workspace storage belongs to.
+pub fn folder(storage: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Workspace<'a> {
+        #[serde(borrow)]
+        folder: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        workspace: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        configuration: Option<Cow<'a, str>>,
+    }
+    let text = files::small_text(&workspace_file(storage), MAX_WORKSPACE)?;
+    let text = text.trim_start_matches('\u{feff}');
+    let workspace: Workspace<'_> = serde_json::from_str(text).ok()?;
+    let uri = workspace.folder.or(workspace.workspace).or(workspace.configuration)?;
+    Some(path(&uri)).filter(|path| !path.is_empty())
+}
+
+/// Turns a `file:` URI into the path it names; any other URI names a place that is not on this
+/// machine and stays as it is.
+pub fn path(uri: &str) -> String {
+    let Some(rest) = uri.strip_prefix("file://") else { return uri.to_owned() };
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    let decoded = decode(rest);
+    match decoded.as_bytes() {
+        [b'/', drive, b':', ..] if drive.is_ascii_alphabetic() => decoded[1..].to_owned(),
+        [b'/', ..] => decoded,
+        // A network share: its host stands before the path.
+        _ => format!("//{decoded}"),
+    }
+}
+
+/// Decodes `%20` and its like.
+pub fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        match digits.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            Some(byte) if bytes[at] == b'%' => {
+                decoded.push(byte);
+                at += 3;
+            }
+            _ => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// Reads one value of a key-value table (`ItemTable`, and others of the same columns); `None`
+/// when there is no such table or key.
+pub fn item(database: &Database, table: &str, key: &str) -> Result<Option<Vec<u8>>> {
+    if database.columns(table).is_empty() {
+        return Ok(None);
+    }
+    let sql = format!("SELECT value FROM \"{}\" WHERE key = ?1", table.replace('"', "\"\""));
+    let value = database.connection().query_row(&sql, [key], |row| {
+        Ok(match row.get_ref(0)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.to_vec()),
+            _ => None,
+        })
+    });
+    Ok(value.optional().map_err(sqlite::database(database.path()))?.flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_of_files_become_paths_and_others_stay() {
+        let check = |uri: &str, expected: &str| assert_eq!(path(uri), expected);
+        check("file:///home/a%20b/%28c%29", "/home/a b/(c)");
+        check("file:///c%3A/Users/a/100%25", "c:/Users/a/100%");
+        check("file:///C:/Users/a", "C:/Users/a");
+        check("file://server/share/a", "//server/share/a");
+        check("file:///home/%E4%BD%A0/50%", "/home/你/50%");
+        check("file:///home/a%2", "/home/a%2");
+        check("vscode-remote://ssh-remote%2Bhost/srv/a", "vscode-remote://ssh-remote%2Bhost/srv/a");
+        check("untitled:x", "untitled:x");
+    }
+
+    #[test]
+    fn settings_are_where_each_system_keeps_them() {
+        let check = |os: Os, env: &[(&str, &str)], expected: &str| {
+            let env = env.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+            let machine = Machine { home: "/h".into(), os, env, projects: Vec::new() };
+            assert_eq!(users(&machine, &["Code"]), [PathBuf::from(expected)]);
+        };
+        check(Os::Linux, &[], "/h/.config/Code/User");
+        check(Os::Linux, &[("XDG_CONFIG_HOME", "~/x")], "/h/x/Code/User");
+        check(Os::MacOs, &[], "/h/Library/Application Support/Code/User");
+        check(Os::Windows, &[], "/h/AppData/Roaming/Code/User");
+        check(Os::Windows, &[("APPDATA", "/r")], "/r/Code/User");
+    }
+
+    #[test]
+    fn the_storage_of_a_second_window_borrows_the_folder_of_the_first() {
+        let home = tempfile::tempdir().unwrap();
+        let storage = home.path().join("-30d1");
+        std::fs::create_dir(&storage).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a private home")]
+        std::fs::write(storage.join("workspace.json"), r#"{"folder":"file:///a"}"#).unwrap();
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(folder(&home.path().join(name)).as_deref(), expected, "{name}");
+        };
+        check("-30d1", Some("/a"));
+        check("-30d1-1", Some("/a"));
+        check("-30d1-x", None);
+        check("1768213963880", None);
+    }
+}
