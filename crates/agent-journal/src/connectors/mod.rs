@@ -7,6 +7,7 @@
 pub mod formats;
 
 mod claude_code;
+mod cursor;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::model::{Message, Session};
 
 /// Every connector, in the order their agents are listed.
-pub const ALL: &[&dyn Connector] = &[&claude_code::ClaudeCode];
+pub const ALL: &[&dyn Connector] = &[&claude_code::ClaudeCode, &cursor::Cursor];
 
 /// Reads one agent's files.
 pub trait Connector: Sync {
