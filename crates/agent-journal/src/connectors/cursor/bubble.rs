@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::value::{self, Moment};
 use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::vscode;
 use crate::model::{
     Block, Extensions, Image, Json, Message, Origin, Role, Timestamp, Tokens, Usage,
 };
@@ -58,7 +59,8 @@ lossless! {
         "skipRendering" is_skipped: Option<bool>,
         "isNudge" is_nudge: Option<bool>,
         "isSimulatedMsg" is_simulated: Option<bool>,
-        "workspaceProjectDir" cwd: Option<Text<'a>>,
+        "workspaceUris" folders: Option<Vec<Text<'a>>>,
+        "workspaceProjectDir" project: Option<Text<'a>>,
     }
 }
 
@@ -238,9 +240,16 @@ impl Bubble<'_> {
         self.created_at.into_iter().chain(times.into_iter().flatten()).find_map(|moment| moment.0)
     }
 
+    /// The folder of its window. Some builds name their own directory for the project instead.
+    fn cwd(&self) -> Option<String> {
+        let folder = self.folders.iter().flatten().next().map(|uri| vscode::path(uri.as_str()));
+        let project = self.project.as_ref().map(|path| path.as_str().to_owned());
+        folder.or(project.filter(|path| !path.is_empty() && !path.contains(".cursor")))
+    }
+
     /// What every message of the bubble has.
     fn envelope(self) -> Message {
-        let (uuid, at) = (self.id(), self.at());
+        let (uuid, at, cwd) = (self.id(), self.at(), self.cwd());
         let mut extensions = Extensions::new();
         let named = [("context", self.context), ("errorDetails", self.error)];
         let named = named.into_iter().filter_map(|(key, raw)| Some((key.into(), raw?)));
@@ -250,7 +259,7 @@ impl Bubble<'_> {
             uuid,
             at,
             request_id: request_id.map(Text::into_owned).filter(|id| !id.is_empty()),
-            cwd: self.cwd.map(Text::into_owned).filter(|cwd| !cwd.is_empty()),
+            cwd,
             extensions,
             ..Message::default()
         }

@@ -229,10 +229,11 @@ impl<'s> Telling<'s> {
 
     /// Tells a bubble; `at` is where it stands in its conversation.
     pub(super) fn bubble(&mut self, bytes: &[u8], at: u64) -> Result<()> {
-        if let Ok(bubble) = serde_json::from_slice::<Bubble<'_>>(bytes) {
-            return self.known(bubble, bytes, at);
+        let bytes = value::sound(bytes);
+        if let Ok(bubble) = serde_json::from_slice::<Bubble<'_>>(&bytes) {
+            return self.known(bubble, &bytes, at);
         }
-        let mended = jsonl::mend(bytes);
+        let mended = jsonl::mend(&bytes);
         if let Ok(bubble) = serde_json::from_slice::<Bubble<'_>>(&mended) {
             return self.known(bubble, &mended, at);
         }

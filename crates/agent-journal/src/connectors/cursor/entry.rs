@@ -139,7 +139,8 @@ impl Entry<'_> {
         let some =
             |text: Option<Text<'_>>| text.map(Text::into_owned).filter(|text| !text.is_empty());
         let mut message = Message {
-            uuid: some(self.id),
+            // Some builds number their messages, or call all of them `1`.
+            uuid: some(self.id).filter(|id| id.len() >= 8),
             role,
             at,
             model: some(self.model.or(body.model)),

@@ -1,6 +1,6 @@
 //! What a person typed and what the model said, without the program's wrapping.
 
-use crate::model::{Block, Json, Message, Origin};
+use crate::model::{Block, Image, Json, Message, Origin};
 
 /// Tags the program puts around its own additions to a prompt.
 const ENVELOPES: [&str; 21] = [
@@ -30,23 +30,20 @@ const ENVELOPES: [&str; 21] = [
 /// Stands in a transcript where reasoning was left out.
 const REDACTED: &str = "[REDACTED]";
 
-/// Leaves in a user message only what the person typed, and tells who wrote it.
+/// Leaves in a user message only what the person typed or attached, and tells who wrote it.
 pub(super) fn unwrap(message: &mut Message) -> Origin {
     let mut envelopes: Vec<String> = Vec::new();
     message.blocks.retain_mut(|block| {
         let Block::Text(text) = block else { return true };
         let (envelope, typed) = split(text);
-        if typed.is_empty() && !envelope.is_empty() {
-            envelopes.push(envelope);
-            return false;
-        }
+        *text = typed;
         if !envelope.is_empty() {
             envelopes.push(envelope);
-            *text = typed;
         }
-        true
+        !text.is_empty()
     });
     let envelope = envelopes.join("\n");
+    message.blocks.extend(pictures(&envelope).map(Block::Image));
     if message.blocks.is_empty() {
         message.blocks.push(Block::Text(envelope));
         return Origin::Injected;
@@ -55,6 +52,17 @@ pub(super) fn unwrap(message: &mut Message) -> Origin {
         message.extensions.insert("envelope".into(), Json::from_value(&envelope));
     }
     Origin::Human
+}
+
+/// The pictures a person attached: `1. path` in a list that the program made of them.
+fn pictures(envelope: &str) -> impl Iterator<Item = Image> {
+    let list = envelope.split_once("<image_files>").map_or("", |(_, list)| list);
+    let list = list.split("</image_files>").next().unwrap_or_default();
+    list.lines().filter_map(|line| {
+        let (number, path) = line.trim().split_once(". ")?;
+        number.parse::<u32>().ok()?;
+        Some(Image { location: Some(path.to_owned()), ..Image::default() })
+    })
 }
 
 /// Splits a text into what the program added and what was typed.
@@ -136,6 +144,15 @@ mod tests {
         check("<user_query>half", "", "half");
         check("<user_info>\nOS: x\n</user_info>", "<user_info>\nOS: x\n</user_info>", "");
         check("<rulesets>mine</rulesets>", "", "<rulesets>mine</rulesets>");
+    }
+
+    #[test]
+    fn pictures_without_words_are_a_prompt_too() {
+        let text = "[Image]\n<image_files>\nSaved for later:\n1. /a/b c.png\n\nUse them.\n</image_files>\n<user_query>\n\n</user_query>";
+        let mut message = Message { blocks: vec![Block::Text(text.into())], ..Message::default() };
+        assert_eq!(unwrap(&mut message), Origin::Human);
+        let picture = Image { location: Some("/a/b c.png".into()), ..Image::default() };
+        assert_eq!(message.blocks, [Block::Image(picture)]);
     }
 
     #[test]

@@ -45,10 +45,11 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let folder = path.parent().and_then(vscode::folder);
     let mut reader = Reader { database: &database, folder, heads: Heads::new(), sink };
     reader.tabs()?;
+    // The newest list first: what it says is not changed by the others.
+    reader.headers()?;
     for list in LISTS {
         reader.list(list)?;
     }
-    reader.headers()?;
     reader.composers()?;
     reader.finish()
 }

@@ -8,6 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use super::entry::{Calls, Entry};
+use super::value::{self, Moment};
 use super::{place, prompt};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
@@ -81,10 +82,11 @@ impl<'s> Reader<'s> {
 
     /// Tells one message; `at` is where it stands.
     pub(super) fn line(&mut self, bytes: &[u8], at: u64, end: End) -> Result<()> {
-        if let Ok(entry) = serde_json::from_slice::<Entry<'_>>(bytes) {
-            return self.entry(entry, bytes, at);
+        let bytes = value::sound(bytes);
+        if let Ok(entry) = serde_json::from_slice::<Entry<'_>>(&bytes) {
+            return self.entry(entry, &bytes, at);
         }
-        let mended = jsonl::mend(bytes);
+        let mended = jsonl::mend(&bytes);
         if let Ok(entry) = serde_json::from_slice::<Entry<'_>>(&mended) {
             return self.entry(entry, &mended, at);
         }
@@ -138,7 +140,7 @@ impl<'s> Reader<'s> {
     fn about(&mut self, key: &str, raw: &RawValue) {
         let text =
             || serde_json::from_str::<String>(raw.get()).ok().filter(|text| !text.is_empty());
-        let moment = || serde_json::from_str::<super::value::Moment>(raw.get()).ok()?.0;
+        let moment = || serde_json::from_str::<Moment>(raw.get()).ok()?.0;
         match key {
             "id" | "conversationId" | "composerId" | "sessionId" => {}
             "title" | "name" => {
@@ -151,7 +153,7 @@ impl<'s> Reader<'s> {
             "createdAt" | "created_at" | "updatedAt" | "updated_at" | "lastUpdatedAt" => {
                 self.session.seen(moment());
             }
-            _ => super::value::keep(vec![(key.into(), raw)], &[], &mut self.session.extensions),
+            _ => value::keep(vec![(key.into(), raw)], &[], &mut self.session.extensions),
         }
     }
 }

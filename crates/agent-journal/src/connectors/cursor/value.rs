@@ -1,9 +1,12 @@
 //! Small values of Cursor's records.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::connectors::formats::json::Rest;
+use crate::connectors::formats::jsonl;
 use crate::model::{Extensions, Json, Timestamp};
 
 /// What the program puts beside a message for itself (whole directory listings, retrieved code)
@@ -24,6 +27,13 @@ impl<'de> Deserialize<'de> for Moment {
             Err(_) => Timestamp::parse(text),
         }))
     }
+}
+
+/// Mends a record in which half a surrogate pair may be escaped. Parts that are kept as written
+/// are not looked into at first, so the parser would find it too late.
+pub(super) fn sound(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let has = |escape: &[u8]| memchr::memmem::find(bytes, escape).is_some();
+    if has(b"\\ud") || has(b"\\uD") { jsonl::mend(bytes).into() } else { bytes.into() }
 }
 
 /// Keeps what says something and is not named in `noise`. Keys to encrypted parts are secrets.
