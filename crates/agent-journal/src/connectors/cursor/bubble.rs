@@ -4,12 +4,11 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::tool::{Tool, plain};
 use super::value::{self, Moment};
 use crate::connectors::formats::json::{Text, lossless};
 use crate::connectors::formats::vscode;
-use crate::model::{
-    Block, Extensions, Image, Json, Message, Origin, Role, Timestamp, Tokens, Usage,
-};
+use crate::model::{Block, Extensions, Image, Message, Origin, Role, Timestamp, Tokens, Usage};
 
 /// What a bubble records of the interface, repeats from its text, or points at elsewhere.
 const NOISE: &[&str] = &[
@@ -64,21 +63,6 @@ lossless! {
     }
 }
 
-lossless! {
-    /// A call of a tool and what came of it.
-    struct Tool<'a> {
-        "name" name: Option<Text<'a>>,
-        "tool" number: Option<&'a RawValue>,
-        "toolIndex" index: Option<&'a RawValue>,
-        "toolCallId" id: Option<Text<'a>>,
-        "status" status: Option<Text<'a>>,
-        "rawArgs" raw_args: Option<Text<'a>>,
-        "params" params: Option<&'a RawValue>,
-        "result" result: Option<&'a RawValue>,
-        "error" error: Option<&'a RawValue>,
-    }
-}
-
 /// Who speaks: 1 and `user`, 2 and `ai`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
@@ -99,11 +83,13 @@ impl<'de> Deserialize<'de> for Side {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct Timing {
-    client_end_time: Option<Moment>,
-    client_settle_time: Option<Moment>,
-    client_rpc_send_time: Option<Moment>,
+    #[serde(rename = "clientEndTime")]
+    end: Option<Moment>,
+    #[serde(rename = "clientSettleTime")]
+    settled: Option<Moment>,
+    #[serde(rename = "clientRpcSendTime")]
+    sent: Option<Moment>,
 }
 
 #[derive(Deserialize)]
@@ -205,12 +191,10 @@ impl Bubble<'_> {
 
     /// What was said: the plain text, else the leaves of the rich one.
     fn words(&self) -> String {
-        let plain = [&self.text, &self.raw_text].into_iter().flatten().map(Text::as_str);
-        if let Some(text) = plain.filter(|text| !text.trim().is_empty()).next() {
-            return text.to_owned();
-        }
+        let says = |text: &String| !text.trim().is_empty();
+        let plain = [&self.text, &self.raw_text].into_iter().flatten();
         let rich = [self.rich_text, self.init_text].into_iter().flatten().map(leaves);
-        rich.filter(|text| !text.trim().is_empty()).next().unwrap_or_default()
+        plain.map(|text| text.as_str().to_owned()).chain(rich).find(says).unwrap_or_default()
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -231,13 +215,11 @@ impl Bubble<'_> {
     }
 
     fn at(&self) -> Option<Timestamp> {
-        let timing = self.timing.as_ref();
-        let times = timing
-            .map(|timing| {
-                [timing.client_end_time, timing.client_settle_time, timing.client_rpc_send_time]
-            })
-            .unwrap_or_default();
-        self.created_at.into_iter().chain(times.into_iter().flatten()).find_map(|moment| moment.0)
+        let times = self.timing.as_ref().map(|timing| [timing.end, timing.settled, timing.sent]);
+        self.created_at
+            .into_iter()
+            .chain(times.into_iter().flatten().flatten())
+            .find_map(|moment| moment.0)
     }
 
     /// The folder of its window. Some builds name their own directory for the project instead.
@@ -264,66 +246,6 @@ impl Bubble<'_> {
             ..Message::default()
         }
     }
-}
-
-impl Tool<'_> {
-    /// Adds the call to its message and makes the result. A record without a name is the rest
-    /// of a call that never came to be.
-    fn push(self, message: &mut Message) -> Option<Message> {
-        let name = self.name?.into_owned();
-        let id = self.id.map(Text::into_owned).filter(|id| !id.is_empty());
-        let id = id.or_else(|| message.uuid.clone()).unwrap_or_default();
-        let input = match (&self.raw_args, self.params) {
-            (Some(args), _) if !args.as_str().trim().is_empty() => parsed(args.as_str()),
-            (_, Some(params)) => unquoted(params),
-            _ => Json::from_value(&()),
-        };
-        message.blocks.push(Block::ToolCall { id: id.clone(), name, input });
-        value::keep(self.rest, &[], &mut message.extensions);
-        let status = self.status.map(Text::into_owned).unwrap_or_default();
-        let is_error = match &*status {
-            "completed" => Some(false),
-            "error" => Some(true),
-            _ => None,
-        };
-        if !status.is_empty() {
-            message.extensions.insert("status".into(), Json::from_value(&status));
-        }
-        let said = |raw: &RawValue| !matches!(raw.get(), "null" | "\"\"");
-        let output = self.result.filter(|raw| said(raw)).or(self.error.filter(|raw| said(raw)));
-        if output.is_none() && is_error.is_none() {
-            return None;
-        }
-        let output = output.map(plain).unwrap_or_default();
-        Some(Message {
-            role: Role::Tool,
-            origin: Origin::Tool,
-            at: message.at,
-            blocks: vec![Block::ToolResult { call_id: id, output, is_error }],
-            ..Message::default()
-        })
-    }
-}
-
-/// Text that should be JSON; half-written arguments stay text.
-fn parsed(text: &str) -> Json {
-    match serde_json::from_str::<&RawValue>(text) {
-        Ok(raw) => Json::from(raw),
-        Err(_) => Json::from_value(&text),
-    }
-}
-
-/// JSON that may stand inside a string of JSON.
-fn unquoted(raw: &RawValue) -> Json {
-    match serde_json::from_str::<Text<'_>>(raw.get()) {
-        Ok(text) => parsed(text.as_str()),
-        Err(_) => Json::from(raw),
-    }
-}
-
-/// A string's content, or any other JSON as it stands.
-pub(super) fn plain(raw: &RawValue) -> String {
-    serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
 }
 
 /// The words of a rich text, which is JSON or a string of JSON.
@@ -383,19 +305,5 @@ mod tests {
         check(&serde_json::to_string(tree).unwrap(), "fix @a.rs\nnow");
         check(r#""plain words""#, "");
         check("[1]", "");
-    }
-
-    #[test]
-    fn a_tool_without_a_name_is_no_call() {
-        let check = |tool: &str, calls: usize, results: usize| {
-            let json = format!(r#"{{"type":2,"bubbleId":"b","toolFormerData":{tool}}}"#);
-            let bubble: Bubble<'_> = serde_json::from_str(&json).unwrap();
-            let (message, result) = bubble.answer();
-            assert_eq!((message.blocks.len(), result.iter().count()), (calls, results), "{tool}");
-        };
-        check(r#"{"additionalData":{"status":"error"}}"#, 0, 0);
-        check(r#"{"name":"read_file","status":"loading"}"#, 1, 0);
-        check(r#"{"name":"read_file","status":"error"}"#, 1, 1);
-        check(r#"{"name":"read_file","status":"completed","result":"{}"}"#, 1, 1);
     }
 }

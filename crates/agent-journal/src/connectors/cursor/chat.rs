@@ -91,7 +91,7 @@ impl Meta {
         }
         if let Some(subagent) = &self.subagent_info {
             session.kind = Kind::Agent;
-            session.parent = subagent.parent_agent_id.clone();
+            session.parent.clone_from(&subagent.parent_agent_id);
         }
     }
 }
@@ -210,7 +210,10 @@ fn workspace(bytes: &[u8]) -> Option<String> {
 
 /// The id that a field of 32 bytes is.
 fn id(bytes: &[u8]) -> Option<String> {
-    (bytes.len() == 32).then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digits = |byte: &u8| {
+        [byte >> 4, byte & 15].map(|half| char::from(b"0123456789abcdef"[usize::from(half)]))
+    };
+    (bytes.len() == 32).then(|| bytes.iter().flat_map(digits).collect())
 }
 
 fn unhex(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::bubble::plain;
 use super::prompt;
+use super::tool::plain;
 use super::value::{self, Moment};
 use crate::connectors::formats::json::{Text, lossless};
 use crate::model::{Block, Extensions, Image, Json, Message, Origin, Role, Timestamp};
@@ -85,13 +85,11 @@ impl Calls {
             return id;
         }
         let fits = self.open.iter().position(|(open, _)| open == name);
-        match fits.or((!self.open.is_empty() && name.is_empty()).then_some(0)) {
-            Some(at) => self.open.remove(at).1,
-            None => {
-                self.asked += 1;
-                format!("result-{}", self.asked)
-            }
+        if let Some(at) = fits.or((!self.open.is_empty() && name.is_empty()).then_some(0)) {
+            return self.open.remove(at).1;
         }
+        self.asked += 1;
+        format!("result-{}", self.asked)
     }
 
     /// What was not answered before the next prompt never is.

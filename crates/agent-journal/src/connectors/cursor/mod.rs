@@ -14,7 +14,9 @@ mod entry;
 mod place;
 mod prompt;
 mod state;
+mod telling;
 mod text;
+mod tool;
 mod transcript;
 mod value;
 
@@ -61,9 +63,9 @@ impl Connector for Cursor {
             return Ok(source(root.to_owned()).into_iter().collect());
         }
         let mut sources = states(root);
-        sources.extend(below(root, "projects", &is_transcript, false)?);
-        sources.extend(below(root, "chats", &|name| name == CHAT, false)?);
-        sources.extend(below(root, "conversations", &is_transcript, true)?);
+        sources.extend(below(root, "projects", &is_transcript)?);
+        sources.extend(below(root, "chats", &|name| name == CHAT)?);
+        sources.extend(below(root, "conversations", &is_transcript)?);
         Ok(sources)
     }
 
@@ -71,7 +73,7 @@ impl Connector for Cursor {
         let path = &source.path;
         let extension = path.extension().unwrap_or_default().to_string_lossy();
         match &*extension {
-            "jsonl" => return transcript::read_lines(path, start, sink),
+            "jsonl" => return transcript::read_lines(path, &start, sink),
             "json" => transcript::read_document(path, sink)?,
             "txt" => text::read(path, sink)?,
             "db" => chat::read(path, sink)?,
@@ -89,14 +91,8 @@ fn states(root: &Path) -> Vec<Source> {
     places.into_iter().filter_map(|place| source(place.join(vscode::STATE))).collect()
 }
 
-/// The files of one kind in the directory `name` of a home. The root may be that directory
-/// itself, and a folder of transcripts may have any name.
-fn below(
-    root: &Path,
-    name: &str,
-    wanted: &dyn Fn(&str) -> bool,
-    any_folder: bool,
-) -> Result<Vec<Source>> {
+/// The files of one kind in the directory `name` of a home; the root may be that directory.
+fn below(root: &Path, name: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Source>> {
     let child = root.join(name);
     let place = if child.is_dir() {
         child
@@ -106,8 +102,8 @@ fn below(
         return Ok(Vec::new());
     };
     let found = files::walk(&place, wanted)?;
-    let is_session =
-        |source: &Source| any_folder || name != "projects" || in_transcripts(&source.path);
+    // Beside its transcripts a project has captures of terminals and outputs of tools.
+    let is_session = |source: &Source| name != "projects" || in_transcripts(&source.path);
     Ok(found.into_iter().filter(is_session).filter_map(|one| source(one.path)).collect())
 }
 

@@ -25,25 +25,30 @@ pub(super) fn session(path: &Path) -> Session {
         let parent = folder.parent().and_then(Path::file_name);
         session.parent = parent.map(|name| name.to_string_lossy().into_owned());
     }
-    let transcripts =
-        folder.ancestors().find(|one| one.file_name().is_some_and(|name| name == TRANSCRIPTS));
-    session.cwd = transcripts.and_then(Path::parent).and_then(workspace);
+    session.cwd = project(path).and_then(trusted);
     session
 }
 
-/// The folder a project directory stands for: what the trust file says, else the one directory
-/// on this machine whose path has that slug.
-fn workspace(project: &Path) -> Option<String> {
+/// The directory of the project a transcript belongs to.
+fn project(path: &Path) -> Option<&Path> {
+    let is_ours = |one: &&Path| one.file_name().is_some_and(|name| name == TRANSCRIPTS);
+    path.ancestors().find(is_ours).and_then(Path::parent)
+}
+
+/// The folder that was trusted.
+fn trusted(project: &Path) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Trusted {
         workspace_path: String,
     }
-    let text = files::small_text(&project.join(TRUSTED), 1 << 16);
-    if let Some(trusted) = text.and_then(|text| serde_json::from_str::<Trusted>(&text).ok()) {
-        return Some(trusted.workspace_path);
-    }
-    let slug = project.file_name()?.to_str()?;
+    let text = files::small_text(&project.join(TRUSTED), 1 << 16)?;
+    Some(serde_json::from_str::<Trusted>(&text).ok()?.workspace_path)
+}
+
+/// The one directory on this machine whose path has the slug of a transcript's project.
+pub(super) fn folder(path: &Path) -> Option<String> {
+    let slug = project(path)?.file_name()?.to_str()?;
     let (root, rest) = match slug.split_once('-') {
         Some((drive, rest)) if cfg!(windows) && drive.len() == 1 => {
             (PathBuf::from(format!("{drive}:\\")), rest)

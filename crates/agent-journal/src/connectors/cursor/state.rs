@@ -13,7 +13,8 @@ use rusqlite::{OptionalExtension, Statement};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::composer::{Composer, Telling};
+use super::composer::Composer;
+use super::telling::Telling;
 use crate::connectors::formats::json::Text;
 use crate::connectors::formats::sqlite::{self, Database};
 use crate::connectors::formats::{jsonl, vscode};
@@ -98,7 +99,7 @@ impl Reader<'_> {
         for (at, raw) in list.all_composers.into_iter().enumerate() {
             match serde_json::from_str::<Composer<'_>>(raw.get()) {
                 Ok(composer) if composer.conversation.is_some() => {
-                    self.inline(composer, at as u64)?
+                    self.inline(composer, at as u64)?;
                 }
                 Ok(head) => self.head(head),
                 Err(_) => self.sink.accept(Record::bad(at as u64, "not a composer"))?,
@@ -126,7 +127,9 @@ impl Reader<'_> {
             }
             Ok(())
         })?;
-        found.into_iter().for_each(|session| self.learn(session));
+        for session in found {
+            self.learn(session);
+        }
         Ok(())
     }
 
@@ -194,18 +197,13 @@ impl Reader<'_> {
         let (Some(native), Ok(bytes)) = (native, value.as_bytes()) else {
             return self.sink.accept(Record::bad(at, "not a text, or too long"));
         };
-        let mended;
-        let composer = match serde_json::from_slice::<Composer<'_>>(bytes) {
-            Ok(composer) => composer,
-            Err(_) => {
-                mended = jsonl::mend(bytes);
-                match serde_json::from_slice(&mended) {
-                    Ok(composer) => composer,
-                    Err(_) => return self.sink.accept(Record::bad(at, "not a composer")),
-                }
-            }
-        };
-        self.split(native, composer, at, bubbles)
+        if let Ok(composer) = serde_json::from_slice::<Composer<'_>>(bytes) {
+            return self.split(native, composer, at, bubbles);
+        }
+        match serde_json::from_slice(&jsonl::mend(bytes)) {
+            Ok(composer) => self.split(native, composer, at, bubbles),
+            Err(_) => self.sink.accept(Record::bad(at, "not a composer")),
+        }
     }
 
     /// Tells a conversation whose bubbles may stand in rows of their own.
@@ -294,4 +292,31 @@ fn fetch(
 fn native(composer: &Composer<'_>) -> Option<String> {
     let id = composer.id.as_ref().or(composer.tab_id.as_ref()).map(Text::as_str)?;
     (!id.is_empty()).then(|| id.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Connection, OpenFlags};
+
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_the_index_of_their_keys() {
+        let connection = Connection::open_with_flags("", OpenFlags::default()).unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)",
+            )
+            .unwrap();
+        for sql in [COMPOSERS, BUBBLE] {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let mut rows = statement.raw_query();
+            let mut plan = Vec::new();
+            while let Some(row) = rows.next().unwrap() {
+                plan.push(row.get::<_, String>(3).unwrap());
+            }
+            assert_eq!(plan.len(), 1, "{plan:?}");
+            assert!(plan[0].starts_with("SEARCH cursorDiskKV USING INDEX"), "{plan:?}");
+        }
+    }
 }

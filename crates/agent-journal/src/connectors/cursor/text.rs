@@ -13,12 +13,11 @@ use super::{place, prompt};
 use crate::connectors::formats::jsonl::{End, Lines};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
-use crate::model::{Block, Json, Message, Origin, Role, Session};
+use crate::model::{Block, Json, Message, Origin, Role};
 
 /// Reads a transcript of plain text.
 pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let mut reader = Reader {
-        session: place::session(path),
         sink,
         calls: Calls::default(),
         message: None,
@@ -26,7 +25,9 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
         after_blank: true,
         is_query_open: false,
     };
-    reader.sink.accept(Record::Session(Box::new(reader.session.clone())))?;
+    let mut session = place::session(path);
+    session.cwd = session.cwd.take().or_else(|| place::folder(path));
+    reader.sink.accept(Record::Session(Box::new(session)))?;
     let mut lines = Lines::open(path, 0)?;
     while let Some(line) = lines.next()? {
         if line.end == End::TooLong {
@@ -42,7 +43,6 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
 
 struct Reader<'s> {
     sink: &'s mut dyn Sink,
-    session: Session,
     calls: Calls,
     message: Option<Message>,
     part: Part,

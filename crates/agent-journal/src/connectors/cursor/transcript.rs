@@ -18,7 +18,7 @@ use crate::model::{Block, Json, Message, Origin, Session, Timestamp, TitleRank};
 /// Reads a transcript of lines, which only grows.
 pub(super) fn read_lines(
     path: &Path,
-    start: Checkpoint,
+    start: &Checkpoint,
     sink: &mut dyn Sink,
 ) -> Result<Checkpoint> {
     let mut reader = Reader::new(place::session(path), sink);
@@ -40,7 +40,7 @@ pub(super) fn read_lines(
         }
     }
     let (offset, messages, calls) = settled;
-    reader.tell_session()?;
+    reader.finish(path)?;
     let state = serde_json::to_vec(&calls).unwrap_or_default();
     Ok(Checkpoint { offset, guard: jsonl::guard(path, offset)?, messages, state })
 }
@@ -58,7 +58,7 @@ pub(super) fn read_document(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     if end.is_err() {
         reader.sink.accept(Record::bad(reader.told, "not a list of messages, or cut off"))?;
     }
-    reader.tell_session()
+    reader.finish(path)
 }
 
 /// Tells the messages of one session.
@@ -78,6 +78,12 @@ impl<'s> Reader<'s> {
 
     pub(super) fn tell_session(&mut self) -> Result<()> {
         self.sink.accept(Record::Session(Box::new(self.session.clone())))
+    }
+
+    /// Tells the session again, with all that its messages said about it.
+    fn finish(&mut self, path: &Path) -> Result<()> {
+        self.session.cwd = self.session.cwd.take().or_else(|| place::folder(path));
+        self.tell_session()
     }
 
     /// Tells one message; `at` is where it stands.
@@ -125,7 +131,7 @@ impl<'s> Reader<'s> {
     fn other(&mut self, raw: &RawValue, at: Option<Timestamp>) -> Result<()> {
         let failed = raw.get().contains("\"turn_ended\"");
         let blocks = vec![Block::Other(Json::from(raw))];
-        self.emit(Message { at, failed, blocks, ..Message::default() })
+        self.emit(Message { at, blocks, failed, ..Message::default() })
     }
 
     fn emit(&mut self, message: Message) -> Result<()> {
