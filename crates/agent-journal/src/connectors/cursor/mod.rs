@@ -91,12 +91,16 @@ fn states(root: &Path) -> Vec<Source> {
     places.into_iter().filter_map(|place| source(place.join(vscode::STATE))).collect()
 }
 
-/// The files of one kind in the directory `name` of a home; the root may be that directory.
+/// The files of one kind in the directory `name` of a home; the root may be that directory, or
+/// one project in it.
 fn below(root: &Path, name: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Source>> {
     let child = root.join(name);
+    let is_project = || in_transcripts(root) || root.join(place::TRANSCRIPTS).is_dir();
     let place = if child.is_dir() {
         child
-    } else if root.file_name().is_some_and(|own| own == name) {
+    } else if root.file_name().is_some_and(|own| own == name)
+        || (name == "projects" && is_project())
+    {
         root.to_owned()
     } else {
         return Ok(Vec::new());
@@ -129,4 +133,42 @@ fn source(path: PathBuf) -> Option<Source> {
         _ => {}
     }
     Some(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_may_be_the_home_or_any_place_of_sessions_in_it() {
+        let home = tempfile::tempdir().unwrap();
+        let make = |path: &str| {
+            let path = home.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::File::create(path).unwrap();
+        };
+        make("projects/p/agent-transcripts/a/a.jsonl");
+        make("projects/p/terminals/1.txt");
+        make("chats/h/c/store.db");
+        make("conversations/x.json");
+        make("extensions/e/package.json");
+        make("data/User/globalStorage/state.vscdb");
+        make("data/User/workspaceStorage/w/state.vscdb");
+        let check = |root: &str, expected: usize| {
+            let found = Cursor.discover(&home.path().join(root)).unwrap();
+            assert_eq!(found.len(), expected, "{root}: {found:?}");
+        };
+        check("", 5);
+        check("projects", 1);
+        check("projects/p", 1);
+        check("projects/p/agent-transcripts", 1);
+        check("projects/p/terminals", 0);
+        check("chats", 1);
+        check("conversations", 1);
+        check("data", 2);
+        check("data/User", 2);
+        check("data/User/workspaceStorage", 2);
+        check("data/User/globalStorage/state.vscdb", 1);
+        check("extensions", 0);
+    }
 }
