@@ -9,6 +9,7 @@ pub mod formats;
 mod claude_code;
 mod codex;
 mod copilot_cli;
+mod cursor;
 mod gemini;
 mod qwen;
 mod vscode_copilot;
@@ -30,6 +31,7 @@ pub const ALL: &[&dyn Connector] = &[
     &codex::Codex,
     &gemini::Gemini,
     &qwen::Qwen,
+    &cursor::Cursor,
 ];
 
 /// Reads one agent's files.

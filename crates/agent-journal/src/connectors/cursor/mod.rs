@@ -1,0 +1,174 @@
+//! Cursor: the editor's `state.vscdb` databases below `Cursor/User`, the agent's transcripts in
+//! `~/.cursor/projects/<slug>/agent-transcripts`, the terminal program's
+//! `~/.cursor/chats/<hash>/<id>/store.db`, and `~/.cursor/conversations`.
+//!
+//! Builds of 2024 to 2026 were seen. Odd: one conversation can stand in three of these places
+//! under one id; the editor has moved its chats four times inside the same file; deleted chats
+//! leave NULL rows, edited prompts leave bubbles nobody refers to; transcripts have no times.
+//! `docs/formats/cursor.md` has the evidence.
+
+mod bubble;
+mod chat;
+mod composer;
+mod entry;
+mod place;
+mod prompt;
+mod state;
+mod telling;
+mod text;
+mod tool;
+mod transcript;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+use super::formats::{files, sqlite, vscode};
+use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use crate::error::Result;
+
+/// The connector.
+pub(super) struct Cursor;
+
+const AGENT: Agent = Agent {
+    id: "cursor",
+    name: "Cursor",
+    badge: "cursor",
+    aliases: &[],
+    color: (100, 116, 139),
+    key: "cursor",
+    variable: "AJ_CURSOR_PATH",
+};
+
+/// The database of one chat in the terminal.
+const CHAT: &str = "store.db";
+
+/// What the terminal program writes beside it.
+const CHAT_META: &str = "meta.json";
+
+impl Connector for Cursor {
+    fn agent(&self) -> &'static Agent {
+        &AGENT
+    }
+
+    fn roots(&self, machine: &Machine) -> Vec<PathBuf> {
+        let mut roots = vscode::users(machine, &["Cursor", "Cursor Nightly"]);
+        roots.extend([".cursor", ".cursor-server"].map(|name| machine.home.join(name)));
+        let xdg = machine.path("XDG_CONFIG_HOME").unwrap_or_else(|| machine.home.join(".config"));
+        roots.push(xdg.join("cursor"));
+        roots
+    }
+
+    fn discover(&self, root: &Path) -> Result<Vec<Source>> {
+        if root.is_file() {
+            return Ok(source(root.to_owned()).into_iter().collect());
+        }
+        let mut sources = states(root);
+        sources.extend(below(root, "projects", &is_transcript)?);
+        sources.extend(below(root, "chats", &|name| name == CHAT)?);
+        sources.extend(below(root, "conversations", &is_transcript)?);
+        Ok(sources)
+    }
+
+    fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
+        let path = &source.path;
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        match &*extension {
+            "jsonl" => return transcript::read_lines(path, &start, sink),
+            "json" => transcript::read_document(path, sink)?,
+            "txt" => text::read(path, sink)?,
+            "db" => chat::read(path, sink)?,
+            _ => state::read(path, sink)?,
+        }
+        Ok(Checkpoint::default())
+    }
+}
+
+/// The databases of the editor below a user directory.
+fn states(root: &Path) -> Vec<Source> {
+    let user = vscode::user(root);
+    let mut places = vec![user.join("globalStorage"), user.clone()];
+    places.extend(vscode::storages(&user));
+    places.into_iter().filter_map(|place| source(place.join(vscode::STATE))).collect()
+}
+
+/// The files of one kind in the directory `name` of a home; the root may be that directory, or
+/// one project in it.
+fn below(root: &Path, name: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Source>> {
+    let child = root.join(name);
+    let is_project = || in_transcripts(root) || root.join(place::TRANSCRIPTS).is_dir();
+    let place = if child.is_dir() {
+        child
+    } else if root.file_name().is_some_and(|own| own == name)
+        || (name == "projects" && is_project())
+    {
+        root.to_owned()
+    } else {
+        return Ok(Vec::new());
+    };
+    let found = files::walk(&place, wanted)?;
+    // Beside its transcripts a project has captures of terminals and outputs of tools.
+    let is_session = |source: &Source| name != "projects" || in_transcripts(&source.path);
+    Ok(found.into_iter().filter(is_session).filter_map(|one| source(one.path)).collect())
+}
+
+fn in_transcripts(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == place::TRANSCRIPTS)
+}
+
+fn is_transcript(name: &str) -> bool {
+    [".jsonl", ".json", ".txt"].iter().any(|end| name.ends_with(end))
+}
+
+/// Makes a source, with the companions whose change is a change.
+fn source(path: PathBuf) -> Option<Source> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    let folder = path.parent()?.to_owned();
+    let mut source = match &*name {
+        CHAT | vscode::STATE => sqlite::source(path)?,
+        _ => files::source(path)?,
+    };
+    match &*name {
+        CHAT => source.stamp = source.stamp.with(&folder.join(CHAT_META)),
+        vscode::STATE => source.stamp = source.stamp.with(&vscode::workspace_file(&folder)),
+        _ => {}
+    }
+    Some(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_may_be_the_home_or_any_place_of_sessions_in_it() {
+        let home = tempfile::tempdir().unwrap();
+        let make = |path: &str| {
+            let path = home.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::File::create(path).unwrap();
+        };
+        make("projects/p/agent-transcripts/a/a.jsonl");
+        make("projects/p/terminals/1.txt");
+        make("chats/h/c/store.db");
+        make("conversations/x.json");
+        make("extensions/e/package.json");
+        make("data/User/globalStorage/state.vscdb");
+        make("data/User/workspaceStorage/w/state.vscdb");
+        let check = |root: &str, expected: usize| {
+            let found = Cursor.discover(&home.path().join(root)).unwrap();
+            assert_eq!(found.len(), expected, "{root}: {found:?}");
+        };
+        check("", 5);
+        check("projects", 1);
+        check("projects/p", 1);
+        check("projects/p/agent-transcripts", 1);
+        check("projects/p/terminals", 0);
+        check("chats", 1);
+        check("conversations", 1);
+        check("data", 2);
+        check("data/User", 2);
+        check("data/User/workspaceStorage", 2);
+        check("data/User/globalStorage/state.vscdb", 1);
+        check("extensions", 0);
+    }
+}
