@@ -93,7 +93,7 @@ fn states(root: &Path) -> Vec<Source> {
 
 /// The files of one kind in the directory `name` of a home; the root may be that directory, or
 /// one project in it.
-fn below(root: &Path, name: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Source>> {
+fn below(root: &Path, name: &str, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Vec<Source>> {
     let child = root.join(name);
     let is_project = || in_transcripts(root) || root.join(place::TRANSCRIPTS).is_dir();
     let place = if child.is_dir() {
