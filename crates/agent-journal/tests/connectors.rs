@@ -3,6 +3,7 @@
 //!
 //! `BLESS=1` rewrites the golden files; read them before committing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
 mod support;
 

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 const BUDGET: Duration = Duration::from_millis(300);
 
 /// How long a command that writes waits for another one.
-const WAIT: Duration = Duration::from_secs(600);
+const WAIT: Duration = Duration::from_mins(10);
 
 /// What every command needs.
 pub(crate) struct Context {
@@ -76,7 +76,7 @@ impl Context {
     }
 
     /// Folds in everything that is new, with a progress bar on a terminal.
-    pub(crate) fn index(&self, journal: &mut Journal, full: bool) -> Result<SyncReport> {
+    pub(crate) fn index(journal: &mut Journal, full: bool) -> Result<SyncReport> {
         let options = SyncOptions { budget: None, full, wait: Some(WAIT) };
         let bar = if std::io::stderr().is_terminal() {
             ProgressBar::new(0)

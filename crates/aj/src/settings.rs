@@ -150,13 +150,13 @@ impl Settings {
         if let Some((Value::String(path), from)) = self.values.get("storage.index_path")
             && *from != Where::Default
         {
-            config.index_dir = self.expand(path);
+            config.index_dir = expand(path);
         }
         config.writer_memory_mb = self.number("index.writer_memory_mb");
         config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
         for agent in Journal::agents() {
             if let Some((value, _)) = self.values.get(&source_key(agent.key)) {
-                let paths = texts(value).iter().map(|text| self.expand(text)).collect();
+                let paths = texts(value).iter().map(|text| expand(text)).collect();
                 config.sources.insert(agent.id.to_owned(), paths);
             }
         }
@@ -179,11 +179,12 @@ impl Settings {
     fn value(&self, name: &str) -> &Value {
         &self.values[name].0
     }
+}
 
-    fn expand(&self, text: &str) -> PathBuf {
-        let home = std::env::home_dir().unwrap_or_default();
-        Machine { home, ..Machine::default() }.expand(text)
-    }
+/// Expands `~` to the user's own home, whatever home is read.
+fn expand(text: &str) -> PathBuf {
+    let home = std::env::home_dir().unwrap_or_default();
+    Machine { home, ..Machine::default() }.expand(text)
 }
 
 impl Where {

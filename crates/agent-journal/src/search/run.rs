@@ -239,7 +239,7 @@ impl EngineQuery<'_> {
         let mut parts: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
         if is_prefix {
             let Some(beginning) = parts.pop() else { return Ok(None) };
-            return self.prefix(parts, &beginning).map(Some);
+            return self.prefix(&parts, &beginning).map(Some);
         }
         Ok(self.sequence(parts))
     }
@@ -262,10 +262,10 @@ impl EngineQuery<'_> {
     }
 
     /// Words next to each other, of which the last only begins like this.
-    fn prefix(&self, before: Vec<String>, beginning: &str) -> tantivy::Result<Box<dyn Engine>> {
+    fn prefix(&self, before: &[String], beginning: &str) -> tantivy::Result<Box<dyn Engine>> {
         let mut alternatives: Parts = Vec::new();
         for word in self.expand(beginning)? {
-            let mut parts = before.clone();
+            let mut parts = before.to_vec();
             parts.push(word);
             alternatives.extend(self.sequence(parts).map(|query| (Occur::Should, query)));
         }

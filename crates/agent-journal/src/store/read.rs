@@ -400,7 +400,7 @@ impl Store {
             let whole = whole(row).map_err(self.error())?;
             match wholes.last_mut() {
                 Some(last) if last.telling == whole.telling => {
-                    last.documents.extend(whole.documents)
+                    last.documents.extend(whole.documents);
                 }
                 _ => wholes.push(whole),
             }

@@ -188,7 +188,7 @@ impl Sync<'_> {
             match event {
                 Event::Truncate { telling, from } => writer.truncate(telling, from)?,
                 Event::Chunk { telling, session, chunk } => {
-                    writer.chunk(telling, session, &chunk)?
+                    writer.chunk(telling, session, &chunk)?;
                 }
                 Event::Telling(told) => writer.telling(&told)?,
                 Event::End { job, end } => {

@@ -20,9 +20,9 @@ pub(super) enum Event {
     /// A telling is told again from a position on.
     Truncate { telling: u64, from: u64 },
     /// A run of messages.
-    Chunk { telling: u64, session: u64, chunk: Chunk },
+    Chunk { telling: u64, session: u64, chunk: Box<Chunk> },
     /// What a source tells of a session as a whole.
-    Telling(Told),
+    Telling(Box<Told>),
     /// A source has been read.
     End { job: usize, end: SourceEnd },
     /// The journal itself failed.
@@ -210,7 +210,7 @@ impl<'a> Recorder<'a> {
         };
         if ready {
             let (telling, session) = (open.key, open.account.id.key());
-            send(self.events, Event::Chunk { telling, session, chunk: builder.pack() })?;
+            send(self.events, Event::Chunk { telling, session, chunk: Box::new(builder.pack()) })?;
         }
         Ok(())
     }
@@ -232,13 +232,13 @@ impl<'a> Recorder<'a> {
         }
         send(
             self.events,
-            Event::Telling(Told {
+            Event::Telling(Box::new(Told {
                 key: open.key,
                 source: self.job.id,
                 account: std::mem::take(&mut open.account),
                 messages: open.position,
                 is_new: open.before.is_none(),
-            }),
+            })),
         )
     }
 }

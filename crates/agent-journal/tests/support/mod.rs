@@ -1,6 +1,7 @@
 //! Homes for tests: fixtures laid out in a private directory, read by connectors.
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "test support")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
+#![allow(missing_docs, unreachable_pub, reason = "test support")]
 
 use std::collections::BTreeMap;
 use std::fs;

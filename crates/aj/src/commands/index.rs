@@ -23,7 +23,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let started = Instant::now();
     let mut journal = context.journal()?;
-    let report = context.index(&mut journal, args.full)?;
+    let report = Context::index(&mut journal, args.full)?;
     for (path, reason) in &report.failures {
         warn(&format!("could not read {path}: {reason}"));
     }

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     window.each(|position, message| transcript.message(position, message))?;
     let mut out = transcript.out;
     out.flush()?;
-    out.into_inner().map_err(|error| error.into_error())?.close()?;
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.close()?;
     Ok(FOUND)
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn amount(number: u64) -> String {
         1_000..10_000 => format!("{:.1}k", number as f64 / 1e3),
         10_000..1_000_000 => format!("{}k", number / 1_000),
         1_000_000..10_000_000 => format!("{:.1}M", number as f64 / 1e6),
-        1_000_000..1_000_000_000 => format!("{}M", number / 1_000_000),
+        10_000_000..1_000_000_000 => format!("{}M", number / 1_000_000),
         _ => format!("{:.1}G", number as f64 / 1e9),
     }
 }
@@ -184,7 +184,7 @@ mod tests {
     fn times_are_told_as_people_tell_them() {
         let now: Zoned = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
         let check = |at: &str, expected: &str| {
-            assert_eq!(ago(Timestamp::parse(at), &now), expected, "{at}")
+            assert_eq!(ago(Timestamp::parse(at), &now), expected, "{at}");
         };
         check("2026-11-15T11:59:30Z", "just now");
         check("2026-11-15T11:20:00Z", "40 min ago");

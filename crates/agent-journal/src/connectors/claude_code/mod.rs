@@ -59,8 +59,8 @@ impl Connector for ClaudeCode {
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {
         let root = projects(root.to_owned());
         let mut sources = files::walk(&root, &|name| {
-            name == INDEX
-                || (name.ends_with(".jsonl") && !matches!(name, "history.jsonl" | "journal.jsonl"))
+            let is_transcript = Path::new(name).extension().is_some_and(|ending| ending == "jsonl");
+            name == INDEX || (is_transcript && !matches!(name, "history.jsonl" | "journal.jsonl"))
         })?;
         // Claude Desktop keeps other logs beside the projects of its agents.
         if root.ends_with("local-agent-mode-sessions") {
@@ -76,7 +76,7 @@ impl Connector for ClaudeCode {
             read_index(&source.path, sink)?;
             return Ok(Checkpoint::default());
         }
-        reader::read(&source.path, start, sink)
+        reader::read(&source.path, &start, sink)
     }
 }
 

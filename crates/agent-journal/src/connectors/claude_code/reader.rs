@@ -45,7 +45,7 @@ const STATE: &[&str] = &[
 ];
 
 /// Reads a transcript from a checkpoint on.
-pub(super) fn read(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
+pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
     let mut reader = Reader::new(path, start, sink)?;
     reader.tell_session()?;
     let mut lines = Lines::open(path, reader.mark.offset)?;
@@ -53,7 +53,11 @@ pub(super) fn read(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Resul
         if reader.open.is_none() {
             reader.mark = reader.mark_at(line.offset);
         }
+        let is_whole = line.end != End::File;
         reader.line(&line)?;
+        if is_whole {
+            reader.end = lines.offset();
+        }
     }
     reader.finish(path)
 }
@@ -101,7 +105,7 @@ struct State {
 }
 
 impl<'s> Reader<'s> {
-    fn new(path: &Path, start: Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
+    fn new(path: &Path, start: &Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
         let place = Place::of(path);
         let (state, order) = State::decode(&start.state);
         let mut reader = Self {
@@ -177,10 +181,6 @@ impl<'s> Reader<'s> {
     }
 
     fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
-        let after = line.offset + line.bytes.len() as u64;
-        if line.end != End::File {
-            self.end = after + 1;
-        }
         if line.end == End::TooLong {
             return self.sink.accept(Record::bad(line.offset, "line too long"));
         }
@@ -286,7 +286,7 @@ impl<'s> Reader<'s> {
         #[serde(rename_all = "camelCase")]
         struct Snapshot<'a> {
             #[serde(borrow, default)]
-            tracked_file_backups: HashMap<Text<'a>, serde::de::IgnoredAny>,
+            tracked_file_backups: HashMap<Text<'a>, &'a RawValue>,
         }
         let Some(raw) = line.snapshot else { return };
         if let Ok(snapshot) = serde_json::from_str::<Snapshot<'_>>(raw.get()) {

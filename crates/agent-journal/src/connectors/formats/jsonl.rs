@@ -72,6 +72,7 @@ impl Lines {
     }
 
     /// Returns the next line, or `None` at the end of the file.
+    #[expect(clippy::should_implement_trait, reason = "a line borrows from its reader")]
     pub fn next(&mut self) -> Result<Option<Line<'_>>> {
         let mut searched = 0;
         loop {
@@ -158,7 +159,7 @@ pub fn guard(path: &Path, offset: u64) -> Result<u64> {
 
 /// Whether a line holds nothing.
 pub fn is_blank(line: &[u8]) -> bool {
-    line.iter().all(|byte| byte.is_ascii_whitespace())
+    line.iter().all(u8::is_ascii_whitespace)
 }
 
 /// Makes a line readable that a strict parser refuses: drops a byte-order mark and runs of NUL,
