@@ -6,6 +6,7 @@
 
 pub mod formats;
 
+mod aider;
 mod claude_code;
 
 use std::borrow::Cow;
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::model::{Message, Session};
 
 /// Every connector, in the order their agents are listed.
-pub const ALL: &[&dyn Connector] = &[&claude_code::ClaudeCode];
+pub const ALL: &[&dyn Connector] = &[&claude_code::ClaudeCode, &aider::Aider];
 
 /// Reads one agent's files.
 pub trait Connector: Sync {
@@ -28,7 +29,8 @@ pub trait Connector: Sync {
     /// Lists where the agent would keep sessions on this machine, existing or not.
     fn roots(&self, machine: &Machine) -> Vec<PathBuf>;
 
-    /// Lists the sources under one existing root.
+    /// Lists the sources under one root: a place that exists, or a pattern whose
+    /// [`base`](formats::glob::base) does, for agents whose files lie anywhere.
     fn discover(&self, root: &Path) -> Result<Vec<Source>>;
 
     /// Reads a source from a checkpoint on, and returns the checkpoint to go on from. A read
@@ -111,7 +113,8 @@ pub struct Checkpoint {
     pub offset: u64,
     /// Hash of the bytes before the offset: another history there means reading again.
     pub guard: u64,
-    /// How many messages lie before the offset.
+    /// How many messages lie before the offset, of the session that the next read tells first.
+    /// Its later messages are told again; other sessions of the source stay as they were told.
     pub messages: u64,
     /// What the connector must remember of the bytes before the offset.
     pub state: Vec<u8>,
