@@ -45,7 +45,7 @@ impl Inputs {
     }
 
     fn push(&mut self, entry: Option<(Timestamp, String)>) {
-        self.entries.extend(entry.map(|(at, text)| (at, super::run::gist(&text))));
+        self.entries.extend(entry.map(|(at, text)| (at, super::turn::gist(&text))));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -61,7 +61,7 @@ impl Inputs {
 
     /// Finds when a prompt was typed.
     pub(super) fn time(&mut self, prompt: &str) -> Option<Timestamp> {
-        let gist = super::run::gist(prompt);
+        let gist = super::turn::gist(prompt);
         let rest = self.entries.get(self.next..)?;
         let within = |at: Timestamp| self.until.is_none_or(|until| at < until);
         let found =

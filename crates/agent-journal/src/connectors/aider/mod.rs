@@ -10,6 +10,7 @@ mod inputs;
 mod line;
 mod reader;
 mod run;
+mod turn;
 
 use std::path::{Path, PathBuf};
 

@@ -132,3 +132,67 @@ fn starts(path: &Path, offset: u64) -> Result<Vec<Option<Timestamp>>> {
     starts.reverse();
     Ok(starts)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Names(Vec<String>);
+
+    impl Sink for Names {
+        fn accept(&mut self, record: Record) -> Result<()> {
+            if let Record::Session(session) = record
+                && self.0.last() != Some(&session.id.native)
+            {
+                self.0.push(session.id.native);
+            }
+            Ok(())
+        }
+    }
+
+    fn names(log: &str) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(".aider.chat.history.md");
+        File::create(&path).unwrap().write_all(log.as_bytes()).unwrap();
+        let mut names = Names::default();
+        read(&path, &Checkpoint::default(), &mut names).unwrap();
+        names.0
+    }
+
+    const LOG: &str = "\n# aider chat started at 2026-01-02 03:04:05\n\n> Aider v0.86.2  \n\
+                       \n#### fix __init__  \n\nDone.\n\n> Tokens: 1 sent, 1 received.  \n";
+
+    #[test]
+    fn copies_of_a_log_tell_the_same_sessions() {
+        let known = names(LOG);
+        assert_eq!(known.len(), 1);
+        assert_eq!(names(LOG), known);
+        assert_eq!(names(&LOG.replace('\n', "\r\n")), known);
+        let formatted = LOG.replace("  \n", "\n").replace("__", "\\_\\_");
+        assert_eq!(names(&formatted), known);
+        assert_eq!(names(&format!("{LOG}\n#### and more  \n")), known);
+    }
+
+    #[test]
+    fn runs_that_differ_before_the_first_answer_have_other_names() {
+        let known = names(LOG);
+        assert_ne!(names(&LOG.replace("04:05", "04:06")), known);
+        assert_ne!(names(&LOG.replace("fix", "mend")), known);
+        assert_ne!(names(&LOG.replace("0.86.2", "0.86.1")), known);
+        assert_eq!(names(&LOG.replace("Done", "No")), known);
+        let twice = names(&format!("{LOG}{LOG}"));
+        assert_eq!(twice, [known[0].clone(), format!("{}-2", known[0])]);
+    }
+
+    #[test]
+    fn a_run_is_named_when_its_first_prompt_is_whole() {
+        let cut = LOG.find(" __init__").unwrap();
+        assert_eq!(names(&LOG[..cut]), [""; 0]);
+        let cut = LOG.find("\n\nDone").unwrap();
+        assert_eq!(names(&LOG[..=cut]), names(LOG));
+    }
+}

@@ -3,13 +3,14 @@
 //! A prompt is known to be whole when something else begins; a reply waits for the notices that
 //! follow it, because they say what it cost and what it changed.
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::AGENT;
 use super::inputs::Inputs;
 use super::line::{self, Fact, Marks};
+use super::turn::{self, Counted, Prompt, Reply, Typed, argument, doubled, gist, typed, words};
 use crate::connectors::Record;
-use crate::model::{Block, Json, Message, Origin, Ref, Role, Session, Timestamp, Usage};
+use crate::model::{Block, Json, Message, Origin, Ref, Session, Timestamp, Usage};
 
 /// More than this is told without waiting for its end, in bytes.
 const MAX_HELD: usize = 32 << 20;
@@ -37,10 +38,17 @@ pub(super) struct Run {
     editor: Option<String>,
     /// Whether the editor model is at work.
     editing: bool,
-    reports: usize,
-    edits: usize,
+    counted: Counted,
     held: usize,
     out: Vec<Record>,
+}
+
+/// What a line is.
+enum Kind<'l> {
+    Blank,
+    Prompt(&'l str),
+    Notice(&'l str, Place),
+    Text,
 }
 
 /// What the line before was.
@@ -57,24 +65,6 @@ enum Place {
     /// A blank line after a notice.
     AfterNotice,
     Reply,
-}
-
-struct Prompt {
-    at: u64,
-    lines: Vec<String>,
-}
-
-/// What a person typed, and when.
-struct Typed {
-    text: String,
-    at: Option<Timestamp>,
-}
-
-#[derive(Default)]
-struct Reply {
-    text: String,
-    usage: Option<Usage>,
-    edits: Vec<String>,
 }
 
 impl Run {
@@ -101,8 +91,7 @@ impl Run {
             model: None,
             editor: None,
             editing: false,
-            reports: 0,
-            edits: 0,
+            counted: Counted::default(),
             held: 0,
             out: Vec::new(),
         }
@@ -162,40 +151,59 @@ impl Run {
             self.marks = Some(if spaces { Marks::Spaces } else { Marks::Prefix });
         }
         let marks = self.marks.unwrap_or(Marks::Spaces);
-        if line.trim().is_empty() {
-            self.blank(marks, inputs);
-        } else if self.is_code(line, marks) {
-            self.text(line, inputs);
-        } else if let Some(text) = line::prompt(line, marks) {
-            match line::is_answer(text) {
-                true => self.notice(text, Place::Notice, inputs),
-                false => self.prompt(text, at, inputs),
-            }
-        } else if let Some(text) = line::notice(line, marks) {
-            self.notice(text, Place::Notice, inputs);
-        } else if let Some(text) = self.opening(line) {
-            self.notice(text, Place::OpenNotice, inputs);
-        } else if matches!(self.place, Place::Notice | Place::OpenNotice) {
-            // A reply begins after a blank line: this is still the notice.
-            let place = if line.ends_with("  ") { Place::Notice } else { self.place };
-            self.notice(line.trim_end(), place, inputs);
-        } else {
-            self.text(line, inputs);
+        match self.kind(line, marks) {
+            Kind::Blank => self.blank(marks, inputs),
+            Kind::Prompt(text) => self.prompt(text, at, inputs),
+            Kind::Notice(text, place) => self.notice(text, place, inputs),
+            Kind::Text => self.text(line, inputs),
         }
     }
 
-    /// Whether a line without marks is part of a code block whatever it begins with.
-    fn is_code(&self, line: &str, marks: Marks) -> bool {
-        let report = || line::notice(line, marks).and_then(line::usage);
-        self.fenced && marks == Marks::Prefix && report().is_none()
+    fn kind<'l>(&self, line: &'l str, marks: Marks) -> Kind<'l> {
+        if line.trim().is_empty() {
+            return Kind::Blank;
+        }
+        let prompt = line::prompt(line, marks);
+        let notice = line::notice(line, marks);
+        if marks == Marks::Prefix && self.place == Place::Reply {
+            return self.kind_in_reply(notice);
+        }
+        match (prompt, notice) {
+            (Some(text), _) if line::is_answer(text) => Kind::Notice(text, Place::Notice),
+            (Some(text), _) => Kind::Prompt(text),
+            (_, Some(text)) => Kind::Notice(text, Place::Notice),
+            _ => self.kind_unmarked(line),
+        }
     }
 
-    /// Reads the first line of a notice of several lines: only its last line has the two spaces.
-    fn opening<'l>(&self, line: &'l str) -> Option<&'l str> {
-        let text = line.strip_prefix("> ")?;
-        let is_behind =
-            !matches!(self.place, Place::Reply | Place::AfterNotice | Place::AfterPrompt);
-        (is_behind || line::usage(text).is_some()).then_some(text)
+    /// A reply without marks: its headings are no prompts, because a notice of what it used comes
+    /// first, and quotes in its code are no notices.
+    fn kind_in_reply<'l>(&self, notice: Option<&'l str>) -> Kind<'l> {
+        match notice {
+            Some(text) if line::usage(text).is_some() => Kind::Notice(text, Place::Notice),
+            Some(text) if !self.fenced && !text.starts_with('>') => {
+                Kind::Notice(text, Place::Notice)
+            }
+            _ => Kind::Text,
+        }
+    }
+
+    /// A line that has not both marks: mostly a reply's, or one of a notice of several lines, of
+    /// which only the last has the two spaces.
+    fn kind_unmarked<'l>(&self, line: &'l str) -> Kind<'l> {
+        use Place::{AfterNotice, AfterPrompt, Notice, OpenNotice, Reply};
+        if let Some(text) = line.strip_prefix("> ")
+            && (!matches!(self.place, Reply | AfterNotice | AfterPrompt)
+                || line::usage(text).is_some())
+        {
+            return Kind::Notice(text, OpenNotice);
+        }
+        match self.place {
+            // A reply begins after a blank line: this is still the notice.
+            Notice | OpenNotice if line.ends_with("  ") => Kind::Notice(line.trim_end(), Notice),
+            Notice | OpenNotice => Kind::Notice(line.trim_end(), self.place),
+            _ => Kind::Text,
+        }
     }
 
     fn blank(&mut self, marks: Marks, inputs: &mut Inputs) {
@@ -208,15 +216,18 @@ impl Run {
             }
             Place::Notice => self.place = Place::AfterNotice,
             Place::OpenNotice => self.notices.push(String::new()),
-            Place::Reply => self.reply().text.push('\n'),
+            Place::Reply => self.reply().lines.push('\n'),
             Place::Start | Place::AfterPrompt | Place::AfterNotice => {}
         }
     }
 
     fn prompt(&mut self, text: &str, at: u64, inputs: &mut Inputs) {
         self.begin();
-        let goes_on = self.place == Place::Prompt
-            || (self.place == Place::AfterPrompt && !text.starts_with('/'));
+        let goes_on = match self.place {
+            Place::Prompt => true,
+            Place::AfterPrompt => self.prompt.as_ref().is_some_and(|open| open.takes(text)),
+            _ => false,
+        };
         self.place = Place::Prompt;
         if let Some(prompt) = self.prompt.as_mut().filter(|_| goes_on) {
             prompt.lines.push(text.to_owned());
@@ -271,8 +282,8 @@ impl Run {
         }
         self.fenced ^= line.trim_start().starts_with("```");
         let reply = self.reply();
-        reply.text.push_str(line);
-        reply.text.push('\n');
+        reply.lines.push_str(line);
+        reply.lines.push('\n');
     }
 
     fn report(&mut self, usage: Usage) {
@@ -319,8 +330,14 @@ impl Run {
         }
         let repeated = self.command.take_if(|command| argument(&command.text) == Some(&text));
         if let Some(command) = repeated {
-            let word = command.text.split_whitespace().next();
-            return self.ask(text, command.at, word);
+            return self.ask(text, command.at, command.text.split_whitespace().next());
+        }
+        if text.starts_with(turn::QUESTION)
+            && let Some(help) = self.command.take_if(|command| command.text.starts_with("/help "))
+        {
+            let question = argument(&help.text).unwrap_or_default().to_owned();
+            self.ask(question, help.at, Some("/help"));
+            return self.tell(typed(Origin::Injected, text, None));
         }
         self.release();
         let at = inputs.time(&text);
@@ -362,41 +379,21 @@ impl Run {
     }
 
     fn tell_reply(&mut self, reply: Reply) {
-        let native = &self.session.id.native;
-        let mut blocks = Vec::new();
-        let mut results = Vec::new();
-        let text = reply.text.trim_matches('\n').trim_end();
+        let text = reply.text();
         if !text.is_empty() {
             self.plan = Some(gist(text));
-            blocks.push(Block::Text(text.to_owned()));
         }
-        for path in reply.edits {
-            self.edits += 1;
-            let id = format!("{native}#edit-{}", self.edits);
-            let input = Json::from_value(&std::collections::BTreeMap::from([("path", &path)]));
-            blocks.push(Block::ToolCall { id: id.clone(), name: "edit_file".to_owned(), input });
-            let output = format!("Applied edit to {path}");
-            results.push(Block::ToolResult { call_id: id, output, is_error: Some(false) });
-            if !self.session.files.contains(&path) {
-                self.session.files.push(path);
+        for path in &reply.edits {
+            if !self.session.files.contains(path) {
+                self.session.files.push(path.clone());
             }
         }
-        let usage = reply.usage.map(|usage| {
-            self.reports += 1;
-            Usage { identity: Some(format!("{native}#{}", self.reports)), ..usage }
-        });
         let editor = self.editor.as_ref().filter(|_| self.editing);
-        self.out.push(Record::Message(Box::new(Message {
-            role: Role::Assistant,
-            origin: Origin::Assistant,
-            model: editor.or(self.model.as_ref()).cloned(),
-            usage,
-            blocks,
-            ..Message::default()
-        })));
-        if !results.is_empty() {
-            let (role, origin) = (Role::Tool, Origin::Tool);
-            self.tell(Message { role, origin, blocks: results, ..Message::default() });
+        let model = editor.or(self.model.as_ref()).cloned();
+        let [answer, results] = reply.messages(&self.session.id.native, &mut self.counted);
+        self.tell(Message { model, ..answer });
+        if !results.blocks.is_empty() {
+            self.tell(results);
         }
     }
 
@@ -411,33 +408,4 @@ impl Run {
         self.release();
         self.flush();
     }
-}
-
-fn typed(origin: Origin, text: String, at: Option<Timestamp>) -> Message {
-    let blocks = vec![Block::Text(text)];
-    Message { role: Role::User, origin, at, blocks, ..Message::default() }
-}
-
-/// What a command that asks the model was given.
-fn argument(command: &str) -> Option<&str> {
-    let (word, rest) = command.split_once(char::is_whitespace)?;
-    word.starts_with('/').then(|| rest.trim())
-}
-
-/// Splits a command from the prompt that repeats it, where a formatter ran both together.
-fn doubled(lines: &[String]) -> Option<(String, String)> {
-    let (first, second) = lines.split_at_checked(lines.len() / 2)?;
-    let command = first.join("\n");
-    let prompt = second.join("\n").trim_end().to_owned();
-    let word = command.split_whitespace().next().unwrap_or_default().to_owned();
-    (argument(&command) == Some(&prompt)).then_some((word, prompt))
-}
-
-/// Identifies a text whatever a formatter did to its blanks and marks.
-pub(super) fn gist(text: &str) -> u64 {
-    xxh3_64(words(text).as_bytes())
-}
-
-fn words(text: &str) -> String {
-    text.chars().filter(|letter| letter.is_alphanumeric()).collect()
 }
