@@ -101,7 +101,9 @@ fn sample_histories_give_the_expected_facts() {
             let mut expected: Vec<Expected> = serde_json::from_str(&text).unwrap();
             let name = format!("{folder}/{}", case.file_name().unwrap().to_string_lossy());
             let home = case.join("home");
-            expected.iter_mut().for_each(|row| row.locate(&home));
+            for row in &mut expected {
+                row.locate(&home);
+            }
             compared += compare_case(*connector, &home, &name, &expected, &mut wrong);
         }
     }

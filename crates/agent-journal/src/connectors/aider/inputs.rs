@@ -6,15 +6,24 @@
 use std::path::{Path, PathBuf};
 
 use super::line;
+use super::turn::gist;
 use crate::connectors::formats::jsonl::Lines;
 use crate::model::Timestamp;
 
 /// The typed lines, each with its time, in the order they were typed.
 #[derive(Default)]
 pub(super) struct Inputs {
-    entries: Vec<(Timestamp, u64)>,
+    entries: Vec<Entry>,
     next: usize,
     until: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    at: Timestamp,
+    gist: u64,
+    /// Whether it may be the answer to a question.
+    is_short: bool,
 }
 
 /// The file of typed lines that belongs to a log.
@@ -45,7 +54,11 @@ impl Inputs {
     }
 
     fn push(&mut self, entry: Option<(Timestamp, String)>) {
-        self.entries.extend(entry.map(|(at, text)| (at, super::turn::gist(&text))));
+        self.entries.extend(entry.map(|(at, text)| Entry {
+            at,
+            gist: gist(&text),
+            is_short: text.trim().len() <= 3,
+        }));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -55,19 +68,22 @@ impl Inputs {
     /// Goes to a run: what was typed before its start, or after the next one's, is not its.
     pub(super) fn enter(&mut self, start: Option<Timestamp>, until: Option<Timestamp>) {
         let start = start.unwrap_or_default();
-        self.next = self.entries.partition_point(|(at, _)| *at < start);
+        self.next = self.entries.partition_point(|entry| entry.at < start);
         self.until = until;
     }
 
-    /// Finds when a prompt was typed.
+    /// Finds when a prompt was typed. The history does not keep what repeats its last entry.
     pub(super) fn time(&mut self, prompt: &str) -> Option<Timestamp> {
-        let gist = super::turn::gist(prompt);
+        let gist = gist(prompt);
         let rest = self.entries.get(self.next..)?;
-        let within = |at: Timestamp| self.until.is_none_or(|until| at < until);
-        let found =
-            rest.iter().take_while(|(at, _)| within(*at)).position(|(_, known)| *known == gist)?;
+        let last = self.next.checked_sub(1).map(|last| self.entries[last].gist);
+        if last == Some(gist) && !rest.first()?.is_short {
+            return None;
+        }
+        let within = |entry: &&Entry| self.until.is_none_or(|until| entry.at < until);
+        let found = rest.iter().take_while(within).position(|entry| entry.gist == gist)?;
         self.next += found + 1;
-        Some(rest[found].0)
+        Some(rest[found].at)
     }
 }
 
@@ -90,7 +106,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let chat = directory.path().join(".aider.chat.history.md");
         let typed = "\n# 2026-01-02 10:00:01.000001\n+go on\n\n# 2026-01-02 10:00:02.5\n+y\n\n\
-                     # 2026-01-02 10:00:03\n+go on\n\n# 2026-01-02 11:00:00\n+two\n+lines\n";
+                     # 2026-01-02 10:00:03\n+go on\n\n# 2026-01-02 11:00:00\n+two\n+lines\n\n\
+                     # 2026-01-02 11:00:01\n+go on\n";
         let path = beside(&chat).unwrap();
         std::io::Write::write_all(&mut std::fs::File::create(path).unwrap(), typed.as_bytes())
             .unwrap();
@@ -101,6 +118,7 @@ mod tests {
         };
         check("go on", Some("2026-01-02T10:00:01.000Z"));
         check("go on", Some("2026-01-02T10:00:03.000Z"));
+        check("never typed", None);
         check("go on", None);
         check("two\nlines", Some("2026-01-02T11:00:00.000Z"));
         inputs.enter(line::instant("2026-01-02 10:00:02"), line::instant("2026-01-02 11:00:00"));

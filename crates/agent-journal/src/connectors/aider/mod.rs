@@ -7,6 +7,7 @@
 //! again as its prompt. `docs/formats/aider.md` has the evidence.
 
 mod inputs;
+mod kind;
 mod line;
 mod reader;
 mod run;

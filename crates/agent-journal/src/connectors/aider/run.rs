@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::AGENT;
 use super::inputs::Inputs;
+use super::kind::{self, Kind, Place};
 use super::line::{self, Fact, Marks};
 use super::turn::{self, Counted, Prompt, Reply, Typed, argument, doubled, gist, typed, words};
 use crate::connectors::Record;
@@ -14,6 +15,9 @@ use crate::model::{Block, Json, Message, Origin, Ref, Session, Timestamp, Usage}
 
 /// More than this is told without waiting for its end, in bytes.
 const MAX_HELD: usize = 32 << 20;
+
+/// A shorter prompt may repeat the reply before it by chance.
+const MIN_PLAN: usize = 40;
 
 /// One run.
 pub(super) struct Run {
@@ -41,30 +45,6 @@ pub(super) struct Run {
     counted: Counted,
     held: usize,
     out: Vec<Record>,
-}
-
-/// What a line is.
-enum Kind<'l> {
-    Blank,
-    Prompt(&'l str),
-    Notice(&'l str, Place),
-    Text,
-}
-
-/// What the line before was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// The header.
-    Start,
-    Prompt,
-    /// A blank line after a prompt, which a formatter may have put into it.
-    AfterPrompt,
-    Notice,
-    /// A line of a notice that goes on.
-    OpenNotice,
-    /// A blank line after a notice.
-    AfterNotice,
-    Reply,
 }
 
 impl Run {
@@ -151,58 +131,11 @@ impl Run {
             self.marks = Some(if spaces { Marks::Spaces } else { Marks::Prefix });
         }
         let marks = self.marks.unwrap_or(Marks::Spaces);
-        match self.kind(line, marks) {
+        match kind::of(line, marks, self.place, self.fenced) {
             Kind::Blank => self.blank(marks, inputs),
             Kind::Prompt(text) => self.prompt(text, at, inputs),
             Kind::Notice(text, place) => self.notice(text, place, inputs),
             Kind::Text => self.text(line, inputs),
-        }
-    }
-
-    fn kind<'l>(&self, line: &'l str, marks: Marks) -> Kind<'l> {
-        if line.trim().is_empty() {
-            return Kind::Blank;
-        }
-        let prompt = line::prompt(line, marks);
-        let notice = line::notice(line, marks);
-        if marks == Marks::Prefix && self.place == Place::Reply {
-            return self.kind_in_reply(notice);
-        }
-        match (prompt, notice) {
-            (Some(text), _) if line::is_answer(text) => Kind::Notice(text, Place::Notice),
-            (Some(text), _) => Kind::Prompt(text),
-            (_, Some(text)) => Kind::Notice(text, Place::Notice),
-            _ => self.kind_unmarked(line),
-        }
-    }
-
-    /// A reply without marks: its headings are no prompts, because a notice of what it used comes
-    /// first, and quotes in its code are no notices.
-    fn kind_in_reply<'l>(&self, notice: Option<&'l str>) -> Kind<'l> {
-        match notice {
-            Some(text) if line::usage(text).is_some() => Kind::Notice(text, Place::Notice),
-            Some(text) if !self.fenced && !text.starts_with('>') => {
-                Kind::Notice(text, Place::Notice)
-            }
-            _ => Kind::Text,
-        }
-    }
-
-    /// A line that has not both marks: mostly a reply's, or one of a notice of several lines, of
-    /// which only the last has the two spaces.
-    fn kind_unmarked<'l>(&self, line: &'l str) -> Kind<'l> {
-        use Place::{AfterNotice, AfterPrompt, Notice, OpenNotice, Reply};
-        if let Some(text) = line.strip_prefix("> ")
-            && (!matches!(self.place, Reply | AfterNotice | AfterPrompt)
-                || line::usage(text).is_some())
-        {
-            return Kind::Notice(text, OpenNotice);
-        }
-        match self.place {
-            // A reply begins after a blank line: this is still the notice.
-            Notice | OpenNotice if line.ends_with("  ") => Kind::Notice(line.trim_end(), Notice),
-            Notice | OpenNotice => Kind::Notice(line.trim_end(), self.place),
-            _ => Kind::Text,
         }
     }
 
@@ -318,7 +251,7 @@ impl Run {
             self.out.push(Record::passed(offset, "empty input"));
             return;
         }
-        self.editing = self.plan == Some(gist(&text));
+        self.editing = text.len() >= MIN_PLAN && self.plan == Some(gist(&text));
         if self.editing {
             self.release();
             return self.tell(typed(Origin::Injected, text, None));
@@ -328,8 +261,9 @@ impl Run {
             let at = inputs.time(&format!("{command} {text}"));
             return self.ask(text, at, Some(&command));
         }
-        let repeated = self.command.take_if(|command| argument(&command.text) == Some(&text));
-        if let Some(command) = repeated {
+        let repeats = |command: &mut Typed| argument(&command.text) == Some(text.trim());
+        if let Some(command) = self.command.take_if(repeats) {
+            let text = text.trim().to_owned();
             return self.ask(text, command.at, command.text.split_whitespace().next());
         }
         if text.starts_with(turn::QUESTION)

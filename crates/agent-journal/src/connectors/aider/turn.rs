@@ -96,7 +96,7 @@ pub(super) fn argument(command: &str) -> Option<&str> {
 pub(super) fn doubled(lines: &[String]) -> Option<(String, String)> {
     let (first, second) = lines.split_at_checked(lines.len() / 2)?;
     let command = first.join("\n");
-    let prompt = second.join("\n").trim_end().to_owned();
+    let prompt = second.join("\n").trim().to_owned();
     let word = command.split_whitespace().next().unwrap_or_default().to_owned();
     (argument(&command) == Some(&prompt)).then_some((word, prompt))
 }
