@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agent_journal::connectors::{ALL, Connector, Machine, Source};
-use agent_journal::model::{Counts, Facts, Origin, SessionId, Tokens};
+use agent_journal::model::{Counts, Facts, Message, Origin, Role, Timestamp, Tokens};
 use serde::Deserialize;
 use support::{Tellings, Told, directories, fold, read, sources};
 
@@ -67,6 +67,27 @@ struct ExpectedTokens {
     reasoning: Option<u64>,
 }
 
+impl Expected {
+    /// What names the row in messages: its id, or when it began where a format has none.
+    fn name(&self) -> String {
+        self.session_id.clone().or(self.started_at.clone()).unwrap_or_default()
+    }
+
+    /// Directories inside the sample are given relative to it.
+    fn locate(&mut self, home: &Path) {
+        if let Some(cwd) = self.cwd.as_mut().filter(|cwd| Path::new(cwd).is_relative())
+            && home.join(&*cwd).is_dir()
+        {
+            *cwd = home.join(&*cwd).to_string_lossy().into_owned();
+        }
+    }
+}
+
+/// Reads a time; one without a zone is taken as it stands.
+fn instant(text: &str) -> Option<Timestamp> {
+    Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{}Z", text.replace(' ', "T"))))
+}
+
 fn corpus() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
     path.is_dir().then_some(path)
@@ -102,9 +123,13 @@ fn sample_histories_give_the_expected_facts() {
         };
         for case in directories(&corpus.join("scrubbed").join(folder)) {
             let text = fs::read_to_string(case.join("expected.json")).unwrap();
-            let expected: Vec<Expected> = serde_json::from_str(&text).unwrap();
+            let mut expected: Vec<Expected> = serde_json::from_str(&text).unwrap();
             let name = format!("{folder}/{}", case.file_name().unwrap().to_string_lossy());
-            compared += compare_case(*connector, &case.join("home"), &name, &expected, &mut wrong);
+            let home = case.join("home");
+            for row in &mut expected {
+                row.locate(&home);
+            }
+            compared += compare_case(*connector, &home, &name, &expected, &mut wrong);
         }
     }
     println!("{compared} sessions compared");
@@ -126,11 +151,10 @@ fn compare_case(
     expected: &[Expected],
     wrong: &mut Vec<String>,
 ) -> usize {
-    let machine = Machine {
-        home: home.to_owned(),
-        projects: vec![home.join("project")],
-        ..Machine::default()
-    };
+    let cwds = expected.iter().filter_map(|row| row.cwd.as_ref().map(PathBuf::from));
+    let mut projects: Vec<PathBuf> = cwds.filter(|cwd| cwd.starts_with(home)).collect();
+    projects.push(home.join("project"));
+    let machine = Machine { home: home.to_owned(), projects, ..Machine::default() };
     let mut found = sources(connector, &machine);
     // What was exported is read where someone says that it lies there.
     if home.join("exports").is_dir() {
@@ -154,8 +178,8 @@ fn compare_case(
         }
     }
     for row in expected.iter().filter(|row| row.kind == "session") {
-        let id = row.session_id.clone().unwrap_or_default();
-        let Some(told) = find(connector, home, &reads, row) else {
+        let id = row.name();
+        let Some(told) = find(home, &reads, row) else {
             wrong.push(format!("{name} {id} missing ({})", row.file));
             continue;
         };
@@ -169,21 +193,22 @@ fn compare_case(
 
 /// Finds the session an expected row speaks of: in the row's own file, with what other sources
 /// say about it as a whole.
-fn find(connector: &dyn Connector, home: &Path, reads: &[Read], row: &Expected) -> Option<Told> {
+fn find(home: &Path, reads: &[Read], row: &Expected) -> Option<Told> {
     let file = row.file.split('#').next().unwrap_or(&row.file);
     let place = home.join(file);
-    let agent = connector.agent().id.to_owned();
-    let Some(native) = row.session_id.clone() else {
-        // A file that names no session holds one.
-        let (_, told) = reads.iter().find(|(source, _)| source.path == place)?;
-        return told.values().next().cloned();
+    let fits = |told: &Told| match (&row.session_id, row.started_at.as_deref().and_then(instant)) {
+        (Some(native), _) => told.session.id.native == *native,
+        // Where a format has no ids, a session is found by when it began, or by its file.
+        (None, Some(start)) => told.session.started_at == Some(start),
+        (None, None) => true,
     };
-    let id = SessionId { agent, native };
     let in_place = reads.iter().filter(|(source, _)| source.path.starts_with(&place));
-    let mut tellings: Vec<&Told> = in_place.filter_map(|(_, told)| told.get(&id)).collect();
+    let mut tellings: Vec<&Told> =
+        in_place.flat_map(|(_, told)| told.values()).filter(|told| fits(told)).collect();
     // A session that was opened and closed has no message to tell.
     tellings.sort_by_key(|told| told.messages.is_empty());
     let mut found = (*tellings.first()?).clone();
+    let id = found.session.id.clone();
     for other in reads.iter().filter_map(|(_, told)| told.get(&id)) {
         found.session.complete(other.session.clone());
     }
@@ -194,8 +219,7 @@ fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
     let mut facts = Facts::default();
     told.messages.iter().for_each(|message| facts.add(message));
     let Counts { assistant_messages, tool_calls, tool_results, tool_errors, .. } = facts.counts();
-    // Prompts that exist only in a queue are counted by us and not by the scripts.
-    let human = told.messages.iter().filter(|one| one.origin == Origin::Human && !one.sidechain);
+    let prompts = prompts(agent, told);
     let mut models: BTreeSet<String> = facts.models.keys().cloned().collect();
     models.extend(told.session.model.clone());
     let tokens = tokens(told);
@@ -208,13 +232,9 @@ fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
     };
     let number = |n: Option<u64>| n.map(|n| n.to_string());
     let text = |text: &Option<String>| text.clone();
-    let millis = |at: &Option<String>| {
-        at.as_ref()
-            .and_then(|at| agent_journal::model::Timestamp::parse(at))
-            .map(|at| at.to_string())
-    };
+    let millis = |at: &Option<String>| at.as_deref().and_then(instant).map(|at| at.to_string());
     let ours = &told.session;
-    check("user_prompts", human.count().to_string(), number(row.user_prompts));
+    check("user_prompts", prompts.to_string(), number(row.user_prompts));
     check("assistant_messages", assistant_messages.to_string(), number(row.assistant_messages));
     let silent: u64 = SILENT_TOOLS.iter().filter_map(|name| row.extra.tools.get(*name)).sum();
     let loud = |count: Option<u64>| number(count.map(|count| count - silent));
@@ -227,8 +247,7 @@ fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
     check("parent", ours.parent.clone().unwrap_or_default(), text(&row.parent_session_id));
     let is_agent = ours.kind != agent_journal::model::Kind::Root;
     check("is_agent_session", is_agent.to_string(), row.is_agent_session.map(|is| is.to_string()));
-    let at =
-        |at: Option<agent_journal::model::Timestamp>| at.map_or(String::new(), |at| at.to_string());
+    let at = |at: Option<Timestamp>| at.map_or(String::new(), |at| at.to_string());
     check("started_at", at(ours.started_at), millis(&row.started_at));
     check("ended_at", at(ours.ended_at), millis(&row.ended_at));
     check("input", tokens.input.to_string(), number(wanted.input));
@@ -258,6 +277,21 @@ fn store_differences(told: &Tellings, row: &Expected) -> impl Iterator<Item = St
         let theirs = theirs.filter(|theirs| *theirs != ours)?;
         Some(format!("{fact}: {ours}, expected {theirs}"))
     })
+}
+
+/// Counts prompts as the scripts do. Those that exist only in a queue are counted by us alone.
+fn prompts(agent: &str, told: &Told) -> usize {
+    let count = |fits: &dyn Fn(&Message) -> bool| {
+        told.messages.iter().filter(|one| !one.sidechain && fits(one)).count()
+    };
+    match agent {
+        // Every input, and a command that is repeated as a prompt as two.
+        "aider" => {
+            count(&|one| one.role == Role::User)
+                + count(&|one| one.extensions.contains_key("command"))
+        }
+        _ => count(&|one| one.origin == Origin::Human),
+    }
 }
 
 /// Sums the calls of one session, each counted once with its largest output.

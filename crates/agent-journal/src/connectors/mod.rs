@@ -6,6 +6,7 @@
 
 pub mod formats;
 
+mod aider;
 mod claude_code;
 mod codex;
 mod copilot_cli;
@@ -32,6 +33,7 @@ pub const ALL: &[&dyn Connector] = &[
     &gemini::Gemini,
     &qwen::Qwen,
     &cursor::Cursor,
+    &aider::Aider,
 ];
 
 /// Reads one agent's files.
@@ -42,7 +44,8 @@ pub trait Connector: Sync {
     /// Lists where the agent would keep sessions on this machine, existing or not.
     fn roots(&self, machine: &Machine) -> Vec<PathBuf>;
 
-    /// Lists the sources under one existing root.
+    /// Lists the sources under one root: a place that exists, or a pattern whose
+    /// [`base`](formats::glob::base) does, for agents whose files lie anywhere.
     fn discover(&self, root: &Path) -> Result<Vec<Source>>;
 
     /// Reads a source from a checkpoint on, and returns the checkpoint to go on from. A read
@@ -125,7 +128,8 @@ pub struct Checkpoint {
     pub offset: u64,
     /// Hash of the bytes before the offset: another history there means reading again.
     pub guard: u64,
-    /// How many messages lie before the offset.
+    /// How many messages lie before the offset, of the session that the next read tells first.
+    /// Its later messages are told again; other sessions of the source stay as they were told.
     pub messages: u64,
     /// What the connector must remember of the bytes before the offset.
     pub state: Vec<u8>,

@@ -88,15 +88,18 @@ pub struct Told {
 
 pub type Tellings = BTreeMap<SessionId, Told>;
 
-/// Folds the records of a read that started at `start` into what was told before.
+/// Folds the records of a read that started at `start` into what was told before. The session
+/// told first is the one that goes on.
 pub fn fold(mut tellings: Tellings, start: &Checkpoint, records: Vec<Record>) -> Tellings {
-    for told in tellings.values_mut() {
-        told.messages.truncate(start.messages as usize);
-    }
     let mut current = None;
     for record in records {
         match record {
             Record::Session(session) => {
+                if current.is_none()
+                    && let Some(told) = tellings.get_mut(&session.id)
+                {
+                    told.messages.truncate(start.messages as usize);
+                }
                 current = Some(session.id.clone());
                 match tellings.get_mut(&session.id) {
                     Some(told) => told.session.merge(*session),

@@ -5,6 +5,7 @@ pub mod copilot_events;
 pub mod copilot_store;
 pub mod files;
 pub mod genai;
+pub mod glob;
 pub mod json;
 pub mod jsonl;
 pub mod sha256;

@@ -1,0 +1,164 @@
+//! Places named by a pattern: `~/src/**/name`, where `*` stands for a part of one name and `**`
+//! for any directories in between.
+//!
+//! `**` stays out of hidden directories, links and the places where tools put other people's
+//! files, and goes only so deep: a pattern says where to look, it is no licence to read a disk.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::files;
+use crate::connectors::Source;
+use crate::error::{Error, Result};
+
+/// How many directories `**` may stand for.
+const MAX_DEPTH: usize = 8;
+
+/// Directories `**` does not enter, besides hidden ones.
+const SKIPPED: [&str; 4] = ["node_modules", "target", "venv", "__pycache__"];
+
+/// Whether a path is a pattern.
+pub fn is_pattern(path: &Path) -> bool {
+    path.components().any(|part| is_wild(&part))
+}
+
+/// The directory a pattern starts from: what must exist for the pattern to name anything. A path
+/// that is no pattern is its own base.
+pub fn base(path: &Path) -> PathBuf {
+    path.components().take_while(|part| !is_wild(part)).collect()
+}
+
+/// Lists the regular files a pattern names, in a stable order.
+pub fn files(pattern: &Path) -> Result<Vec<Source>> {
+    let base = base(pattern);
+    let rest: Vec<String> = pattern
+        .components()
+        .skip_while(|part| !is_wild(part))
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    fs::read_dir(&base).map_err(Error::read(&base))?;
+    let mut found = Vec::new();
+    expand(&base, &rest, 0, &mut found);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.dedup_by(|a, b| a.path == b.path);
+    Ok(found)
+}
+
+fn expand(directory: &Path, pattern: &[String], depth: usize, found: &mut Vec<Source>) {
+    let Some((part, rest)) = pattern.split_first() else { return };
+    if part == "**" {
+        expand(directory, rest, depth, found);
+        if depth < MAX_DEPTH {
+            for name in directories(directory).iter().filter(|name| may_enter(name)) {
+                expand(&directory.join(name), pattern, depth + 1, found);
+            }
+        }
+    } else if !part.contains('*') {
+        let place = directory.join(part);
+        if rest.is_empty() {
+            found.extend(files::source(place));
+        } else if place.is_dir() {
+            expand(&place, rest, depth, found);
+        }
+    } else if rest.is_empty() {
+        let names = names(directory).into_iter().filter(|name| matches(part, name));
+        found.extend(names.filter_map(|name| files::source(directory.join(name))));
+    } else {
+        for name in directories(directory).iter().filter(|name| matches(part, name)) {
+            expand(&directory.join(name), rest, depth, found);
+        }
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Lists real directories: only links can lead back.
+fn directories(directory: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+fn may_enter(name: &str) -> bool {
+    !name.starts_with('.') && !SKIPPED.contains(&name)
+}
+
+fn is_wild(part: &Component<'_>) -> bool {
+    matches!(part, Component::Normal(name) if name.as_encoded_bytes().contains(&b'*'))
+}
+
+/// Whether a name fits a part of a pattern. As in a shell, a hidden name fits only when the
+/// pattern says its dot.
+fn matches(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && !pattern.starts_with('.') {
+        return false;
+    }
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_part_of_one_name() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        };
+        check("*", "any", true);
+        check("*", ".hidden", false);
+        check(".a*.md", ".aider.md", true);
+        check("a*b*c", "a-b-b-c", true);
+        check("a*b*c", "a-c-b", false);
+        check("*aa", "aaa", true);
+        check("ab*ba", "aba", false);
+        check("plain", "plain", true);
+        check("plain", "plainer", false);
+    }
+
+    #[test]
+    fn two_stars_reach_below_but_not_into_what_tools_put_there() {
+        let home = tempfile::tempdir().unwrap();
+        let make = |path: &str| {
+            let path = home.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::File::create(path).unwrap();
+        };
+        for place in ["", "a/", "a/b/c/", "a/node_modules/x/", "a/.git/", "target/", "other/a/"] {
+            make(&format!("src/{place}.log"));
+        }
+        make("src/1/2/3/4/5/6/7/8/9/.log");
+        let check = |pattern: &str, expected: &[&str]| {
+            let found = files(&home.path().join(pattern)).unwrap();
+            let found: Vec<_> =
+                found.iter().map(|one| one.path.strip_prefix(home.path()).unwrap()).collect();
+            assert_eq!(found, expected.iter().map(Path::new).collect::<Vec<_>>(), "{pattern}");
+        };
+        check("src/**/.log", &["src/.log", "src/a/.log", "src/a/b/c/.log", "src/other/a/.log"]);
+        check("src/*/a/.log", &["src/other/a/.log"]);
+        check("src/**/a/.l*", &["src/a/.log", "src/other/a/.log"]);
+        check("src/*/none", &[]);
+    }
+
+    #[test]
+    fn a_pattern_starts_where_its_first_star_is() {
+        assert_eq!(base(Path::new("/home/mara/src/**/x")), Path::new("/home/mara/src"));
+        assert_eq!(base(Path::new("/home/mara/x")), Path::new("/home/mara/x"));
+        assert!(files(Path::new("/nowhere/at/all/**/x")).is_err());
+    }
+}
