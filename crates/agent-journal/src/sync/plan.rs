@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
+use crate::connectors::formats::glob;
 use crate::connectors::{ALL, Connector, Machine, Source};
 use crate::error::Result;
 use crate::store::{SourceRow, Store};
@@ -102,7 +103,8 @@ impl Plan {
     ) -> (Vec<Source>, Vec<PathBuf>) {
         let (mut found, mut looked_at) = (HashMap::new(), Vec::new());
         for root in roots(connector, config, machine) {
-            if !root.path.exists() {
+            let base = glob::base(&root.path);
+            if !base.exists() {
                 if root.configured {
                     self.fail(&root.path, "no such file or directory");
                 }
@@ -111,7 +113,7 @@ impl Plan {
             match connector.discover(&root.path) {
                 Ok(sources) => {
                     found.extend(sources.into_iter().map(|source| (source.path.clone(), source)));
-                    looked_at.push(root.path);
+                    looked_at.push(base);
                 }
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);

@@ -156,7 +156,9 @@ impl<'a> Recorder<'a> {
         };
         self.current = self.open.len();
         self.by_id.insert(account.id.clone(), self.current);
-        let position = if self.start.0 > 0 { self.start.1 } else { 0 };
+        // A checkpoint counts the messages of the session that is told first after it.
+        let continues = self.start.0 > 0 && self.open.is_empty();
+        let position = if continues { self.start.1 } else { 0 };
         self.open.push(Open { key, account, before, known, position, builder: None });
         Ok(())
     }

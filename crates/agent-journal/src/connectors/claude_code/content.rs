@@ -1,6 +1,7 @@
 //! The content of a message: a string, or blocks of many kinds.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -34,7 +35,7 @@ lossless! {
         "tool_use_id" tool_use_id: Option<Text<'a>>,
         "content" content: Option<Content<'a>>,
         "is_error" is_error: Option<bool>,
-        "source" source: Option<Source<'a>>,
+        "source" source: Option<&'a RawValue>,
         "signature" signature: Option<&'a RawValue>,
         "data" data: Option<&'a RawValue>,
     }
@@ -43,6 +44,8 @@ lossless! {
 /// Where a picture or document comes from.
 #[derive(serde::Deserialize)]
 pub(super) struct Source<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
     #[serde(borrow)]
     media_type: Option<Text<'a>>,
     #[serde(borrow)]
@@ -57,6 +60,17 @@ impl<'a> Content<'a> {
         match self {
             Self::Text(text) => vec![Part::text(text)],
             Self::Parts(parts) => parts,
+        }
+    }
+
+    /// The text in it.
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text.into_owned(),
+            Self::Parts(parts) => {
+                let texts = parts.into_iter().filter_map(|part| part.text).map(Text::into_owned);
+                texts.collect::<Vec<_>>().join("\n")
+            }
         }
     }
 
@@ -84,6 +98,13 @@ impl<'a> Part<'a> {
                 if !text.is_empty() {
                     blocks.push(Block::Text(text));
                 }
+                // What a text rests on stands beside it.
+                if let Some((_, cited)) = self.rest.iter().find(|(key, _)| key == "citations")
+                    && !matches!(cited.get(), "null" | "[]")
+                {
+                    let cited = BTreeMap::from([("citations", Json::from(*cited))]);
+                    blocks.push(Block::Other(Json::from_value(&cited)));
+                }
             }
             "thinking" => {
                 let text = self.thinking.map(Text::into_owned).unwrap_or_default();
@@ -98,9 +119,10 @@ impl<'a> Part<'a> {
                 input: self.input.map_or_else(|| Json::from_value(&()), Json::from),
             }),
             "tool_result" | "web_search_tool_result" => self.push_result(tool_results, blocks),
-            "image" | "document" if self.source.is_some() => {
-                blocks.extend(self.source.map(|source| Block::Image(source.image())));
-            }
+            "image" | "document" => match self.source.and_then(Source::read) {
+                Some(source) => blocks.push(Block::Image(source.image())),
+                None => blocks.push(Block::Other(self.into_json())),
+            },
             _ => blocks.push(Block::Other(self.into_json())),
         }
     }
@@ -111,6 +133,8 @@ impl<'a> Part<'a> {
         for part in self.content.map(Content::parts).unwrap_or_default() {
             if part.is("text") {
                 texts.extend(part.text.map(|text| text.0));
+            } else if part.is("web_search_result") {
+                texts.push(Cow::Owned(part.search_result()));
             } else {
                 part.push(tool_results, &mut others);
             }
@@ -126,6 +150,15 @@ impl<'a> Part<'a> {
             is_error: self.is_error,
         });
         blocks.append(&mut others);
+    }
+
+    /// A result of a search on the web; its encrypted content is nobody's to read.
+    fn search_result(&self) -> String {
+        let field = |name: &str| {
+            let (_, value) = self.rest.iter().find(|(key, _)| key == name)?;
+            serde_json::from_str::<String>(value.get()).ok()
+        };
+        [field("title"), field("url")].into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 
     /// Puts a block of a kind we have no word for together again.
@@ -145,6 +178,10 @@ impl<'a> Part<'a> {
         put("id", self.id);
         put("name", self.name);
         put("tool_use_id", self.tool_use_id);
+        put("thinking", self.thinking);
+        if let Some(is_error) = self.is_error {
+            map.insert("is_error".to_owned(), is_error.into());
+        }
         match self.content {
             Some(Content::Text(text)) => drop(map.insert("content".to_owned(), text.into())),
             Some(Content::Parts(parts)) => {
@@ -153,7 +190,7 @@ impl<'a> Part<'a> {
             }
             None => {}
         }
-        let raw = [("input", self.input), ("data", self.data)];
+        let raw = [("input", self.input), ("data", self.data), ("source", self.source)];
         let rest = self.rest.iter().map(|(key, value)| (&**key, Some(*value)));
         for (key, value) in raw.into_iter().chain(rest) {
             if let Some(value) = value.and_then(|value| serde_json::from_str(value.get()).ok()) {
@@ -164,7 +201,14 @@ impl<'a> Part<'a> {
     }
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// Reads a source that holds or names a picture or document; others are kept as they are.
+    fn read(raw: &'a RawValue) -> Option<Self> {
+        let source: Self = serde_json::from_str(raw.get()).ok()?;
+        let is_encoded = source.kind.as_ref().is_none_or(|kind| kind.as_str() == "base64");
+        (source.url.is_some() || (is_encoded && source.data.is_some())).then_some(source)
+    }
+
     fn image(self) -> Image {
         let media_type = self.media_type.map(Text::into_owned);
         match self.data {

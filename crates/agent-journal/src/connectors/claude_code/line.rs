@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::content::Content;
-use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::json::{Lenient, Text, lossless};
 use crate::model::{Tokens, Usage};
 
 lossless! {
@@ -15,7 +15,7 @@ lossless! {
         "parentUuid" parent: Option<Text<'a>>,
         "logicalParentUuid" logical_parent: Option<Text<'a>>,
         "sessionId" session_id: Option<Text<'a>>,
-        "timestamp" timestamp: Option<Text<'a>>,
+        "timestamp" timestamp: Option<Lenient<Text<'a>>>,
         "cwd" cwd: Option<Text<'a>>,
         "version" version: Option<Text<'a>>,
         "gitBranch" branch: Option<Text<'a>>,
@@ -28,11 +28,11 @@ lossless! {
         "isCompactSummary" is_compact_summary: Option<bool>,
         "isVisibleInTranscriptOnly" is_transcript_only: Option<bool>,
         "isApiErrorMessage" is_api_error: Option<bool>,
-        "costUSD" cost_usd: Option<f64>,
+        "costUSD" cost_usd: Option<Lenient<f64>>,
         "toolUseResult" tool_use_result: Option<&'a RawValue>,
-        "promptSource" prompt_source: Option<Text<'a>>,
-        "origin" origin: Option<From<'a>>,
-        "content" content: Option<Text<'a>>,
+        "promptSource" prompt_source: Option<Lenient<Text<'a>>>,
+        "origin" origin: Option<Lenient<From<'a>>>,
+        "content" content: Option<Lenient<Content<'a>>>,
         "operation" operation: Option<Text<'a>>,
         "attachment" attachment: Option<&'a RawValue>,
         "snapshot" snapshot: Option<&'a RawValue>,
@@ -70,15 +70,15 @@ lossless! {
         "output_tokens" output: Option<u64>,
         "cache_read_input_tokens" cache_read: Option<u64>,
         "cache_creation_input_tokens" cache_creation: Option<u64>,
-        "cache_creation" by_life: Option<Lives>,
-        "output_tokens_details" details: Option<Details>,
+        "cache_creation" by_life: Option<Lenient<Lives>>,
+        "output_tokens_details" details: Option<Lenient<Details>>,
     }
 }
 
 #[derive(serde::Deserialize)]
 pub(super) struct Lives {
     #[serde(default)]
-    ephemeral_1h_input_tokens: u64,
+    ephemeral_1h_input_tokens: Option<u64>,
 }
 
 #[derive(serde::Deserialize)]
@@ -101,12 +101,13 @@ impl Line<'_> {
             Some(counts) => counts.usage(),
             None => self.old_usage()?,
         };
-        usage.cost_micros =
-            self.cost_usd.filter(|cost| *cost >= 0.0).map(|cost| (cost * 1e6).round() as u64);
-        usage.identity = match (body.and_then(|body| body.id.as_ref()), &self.request_id) {
-            (Some(id), Some(request)) => Some(format!("{} {}", id.as_str(), request.as_str())),
-            (Some(id), None) => Some(id.as_str().to_owned()),
-            (None, _) => self.uuid.as_ref().map(|uuid| uuid.as_str().to_owned()),
+        let cost = self.cost_usd.as_ref().and_then(|cost| cost.0).filter(|cost| *cost >= 0.0);
+        usage.cost_micros = cost.map(|cost| (cost * 1e6).round() as u64);
+        let id = body.and_then(|body| said(body.id.as_ref()));
+        usage.identity = match (id, said(self.request_id.as_ref())) {
+            (Some(id), Some(request)) => Some(format!("{id} {request}")),
+            (Some(id), None) => Some(id.to_owned()),
+            (None, _) => said(self.uuid.as_ref()).map(str::to_owned),
         };
         Some(usage)
     }
@@ -124,17 +125,24 @@ impl Line<'_> {
     }
 }
 
+/// A text that is there and says something.
+pub(super) fn said<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {
+    text.map(Text::as_str).filter(|text| !text.is_empty())
+}
+
 impl Counts<'_> {
     fn usage(&self) -> Usage {
+        let details = self.details.as_ref().and_then(|details| details.0.as_ref());
+        let lives = self.by_life.as_ref().and_then(|lives| lives.0.as_ref());
         let tokens = Tokens {
             input: self.input.unwrap_or(0),
             output: self.output.unwrap_or(0),
             cache_read: self.cache_read.unwrap_or(0),
             cache_creation: self.cache_creation.unwrap_or(0),
-            reasoning: self.details.as_ref().and_then(|details| details.thinking_tokens),
+            reasoning: details.and_then(|details| details.thinking_tokens),
         };
         let cache_creation_1h =
-            self.by_life.as_ref().map_or(0, |lives| lives.ephemeral_1h_input_tokens);
+            lives.and_then(|lives| lives.ephemeral_1h_input_tokens).unwrap_or(0);
         Usage { tokens, cache_creation_1h, ..Usage::default() }
     }
 }

@@ -45,7 +45,8 @@ impl Connector for ClaudeCode {
 
     fn roots(&self, machine: &Machine) -> Vec<PathBuf> {
         if let Some(list) = machine.var("CLAUDE_CONFIG_DIR") {
-            return list.split(',').map(|one| projects(machine.expand(one.trim()))).collect();
+            let named = list.split(',').map(str::trim).filter(|one| !one.is_empty());
+            return named.map(|one| projects(machine.expand(one))).collect();
         }
         let xdg = machine.path("XDG_CONFIG_HOME").unwrap_or_else(|| machine.home.join(".config"));
         let mut roots = vec![machine.home.join(".claude/projects"), xdg.join("claude/projects")];
@@ -68,6 +69,11 @@ impl Connector for ClaudeCode {
                 source.path.components().any(|part| part.as_os_str() == "projects")
             });
         }
+        for source in &mut sources {
+            if let Some(meta) = sidecar(&source.path) {
+                source.stamp = source.stamp.with(&meta);
+            }
+        }
         Ok(sources)
     }
 
@@ -86,13 +92,20 @@ fn projects(root: PathBuf) -> PathBuf {
     if child.is_dir() { child } else { root }
 }
 
+/// Where a sub-agent's task is noted, beside its transcript.
+fn sidecar(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy();
+    name.starts_with("agent-").then(|| path.with_extension("meta.json"))
+}
+
 /// Reads Claude's own cache of session names: stale and incomplete, but some titles live only here.
 fn read_index(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let wrong = |what: &str| Error::Format { path: path.to_owned(), what: what.to_owned() };
     let text = files::small_text(path, MAX_INDEX).ok_or_else(|| wrong("not a small text file"))?;
     let index: Index = serde_json::from_str(&text).map_err(|_| wrong("not a sessions index"))?;
     for entry in index.entries {
-        let mut session = Session::new(AGENT.id, entry.session_id);
+        let Some(id) = entry.session_id else { continue };
+        let mut session = Session::new(AGENT.id, id);
         session.title(TitleRank::Listed, entry.summary.unwrap_or_default());
         sink.accept(Record::Session(Box::new(session)))?;
     }
@@ -108,7 +121,7 @@ struct Index {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
-    session_id: String,
+    session_id: Option<String>,
     summary: Option<String>,
 }
 

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::content::Content;
 use super::line::{Body, Line};
 use super::{AGENT, Place, prompt};
 use crate::connectors::formats::files;
-use crate::connectors::formats::json::{self, Text};
+use crate::connectors::formats::json::{self, Lenient, Text};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
@@ -100,8 +101,10 @@ struct State {
     native: String,
     /// Prompts waiting in the agent's queue, oldest first.
     queue: Vec<String>,
-    /// Prompts already told from the queue.
-    queued: Vec<u64>,
+    /// Prompts told when they left the queue, whose attachment may still come.
+    removed: Vec<u64>,
+    /// Prompts told as attachments, which may still leave the queue.
+    attached: Vec<u64>,
 }
 
 impl<'s> Reader<'s> {
@@ -142,12 +145,8 @@ impl<'s> Reader<'s> {
             agent_type: Option<String>,
             description: Option<String>,
         }
-        if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("agent-")) {
-            return;
-        }
-        let Some(text) = files::small_text(&path.with_extension("meta.json"), 1 << 20) else {
-            return;
-        };
+        let text = super::sidecar(path).and_then(|path| files::small_text(&path, 1 << 20));
+        let Some(text) = text else { return };
         let Ok(meta) = serde_json::from_str::<Meta>(&text) else { return };
         self.session.title(TitleRank::Generated, meta.description.unwrap_or_default());
         if let Some(agent_type) = meta.agent_type {
@@ -204,7 +203,8 @@ impl<'s> Reader<'s> {
     }
 
     fn record(&mut self, mut line: Line<'_>, bytes: &[u8], offset: u64) -> Result<()> {
-        let at = line.timestamp.as_ref().and_then(|text| Timestamp::parse(text.as_str()));
+        let at = line.timestamp.take().and_then(|text| text.0);
+        let at = at.and_then(|text| Timestamp::parse(text.as_str()));
         self.session.seen(at);
         self.note(&line);
         if let Some(uuid) = &line.uuid {
@@ -220,10 +220,10 @@ impl<'s> Reader<'s> {
             "assistant" => self.assistant(line, at),
             "system" => self.system(line, at, offset),
             "attachment" => self.attachment(line, at),
-            "queue-operation" => self.queue(&line, at, offset),
+            "queue-operation" => self.queue(line, at, offset),
             "summary" | "custom-title" | "ai-title" | "agent-name" | "pr-link" => {
                 self.about(line);
-                Ok(())
+                self.sink.accept(Record::passed(offset, kind))
             }
             "file-history-snapshot" => {
                 self.snapshot(&line);
@@ -264,8 +264,11 @@ impl<'s> Reader<'s> {
         if let Some(title) = line.custom_title {
             session.title(TitleRank::Renamed, title.into_owned());
         }
-        if let Some(title) = line.ai_title.or(line.agent_name) {
+        if let Some(title) = line.ai_title {
             session.title(TitleRank::Generated, title.into_owned());
+        }
+        if let Some(name) = line.agent_name {
+            session.title(TitleRank::Listed, name.into_owned());
         }
         if let (Some(text), Some(leaf)) = (line.summary, line.leaf) {
             let summary = Summary { leaf: leaf.into_owned(), text: text.into_owned() };
@@ -304,23 +307,24 @@ impl<'s> Reader<'s> {
         for part in content.parts() {
             part.push(&self.place.tool_results, &mut blocks);
         }
+        let source = line.prompt_source.take().and_then(|source| source.0).map(Text::into_owned);
+        let from = line.origin.take().and_then(|from| from.0).and_then(|from| from.kind);
+        let from = from.map(Text::into_owned);
         let told = Told {
             is_meta: line.is_meta == Some(true),
             is_summary: line.is_compact_summary == Some(true),
             is_hidden: line.is_transcript_only == Some(true),
-            is_system: line
-                .prompt_source
-                .as_ref()
-                .is_some_and(|source| source.as_str() == "system")
-                || line
-                    .origin
-                    .as_ref()
-                    .and_then(|from| from.kind.as_ref())
-                    .is_some_and(|kind| kind.as_str() != "human"),
+            is_system: source.as_deref() == Some("system")
+                || from.as_deref().is_some_and(|kind| kind != "human"),
         };
         let twin = line.tool_use_result.take();
         let mut message = envelope(line, body, at, if is_result { Role::Tool } else { Role::User });
         message.blocks = blocks;
+        for (name, value) in [("promptSource", source), ("origin", from)] {
+            if let Some(value) = value {
+                message.extensions.insert(name.into(), Json::from_value(&value));
+            }
+        }
         if let Some(twin) = twin {
             keep_twin(twin, &mut message.extensions);
         }
@@ -341,7 +345,7 @@ impl<'s> Reader<'s> {
         }
         let content = body.content.take();
         let stop_reason = body.stop_reason.take().or(body.stop_reason_camel.take());
-        let api_id = body.id.take().map(Text::into_owned);
+        let api_id = body.id.take().map(Text::into_owned).filter(|id| !id.is_empty());
         let mut message = envelope(line, body, at, Role::Assistant);
         message.origin = if synthetic { Origin::System } else { Origin::Assistant };
         message.failed = failed;
@@ -349,7 +353,7 @@ impl<'s> Reader<'s> {
         message.api_id = api_id;
         message.stop_reason = stop_reason.map(Text::into_owned);
         message.usage = usage;
-        for part in content.map(super::content::Content::parts).unwrap_or_default() {
+        for part in content.map(Content::parts).unwrap_or_default() {
             part.push(&self.place.tool_results, &mut message.blocks);
         }
         if let Some(open) = &mut self.open
@@ -367,7 +371,7 @@ impl<'s> Reader<'s> {
 
     fn system(&mut self, mut line: Line<'_>, at: Option<Timestamp>, offset: u64) -> Result<()> {
         let subtype = line.subtype.take().map(Text::into_owned).unwrap_or_default();
-        let content = line.content.take().map(Text::into_owned).unwrap_or_default();
+        let content = text_of(line.content.take());
         let failed = subtype == "api_error";
         if content.is_empty() && !failed {
             let what = if subtype.is_empty() { "system" } else { &*subtype };
@@ -395,7 +399,7 @@ impl<'s> Reader<'s> {
             #[serde(borrow, rename = "type")]
             kind: Option<Text<'a>>,
             #[serde(borrow)]
-            prompt: Option<super::content::Content<'a>>,
+            prompt: Option<Content<'a>>,
         }
         let Some(raw) = line.attachment.take() else {
             return self.tell(envelope(line, Body::default(), at, Role::User));
@@ -411,7 +415,7 @@ impl<'s> Reader<'s> {
             }
             let text = message.text();
             if !prompt::is_machine(&text) {
-                if !self.first_time(&text) {
+                if !first_time(&text, &mut self.state.removed, &mut self.state.attached) {
                     return Ok(());
                 }
                 message.origin = Origin::Queued;
@@ -424,19 +428,20 @@ impl<'s> Reader<'s> {
 
     /// The queue of prompts typed while the agent works. One taken out by `dequeue` follows as a
     /// user record; one taken out by `remove` went into the running turn and stands nowhere else.
-    fn queue(&mut self, line: &Line<'_>, at: Option<Timestamp>, offset: u64) -> Result<()> {
+    fn queue(&mut self, line: Line<'_>, at: Option<Timestamp>, offset: u64) -> Result<()> {
         let operation = line.operation.as_ref().map_or("", Text::as_str);
-        let oldest = |queue: &mut Vec<String>| (!queue.is_empty()).then(|| queue.remove(0));
+        let content = text_of(line.content);
         match operation {
             "enqueue" => {
-                let content = line.content.as_ref().map(|text| text.as_str().to_owned());
-                self.state.queue.push(content.unwrap_or_default());
+                self.state.queue.push(content);
             }
-            "dequeue" => drop(oldest(&mut self.state.queue)),
+            "dequeue" => drop(self.leave_queue(&content)),
             "popAll" => self.state.queue.clear(),
             "remove" => {
-                let text = oldest(&mut self.state.queue).unwrap_or_default();
-                if !prompt::is_machine(&text) && self.first_time(&text) {
+                let text = self.leave_queue(&content).unwrap_or(content);
+                let is_new = !prompt::is_machine(&text)
+                    && first_time(&text, &mut self.state.attached, &mut self.state.removed);
+                if is_new {
                     return self.tell(Message {
                         role: Role::User,
                         origin: Origin::Queued,
@@ -451,14 +456,11 @@ impl<'s> Reader<'s> {
         self.sink.accept(Record::passed(offset, "queue-operation"))
     }
 
-    /// Whether a queued prompt has not been told yet.
-    fn first_time(&mut self, text: &str) -> bool {
-        let hash = xxh3_64(text.trim().as_bytes());
-        let new = !self.state.queued.contains(&hash);
-        if new {
-            self.state.queued.push(hash);
-        }
-        new
+    /// Takes the prompt that is named out of the queue, else the oldest.
+    fn leave_queue(&mut self, content: &str) -> Option<String> {
+        let queue = &mut self.state.queue;
+        let named = queue.iter().position(|text| !content.is_empty() && text == content);
+        (!queue.is_empty()).then(|| queue.remove(named.unwrap_or(0)))
     }
 
     /// Keeps a record we have no word for.
@@ -494,6 +496,26 @@ impl<'s> Reader<'s> {
         message.sidechain &= self.place.kind == Kind::Root;
         self.sink.accept(Record::Message(Box::new(message)))
     }
+}
+
+/// Whether a queued prompt is told for the first time: its other record, if there is one, was
+/// told then, and is waited for otherwise.
+fn first_time(text: &str, told: &mut Vec<u64>, waiting: &mut Vec<u64>) -> bool {
+    let hash = xxh3_64(text.trim().as_bytes());
+    match told.iter().position(|known| *known == hash) {
+        Some(at) => {
+            told.remove(at);
+            false
+        }
+        None => {
+            waiting.push(hash);
+            true
+        }
+    }
+}
+
+fn text_of(content: Option<Lenient<Content<'_>>>) -> String {
+    content.and_then(|content| content.0).map(Content::into_text).unwrap_or_default()
 }
 
 /// What a user record says about itself.
@@ -597,7 +619,11 @@ fn fold(message: &mut Message, line: Message) {
         (known, _) => known.is_none(),
     };
     if grown {
+        let cost = message.usage.as_ref().and_then(|usage| usage.cost_micros);
         message.usage = line.usage;
+        if let Some(usage) = &mut message.usage {
+            usage.cost_micros = usage.cost_micros.max(cost);
+        }
     }
 }
 

@@ -82,6 +82,17 @@ impl Text<'_> {
     }
 }
 
+/// A field of lesser weight: a value of another shape is absence, not a broken record.
+#[derive(Debug)]
+pub struct Lenient<T>(pub Option<T>);
+
+impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self(serde_json::from_str(raw.get()).ok()))
+    }
+}
+
 /// Keeps what says something: `null`, `false` and empty values are left out.
 pub fn keep(rest: Rest<'_>, extensions: &mut Extensions) {
     for (key, value) in rest {
