@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use jiff::tz::TimeZone;
+
+use crate::connectors::Machine;
+
 /// Settings of a journal. The program fills them from its file, environment and flags.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -16,6 +20,51 @@ pub struct Config {
     pub writer_memory_mb: usize,
     /// Whether the model's reasoning can be found.
     pub include_thinking: bool,
+    /// Further home trees to read.
+    pub homes: Vec<Home>,
+    /// The zone of agents that record local times.
+    pub zone: TimeZone,
+}
+
+/// Another home tree: a mounted disk, the other side of WSL, a copy from a server.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The machine whose home it is.
+    pub machine: Machine,
+    /// How it is reached.
+    pub kind: HomeKind,
+    /// The machine's name, when it is another one.
+    pub host: Option<String>,
+}
+
+/// How a home is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HomeKind {
+    /// A home of this system.
+    #[default]
+    Local,
+    /// A Linux home, seen from Windows.
+    Wsl,
+    /// A Windows home, seen from WSL.
+    Windows,
+    /// A copy from another machine.
+    Remote,
+}
+
+impl HomeKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Local, Self::Wsl, Self::Windows, Self::Remote];
+
+    /// The kind's name in every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Wsl => "wsl",
+            Self::Windows => "windows",
+            Self::Remote => "remote",
+        }
+    }
 }
 
 impl Config {
@@ -27,6 +76,8 @@ impl Config {
             sources: BTreeMap::new(),
             writer_memory_mb: 64,
             include_thinking: false,
+            homes: Vec::new(),
+            zone: TimeZone::UTC,
         }
     }
 }

@@ -84,7 +84,7 @@ impl Journal {
         crate::store::private_directory(&self.config.journal_dir)?;
         let lock = Lock::take(&self.config.journal_dir.join("lock"), options.wait, progress)?;
         let Some(_lock) = lock else {
-            let pending_bytes = plan.changed.iter().map(|(_, source)| source.stamp.size).sum();
+            let pending_bytes = plan.changed.iter().map(|found| found.source.stamp.size).sum();
             let pending_sources = plan.changed.len() as u64;
             let failures = plan.failures;
             return Ok(SyncReport {

@@ -18,7 +18,7 @@ mod journal;
 mod store;
 mod sync;
 
-pub use config::Config;
+pub use config::{Config, Home, HomeKind};
 pub use error::{Error, Result};
 pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};

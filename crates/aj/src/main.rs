@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod context;
 mod error;
+mod homes;
 mod output;
 mod settings;
 

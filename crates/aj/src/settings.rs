@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use agent_journal::connectors::{Machine, Os};
 use agent_journal::search::nearest;
-use agent_journal::{Config, Journal};
+use agent_journal::{Config, Home, Journal};
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
 use crate::error::warn;
+use crate::homes;
 
 /// A key of the configuration file.
 pub(crate) struct Key {
@@ -100,6 +101,7 @@ pub(crate) struct Settings {
     /// The configuration file, whether it exists or not.
     pub(crate) file: PathBuf,
     machine: Machine,
+    homes: Vec<Home>,
     values: BTreeMap<String, (Value, Where)>,
 }
 
@@ -118,11 +120,15 @@ impl Settings {
         let base = own.path("AJ_HOME").unwrap_or_else(|| own.home.join(".agent-journal"));
         let file = base.join("config.toml");
         let mut values = defaults();
-        read_file(&file, &mut values)?;
+        let mut homes = read_file(&file, &mut values)?;
         read_environment(&own, &mut values);
+        if own.var("WSL_DISTRO_NAME").is_some() {
+            homes.extend(homes::of_windows(Path::new("/mnt")));
+        }
         let (machine, journal_dir) = match home {
             None => (own, base),
             Some(home) => {
+                homes.clear();
                 let other = other_machine(home)?;
                 // Roots in the file are about this home, not about the other one.
                 values.retain(|name, (_, from)| {
@@ -136,7 +142,7 @@ impl Settings {
                 (other, dir)
             }
         };
-        Ok(Self { journal_dir, file, machine, values })
+        Ok(Self { journal_dir, file, machine, homes, values })
     }
 
     /// Every setting with its value and origin.
@@ -154,6 +160,8 @@ impl Settings {
         }
         config.writer_memory_mb = self.number("index.writer_memory_mb");
         config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
+        config.homes.clone_from(&self.homes);
+        config.zone = jiff::tz::TimeZone::system();
         for agent in Journal::agents() {
             if let Some((value, _)) = self.values.get(&source_key(agent.key)) {
                 let paths = texts(value).iter().map(|text| expand(text)).collect();
@@ -219,14 +227,7 @@ fn other_machine(home: &Path) -> Result<Machine> {
     if !home.is_dir() {
         bail!("could not read the home {}: no such directory", home.display());
     }
-    let os = if home.join("Library/Application Support").is_dir() {
-        Os::MacOs
-    } else if home.join("AppData/Roaming").is_dir() {
-        Os::Windows
-    } else {
-        Os::Linux
-    };
-    Ok(Machine { home, os, ..Machine::default() })
+    Ok(homes::machine(home))
 }
 
 /// Another home has a journal of its own, so that histories never mix.
@@ -247,17 +248,19 @@ fn defaults() -> BTreeMap<String, (Value, Where)> {
     KEYS.iter().map(parse).collect()
 }
 
-fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Result<()> {
+/// Reads the settings in the file, and returns the further homes it names.
+fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Result<Vec<Home>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
             return Err(error).with_context(|| format!("could not read {}", path.display()));
         }
     };
-    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
         anyhow!("{}: {}", path.display(), error.to_string().trim_end())
     })?;
+    let homes = table.remove("homes").map(|value| homes::read(value, path)).transpose()?;
     let mut found = Vec::new();
     flatten("", &table, &mut found);
     for (name, value) in found {
@@ -269,7 +272,7 @@ fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Resu
             None => warn_unknown(path, &name),
         }
     }
-    Ok(())
+    Ok(homes.unwrap_or_default())
 }
 
 fn flatten(prefix: &str, table: &Table, found: &mut Vec<(String, Value)>) {

@@ -53,6 +53,12 @@ pub trait Connector: Sync {
     /// checkpoint's messages. An error means this source as a whole; a record that makes no
     /// sense is `Skipped` and costs its neighbours nothing.
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint>;
+
+    /// Whether the agent records times of the user's clock without their zone. They are told as
+    /// if they were UTC, and put right by whoever knows the zone.
+    fn has_local_times(&self) -> bool {
+        false
+    }
 }
 
 /// What there is to know about an agent.

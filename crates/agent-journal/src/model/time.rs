@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An instant in milliseconds since 1970, written as RFC 3339 in UTC.
@@ -21,6 +22,16 @@ impl Timestamp {
     pub fn parse(text: &str) -> Option<Self> {
         let instant: jiff::Timestamp = text.parse().ok()?;
         Self::from_millis(instant.as_millisecond())
+    }
+
+    /// Reads the clock time that this instant shows in UTC as a clock time of a zone.
+    #[must_use]
+    pub fn as_local_in(self, zone: &TimeZone) -> Self {
+        let clock = jiff::Timestamp::from_millisecond(self.0)
+            .map(|instant| instant.to_zoned(TimeZone::UTC).datetime());
+        let instant = clock.and_then(|clock| clock.to_zoned(zone.clone()));
+        let millis = instant.ok().map(|instant| instant.timestamp().as_millisecond());
+        millis.and_then(Self::from_millis).unwrap_or(self)
     }
 
     /// Returns milliseconds since 1970.
@@ -59,6 +70,13 @@ mod tests {
         let at = Timestamp::parse("2026-01-02T03:04:05.678+02:00").unwrap();
         assert_eq!(at.to_string(), "2026-01-02T01:04:05.678Z");
         assert_eq!(Timestamp::parse(&at.to_string()), Some(at));
+    }
+
+    #[test]
+    fn clock_times_belong_to_a_zone() {
+        let zone = TimeZone::get("Europe/Paris").unwrap();
+        let at = Timestamp::parse("2026-07-01T12:00:00Z").unwrap().as_local_in(&zone);
+        assert_eq!(at.to_string(), "2026-07-01T10:00:00.000Z");
     }
 
     #[test]

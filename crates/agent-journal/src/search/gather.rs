@@ -1,6 +1,7 @@
 //! Gathers matches by session while the engine finds them: the best few messages of each.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use tantivy::collector::{Collector, SegmentCollector};
 use tantivy::{Score, SegmentReader};
@@ -13,9 +14,9 @@ pub(super) const BEST: usize = 3;
 /// What may be gathered.
 pub(super) struct Gather {
     /// Only these tellings, if any are named.
-    pub(super) only: Option<HashSet<u64>>,
+    pub(super) only: Option<Arc<HashSet<u64>>>,
     /// Never these.
-    pub(super) hidden: HashSet<u64>,
+    pub(super) hidden: Arc<HashSet<u64>>,
     /// Only these kinds of text.
     pub(super) kinds: Vec<TextKind>,
     /// Only what was recorded in this span, in milliseconds.
@@ -113,8 +114,8 @@ impl Collector for Gather {
 /// Gathers in one segment.
 pub(super) struct SegmentGather {
     columns: Columns,
-    only: Option<HashSet<u64>>,
-    hidden: HashSet<u64>,
+    only: Option<Arc<HashSet<u64>>>,
+    hidden: Arc<HashSet<u64>>,
     boosts: [Score; TextKind::ALL.len()],
     span: (i64, i64),
     now: i64,

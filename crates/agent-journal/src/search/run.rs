@@ -1,6 +1,7 @@
 //! Runs a query: words against the index, the best sessions with their best messages back.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::Serialize;
 use tantivy::query::{BooleanQuery, BoostQuery, Occur, PhraseQuery, Query as Engine, TermQuery};
@@ -121,8 +122,8 @@ impl Search<'_> {
         let only = wide.limits_sessions().then(|| self.store.chosen_tellings(&wide)).transpose()?;
         let millis = |at: Option<Timestamp>, or| at.map_or(or, Timestamp::as_millis);
         Ok(Gather {
-            only: only.map(HashSet::from_iter),
-            hidden: self.store.hidden_tellings()?.into_iter().collect(),
+            only: only.map(|only| Arc::new(HashSet::from_iter(only))),
+            hidden: Arc::new(self.store.hidden_tellings()?.into_iter().collect()),
             kinds: filter.roles.iter().flat_map(|role| kinds(role)).copied().collect(),
             span: (millis(filter.since, i64::MIN), millis(filter.until, i64::MAX)),
             now: self.now.as_millis(),

@@ -13,7 +13,7 @@ pub use read::{AgentTotals, Entry, Origin};
 pub(crate) use read::SourceRow;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
-pub(crate) use write::{SourceEnd, Told, Writer};
+pub(crate) use write::{Place, SourceEnd, Told, Writer};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(Error::store(path))?;
     let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8000;
-               PRAGMA mmap_size = 1073741824; PRAGMA temp_store = MEMORY;";
+               PRAGMA temp_store = MEMORY;";
     connection.execute_batch(set).map_err(Error::store(path))?;
     Ok(connection)
 }

@@ -15,7 +15,8 @@ impl Projects {
     pub(super) fn of(&mut self, cwd: &str) -> &str {
         self.0.entry(cwd.to_owned()).or_insert_with(|| {
             let cwd = before_worktree(cwd);
-            repository(Path::new(cwd)).unwrap_or_else(|| cwd.to_owned())
+            let found = repository(Path::new(cwd)).unwrap_or_else(|| cwd.to_owned());
+            one_name(&found)
         })
     }
 }
@@ -24,6 +25,25 @@ impl Projects {
 pub(super) fn name(path: &str) -> &str {
     let path = path.trim_end_matches(['/', '\\']);
     path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// Gives a directory one name, whichever side of WSL names it: `C:\x` and `/mnt/c/x` are one, and
+/// so are `\\wsl$\Distro\x` and `/x`.
+fn one_name(path: &str) -> String {
+    let slashed = path.replace('\\', "/");
+    for server in ["//wsl$/", "//wsl.localhost/"] {
+        if let Some((_, inside)) =
+            slashed.strip_prefix(server).and_then(|rest| rest.split_once('/'))
+        {
+            return format!("/{inside}");
+        }
+    }
+    let bytes = slashed.as_bytes();
+    if bytes.len() >= 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' {
+        let drive = bytes[0].to_ascii_lowercase() as char;
+        return format!("/mnt/{drive}{}", slashed[2..].trim_end_matches('/'));
+    }
+    path.to_owned()
 }
 
 /// Cuts the places where agents keep worktrees inside a repository.
@@ -73,6 +93,18 @@ mod tests {
             assert_eq!(projects.of(home.path().join(place).to_str().unwrap()), web, "{place}");
         }
         assert_eq!(projects.of("/nowhere/else"), "/nowhere/else");
+    }
+
+    #[test]
+    fn both_sides_of_wsl_name_one_project() {
+        for path in ["C:\\src\\web", "c:/src/web", "/mnt/c/src/web"] {
+            assert_eq!(one_name(path), "/mnt/c/src/web", "{path}");
+        }
+        for path in
+            ["\\\\wsl$\\Debian\\home\\mara", "\\\\wsl.localhost\\Debian\\home\\mara", "/home/mara"]
+        {
+            assert_eq!(one_name(path), "/home/mara", "{path}");
+        }
     }
 
     #[test]

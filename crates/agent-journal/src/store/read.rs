@@ -79,7 +79,7 @@ pub struct Entry {
 pub struct Origin {
     /// `local`, `wsl`, `windows` or `remote`.
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    pub kind: String,
     /// The machine, when it is another one.
     pub host: Option<String>,
     /// The file.
@@ -222,10 +222,7 @@ impl Store {
 
     /// Lists the tellings that are never shown, because another one is fuller or there is nothing.
     pub(crate) fn hidden_tellings(&self) -> Result<Vec<u64>> {
-        let sql = "SELECT key FROM tellings WHERE NOT EXISTS (
-                   SELECT 1 FROM sessions WHERE sessions.key = tellings.session
-                   AND sessions.telling = tellings.key AND sessions.shown)";
-        self.keys(sql, [])
+        self.keys("SELECT key FROM tellings WHERE hidden = 1", [])
     }
 
     fn keys(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<u64>> {
@@ -242,7 +239,7 @@ impl Store {
     ) -> Result<Vec<Entry>> {
         let sql = format!(
             "SELECT sessions.*, sources.path AS path, sources.present AS present,
-             sources.modified AS modified FROM sessions
+             sources.modified AS modified, sources.home AS home, sources.host AS host FROM sessions
              JOIN tellings ON tellings.key = sessions.telling
              JOIN sources ON sources.id = tellings.source {tail}"
         );
@@ -535,8 +532,8 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         is_agent_session: number("kind")? > 0,
         children: Vec::new(),
         source: Origin {
-            kind: "local",
-            host: None,
+            kind: row.get("home")?,
+            host: row.get("host")?,
             path: row.get::<_, StoredPath>("path")?.0.to_string_lossy().into_owned(),
             present,
         },

@@ -16,6 +16,8 @@ CREATE TABLE sources (
     modified    INTEGER NOT NULL,
     inode       INTEGER NOT NULL,
     present     INTEGER NOT NULL DEFAULT 1,
+    home        TEXT NOT NULL DEFAULT 'local', -- or wsl, windows, remote
+    host        TEXT,
     records     INTEGER NOT NULL DEFAULT 0, -- understood
     raw         INTEGER NOT NULL DEFAULT 0, -- kept without being understood
     skipped     TEXT NOT NULL DEFAULT '{}', -- reason -> count
@@ -38,8 +40,10 @@ CREATE TABLE tellings (
     source      INTEGER NOT NULL REFERENCES sources (id),
     session     INTEGER NOT NULL,
     account     TEXT NOT NULL,          -- the session as the source describes it, JSON
-    messages    INTEGER NOT NULL
+    messages    INTEGER NOT NULL,
+    hidden      INTEGER NOT NULL DEFAULT 0 -- another one is shown, or none
 ) STRICT;
+CREATE INDEX tellings_hidden ON tellings (key) WHERE hidden = 1;
 CREATE INDEX tellings_by_session ON tellings (session);
 CREATE INDEX tellings_by_source ON tellings (source);
 
@@ -99,7 +103,8 @@ CREATE TABLE sessions (
     telling         INTEGER NOT NULL,   -- the one shown
     generation      INTEGER NOT NULL    -- of the last change
 ) STRICT;
-CREATE INDEX sessions_by_time ON sessions (shown, ended_at);
+CREATE INDEX sessions_by_time ON sessions (shown, kind, ended_at);
+CREATE INDEX sessions_by_project ON sessions (project_path);
 CREATE INDEX sessions_by_native ON sessions (native);
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
 CREATE INDEX sessions_by_generation ON sessions (generation);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension, Row, named_params};
+use rusqlite::{OptionalExtension, Row, named_params, params};
 
 use super::project::{self, Projects};
 use super::{Writer, chunk};
@@ -166,6 +166,7 @@ impl Writer<'_> {
         projects: &mut Projects,
     ) -> Result<()> {
         let counts = facts.counts();
+        let shown = is_shown(account.kind, counts);
         let tokens = self.tokens(telling)?;
         let (title, title_source) = title(account, facts);
         let place = account.cwd.as_deref().or(account.repository.as_deref());
@@ -183,7 +184,7 @@ impl Writer<'_> {
                 ":agent": account.id.agent,
                 ":native": account.id.native,
                 ":kind": account.kind as i64,
-                ":shown": is_shown(account.kind, counts),
+                ":shown": shown,
                 ":parent": parent,
                 ":parent_native": account.parent,
                 ":title": title,
@@ -214,6 +215,16 @@ impl Writer<'_> {
                 ":generation": self.generation,
             })
             .map_err(self.error())?;
+        self.hide_others(key, telling, shown)
+    }
+
+    /// Marks the tellings of a session that must not be found: all but the one that is shown.
+    fn hide_others(&self, session: u64, shown_telling: i64, shown: bool) -> Result<()> {
+        let sql = "UPDATE tellings SET hidden = (key != ?2 OR NOT ?3)
+                   WHERE session = ?1 AND hidden != (key != ?2 OR NOT ?3)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let row = params![session as i64, shown_telling, shown];
+        statement.execute(row).map_err(self.error())?;
         Ok(())
     }
 }

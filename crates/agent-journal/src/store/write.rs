@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types
 
 use super::chunk::UsageRow;
 use super::{Chunk, Store};
+use crate::config::HomeKind;
 use crate::connectors::{Checkpoint, Source};
 use crate::error::{Error, Result};
 use crate::model::Session;
@@ -33,6 +34,13 @@ pub(crate) struct Told {
     pub(crate) account: Session,
     pub(crate) messages: u64,
     pub(crate) is_new: bool,
+}
+
+/// Which home a source belongs to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) kind: HomeKind,
+    pub(crate) host: Option<String>,
 }
 
 /// How the reading of a source ended.
@@ -97,12 +105,13 @@ impl Writer<'_> {
     }
 
     /// Notes a source, so that what it tells can refer to it.
-    pub(crate) fn source(&self, agent: &str, source: &Source) -> Result<i64> {
-        let sql = "INSERT INTO sources (agent, path, size, modified, inode)
-                   VALUES (?1, ?2, -1, 0, 0)
-                   ON CONFLICT (agent, path) DO UPDATE SET present = 1 RETURNING id";
+    pub(crate) fn source(&self, agent: &str, source: &Source, home: &Place) -> Result<i64> {
+        let sql = "INSERT INTO sources (agent, path, size, modified, inode, home, host)
+                   VALUES (?1, ?2, -1, 0, 0, ?3, ?4) ON CONFLICT (agent, path)
+                   DO UPDATE SET present = 1, home = ?3, host = ?4 RETURNING id";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let row = statement.query_row(params![agent, PathValue(&source.path)], |row| row.get(0));
+        let row = params![agent, PathValue(&source.path), home.kind.name(), home.host];
+        let row = statement.query_row(row, |row| row.get(0));
         row.map_err(self.error())
     }
 

@@ -7,7 +7,7 @@ mod record;
 mod reindex;
 
 pub(crate) use lock::Lock;
-pub(crate) use plan::{Plan, roots};
+pub(crate) use plan::{Found, Plan, roots};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -106,15 +106,15 @@ impl Sync<'_> {
         let mut writer = self.store.write()?;
         writer.present(&plan.gone, false)?;
         writer.present(&plan.returned, true)?;
-        let bytes = plan.changed.iter().map(|(_, source)| source.stamp.size).sum();
+        let bytes = plan.changed.iter().map(|found| found.source.stamp.size).sum();
         (self.progress)(Progress::Found { sources: plan.changed.len() as u64, bytes });
 
         let mut batches = batches(plan.changed);
         for batch in &mut batches {
             let jobs = batch
                 .drain(..)
-                .map(|(connector, source)| {
-                    let id = writer.source(connector.agent().id, &source)?;
+                .map(|Found { connector, source, home }| {
+                    let id = writer.source(connector.agent().id, &source, &home)?;
                     Ok(Job { connector, source, id })
                 })
                 .collect::<Result<Vec<Job>>>()?;
@@ -209,13 +209,13 @@ impl Sync<'_> {
 }
 
 /// Splits the work so that the newest sources can be found first.
-fn batches<T>(changed: Vec<(T, Source)>) -> Vec<Vec<(T, Source)>> {
+fn batches(changed: Vec<Found>) -> Vec<Vec<Found>> {
     let mut batches = vec![Vec::new()];
     let (mut bytes, mut limit) = (0, FIRST_BATCH);
-    for (connector, source) in changed {
-        bytes += source.stamp.size;
+    for found in changed {
+        bytes += found.source.stamp.size;
         let last = batches.len() - 1;
-        batches[last].push((connector, source));
+        batches[last].push(found);
         if bytes >= limit {
             batches.push(Vec::new());
             (bytes, limit) = (0, BATCH);

@@ -1,25 +1,41 @@
 //! What changed since the last look.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::connectors::formats::glob;
 use crate::connectors::{ALL, Connector, Machine, Source};
 use crate::error::Result;
-use crate::store::{SourceRow, Store};
+use crate::store::{Place, SourceRow, Store};
 
 /// What is to be done.
 #[derive(Default)]
 pub(crate) struct Plan {
     /// Sources to read, the newest first.
-    pub(crate) changed: Vec<(&'static dyn Connector, Source)>,
+    pub(crate) changed: Vec<Found>,
     /// Sources that are no longer there.
     pub(crate) gone: Vec<i64>,
     /// Sources that are there again.
     pub(crate) returned: Vec<i64>,
     /// Roots that could not be looked at.
     pub(crate) failures: Vec<(String, String)>,
+}
+
+/// A source that is to be read.
+pub(crate) struct Found {
+    pub(crate) connector: &'static dyn Connector,
+    pub(crate) source: Source,
+    pub(crate) home: Place,
+}
+
+/// A home to look into.
+struct Look<'a> {
+    machine: &'a Machine,
+    home: Place,
+    /// Roots the user named; they are about the own home only.
+    named: Option<&'a Vec<PathBuf>>,
 }
 
 /// A place where an agent keeps sessions.
@@ -31,13 +47,26 @@ pub(crate) struct Root {
 
 /// Lists where an agent keeps sessions on a machine.
 pub(crate) fn roots(connector: &dyn Connector, config: &Config, machine: &Machine) -> Vec<Root> {
-    match config.sources.get(connector.agent().id) {
-        Some(paths) => {
-            paths.iter().map(|path| Root { path: path.clone(), configured: true }).collect()
-        }
-        None => {
-            let own = connector.roots(machine).into_iter();
-            own.map(|path| Root { path, configured: false }).collect()
+    let named = config.sources.get(connector.agent().id);
+    let own = Look { machine, home: Place::default(), named };
+    let others = config.homes.iter().map(|home| Look {
+        machine: &home.machine,
+        home: Place::default(),
+        named: None,
+    });
+    std::iter::once(own).chain(others).flat_map(|look| look.roots(connector)).collect()
+}
+
+impl Look<'_> {
+    fn roots(&self, connector: &dyn Connector) -> Vec<Root> {
+        match self.named {
+            Some(paths) => {
+                paths.iter().map(|path| Root { path: path.clone(), configured: true }).collect()
+            }
+            None => {
+                let own = connector.roots(self.machine).into_iter();
+                own.map(|path| Root { path, configured: false }).collect()
+            }
         }
     }
 }
@@ -54,7 +83,8 @@ impl Plan {
         for connector in ALL {
             plan.add(*connector, config, machine, (store, full))?;
         }
-        plan.changed.sort_by(|(_, a), (_, b)| {
+        plan.changed.sort_by(|a, b| {
+            let (a, b) = (&a.source, &b.source);
             (b.stamp.modified, &a.path).cmp(&(a.stamp.modified, &b.path))
         });
         Ok(plan)
@@ -72,37 +102,49 @@ impl Plan {
         machine: &Machine,
         (store, full): (Option<&Store>, bool),
     ) -> Result<()> {
-        let (found, looked_at) = self.look(connector, config, machine);
+        let named = config.sources.get(connector.agent().id);
+        let own = Look { machine, home: Place::default(), named };
+        let (mut found, mut looked_at) = self.look(connector, &own);
+        for home in &config.homes {
+            let place = Place { kind: home.kind, host: home.host.clone() };
+            let other = Look { machine: &home.machine, home: place, named: None };
+            let (more, there) = self.look(connector, &other);
+            found.extend(more);
+            looked_at.extend(there);
+        }
         let rows = store.map(|store| store.sources(connector.agent().id)).transpose()?;
-        let mut known: HashMap<PathBuf, SourceRow> =
-            rows.unwrap_or_default().into_iter().map(|row| (row.path.clone(), row)).collect();
-        for source in found {
-            let row = known.remove(&source.path);
+        // Keyed by bytes: a path is hashed part by part.
+        let rows = rows.unwrap_or_default();
+        let mut known: HashMap<&OsStr, &SourceRow> =
+            rows.iter().map(|row| (row.path.as_os_str(), row)).collect();
+        let mut changed = Vec::new();
+        for found in found {
+            let row = known.remove(found.source.path.as_os_str());
             match row {
-                Some(row) if row.stamp == source.stamp && !full => {
+                Some(row) if row.stamp == found.source.stamp && !full => {
                     if !row.present {
                         self.returned.push(row.id);
                     }
                 }
-                _ => self.changed.push((connector, source)),
+                _ => changed.push(found),
             }
         }
         // A root that is not there may be a disk that is not mounted: nothing under it is gone.
         let is_gone = |row: &SourceRow| looked_at.iter().any(|root| row.path.starts_with(root));
         self.gone
             .extend(known.values().filter(|row| row.present && is_gone(row)).map(|row| row.id));
+        self.changed.extend(changed);
         Ok(())
     }
 
-    /// Lists an agent's sources, and the roots that were there to be looked at.
+    /// Lists an agent's sources in one home, and the roots that were there to be looked at.
     fn look(
         &mut self,
-        connector: &dyn Connector,
-        config: &Config,
-        machine: &Machine,
-    ) -> (Vec<Source>, Vec<PathBuf>) {
-        let (mut found, mut looked_at) = (HashMap::new(), Vec::new());
-        for root in roots(connector, config, machine) {
+        connector: &'static dyn Connector,
+        look: &Look<'_>,
+    ) -> (Vec<Found>, Vec<PathBuf>) {
+        let (mut sources, mut looked_at) = (Vec::new(), Vec::new());
+        for root in look.roots(connector) {
             let base = glob::base(&root.path);
             if !base.exists() {
                 if root.configured {
@@ -111,8 +153,8 @@ impl Plan {
                 continue;
             }
             match connector.discover(&root.path) {
-                Ok(sources) => {
-                    found.extend(sources.into_iter().map(|source| (source.path.clone(), source)));
+                Ok(found) => {
+                    sources.extend(found);
                     looked_at.push(base);
                 }
                 Err(error) => {
@@ -121,7 +163,14 @@ impl Plan {
                 }
             }
         }
-        (found.into_values().collect(), looked_at)
+        // Two roots may lead to one file.
+        if looked_at.len() > 1 {
+            sources.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+            sources.dedup_by(|a, b| a.path.as_os_str() == b.path.as_os_str());
+        }
+        let found =
+            sources.into_iter().map(|source| Found { connector, source, home: look.home.clone() });
+        (found.collect(), looked_at)
     }
 
     fn fail(&mut self, path: &Path, reason: &str) {

@@ -134,6 +134,13 @@ impl<'a> Recorder<'a> {
         })
     }
 
+    /// Takes a time of the user's clock for what it is.
+    fn put_right(&self, at: &mut Option<Timestamp>) {
+        if self.job.connector.has_local_times() {
+            *at = at.map(|at| at.as_local_in(&self.config.zone));
+        }
+    }
+
     fn session(&mut self, session: Session) -> Result<()> {
         if let Some(at) = self.by_id.get(&session.id) {
             self.current = *at;
@@ -255,8 +262,13 @@ enum Flush {
 impl Sink for Recorder<'_> {
     fn accept(&mut self, record: Record) -> Result<()> {
         match record {
-            Record::Session(session) => self.session(*session),
-            Record::Message(message) => {
+            Record::Session(mut session) => {
+                self.put_right(&mut session.started_at);
+                self.put_right(&mut session.ended_at);
+                self.session(*session)
+            }
+            Record::Message(mut message) => {
+                self.put_right(&mut message.at);
                 self.records += 1;
                 if message.blocks.iter().any(|block| matches!(block, Block::Other(_))) {
                     self.raw += 1;

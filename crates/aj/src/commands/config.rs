@@ -105,5 +105,9 @@ fn template() -> String {
         let name = name.rsplit('.').next().unwrap_or(agent.key);
         text.push_str(&format!("# {name} = \"\"  # {} (or {})\n", agent.name, agent.variable));
     }
+    text.push_str(
+        "\n# Further homes to read: a mounted disk, the other side of WSL, a copy from a server.\n",
+    );
+    text.push_str("# [[homes]]\n# path = \"/mnt/backup/home/me\"\n# type = \"local\"  # or wsl, windows, remote\n# host = \"\"\n");
     text
 }

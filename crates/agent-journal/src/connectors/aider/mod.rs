@@ -35,6 +35,10 @@ const AGENT: Agent = Agent {
 const CHAT: &str = ".aider.chat.history.md";
 
 impl Connector for Aider {
+    fn has_local_times(&self) -> bool {
+        true
+    }
+
     fn agent(&self) -> &'static Agent {
         &AGENT
     }
