@@ -63,6 +63,7 @@ pub struct Entry {
     /// The models, the most used first.
     pub models: Vec<String>,
     /// Tokens of this session alone.
+    #[serde(serialize_with = "every_class")]
     pub tokens: Tokens,
     /// Commits, pull requests and issues.
     pub refs: Vec<Ref>,
@@ -560,6 +561,18 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         key: number("key")?,
         telling: number("telling")?,
     })
+}
+
+/// Writes every class of tokens, an unknown one as `null`.
+fn every_class<S: serde::Serializer>(tokens: &Tokens, serializer: S) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeStruct;
+    let mut all = serializer.serialize_struct("Tokens", 5)?;
+    all.serialize_field("input", &tokens.input)?;
+    all.serialize_field("output", &tokens.output)?;
+    all.serialize_field("cache_read", &tokens.cache_read)?;
+    all.serialize_field("cache_creation", &tokens.cache_creation)?;
+    all.serialize_field("reasoning", &tokens.reasoning)?;
+    all.end()
 }
 
 /// A path as `PathValue` stored it.
