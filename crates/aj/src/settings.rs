@@ -123,10 +123,11 @@ impl Settings {
         let (machine, journal_dir) = match home {
             None => (own, base),
             Some(home) => {
-                let other = other_machine(home)?;
-                // Roots in the file are about this home, not about the other one.
+                let home = home.to_str().map_or(home.to_owned(), |text| own.expand(text));
+                let other = other_machine(&home)?;
+                // Places in the file are about this home, not about the other one.
                 values.retain(|name, (_, from)| {
-                    !name.starts_with("storage.sources.") || *from != Where::File
+                    !name.starts_with("storage.") || *from != Where::File
                 });
                 let dir = if own.var("AJ_HOME").is_some() {
                     base
@@ -136,7 +137,26 @@ impl Settings {
                 (other, dir)
             }
         };
-        Ok(Self { journal_dir, file, machine, values })
+        Ok(Self { journal_dir, file, machine, values }.completed())
+    }
+
+    /// The defaults, for a home that is made up: nothing of the user's own has a say.
+    pub(crate) fn made_up(home: &Path) -> Result<Self> {
+        let machine = other_machine(home)?;
+        let journal_dir = machine.home.join(".agent-journal");
+        let file = journal_dir.join("config.toml");
+        Ok(Self { journal_dir, file, machine, values: defaults() }.completed())
+    }
+
+    /// The index lies beside the journal unless somebody said otherwise.
+    fn completed(mut self) -> Self {
+        let known = self.values.get("storage.index_path");
+        if known.is_none_or(|(_, from)| *from == Where::Default) {
+            let beside = self.journal_dir.join("index").to_string_lossy().into_owned();
+            let value = (Value::String(beside), Where::Default);
+            self.values.insert("storage.index_path".to_owned(), value);
+        }
+        self
     }
 
     /// Every setting with its value and origin.
