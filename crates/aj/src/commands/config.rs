@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         Action::Path if context.json => {
             output::json::print("config", json!({ "file": context.settings.file }))?;
         }
-        Action::Path => anstream::println!("{}", context.settings.file.display()),
+        Action::Path => writeln!(anstream::stdout(), "{}", context.settings.file.display())?,
         Action::Init => init(context)?,
     }
     Ok(FOUND)
@@ -81,7 +81,7 @@ fn init(context: &Context) -> Result<()> {
     if context.json {
         return output::json::print("config", json!({ "file": file, "written": true }));
     }
-    anstream::println!("wrote {}", file.display());
+    writeln!(anstream::stdout(), "wrote {}", file.display())?;
     Ok(())
 }
 
