@@ -332,6 +332,19 @@ impl Store {
         rows.and_then(Iterator::collect).map_err(self.error())
     }
 
+    /// Tells how a source looked when it was last read.
+    pub(crate) fn stamp(&self, source: i64) -> Result<Option<Stamp>> {
+        let sql = "SELECT size, modified, inode FROM sources WHERE id = ?1";
+        let row = self.connection.query_row(sql, [source], |row| {
+            Ok(Stamp {
+                size: row.get::<_, i64>(0)?.max(0) as u64,
+                modified: row.get(1)?,
+                inode: row.get::<_, i64>(2)? as u64,
+            })
+        });
+        row.optional().map_err(self.error())
+    }
+
     /// Reads how far a source has been read.
     pub(crate) fn checkpoint(&self, source: i64) -> Result<Checkpoint> {
         let sql = "SELECT read_to, guard, messages, state FROM checkpoints WHERE source = ?1";

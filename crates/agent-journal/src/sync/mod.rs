@@ -267,7 +267,12 @@ impl Worker<'_> {
     ) -> Result<SourceEnd> {
         let path = &job.source.path;
         let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
-        let start = if self.full || !continues(path, &known) {
+        let before = store.map(|store| store.stamp(job.id)).transpose()?.flatten();
+        // A file that was cut or replaced may have lost what followed the checkpoint, too.
+        let is_same = before.is_some_and(|before| {
+            before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
+        });
+        let start = if self.full || !is_same || !continues(path, &known) {
             Checkpoint::default()
         } else {
             known.clone()
