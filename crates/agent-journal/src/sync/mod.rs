@@ -131,13 +131,15 @@ impl Sync<'_> {
     }
 
     /// Opens the index, and brings it up to the journal when it is behind.
-    fn open_index(&mut self) -> Result<LexicalWriter> {
+    pub(crate) fn open_index(&mut self) -> Result<LexicalWriter> {
         let path = self.config.index_dir.join("lexical");
-        if self.options.full {
-            LexicalWriter::discard(&path)?;
-        }
         let memory = self.config.writer_memory_mb.max(16) << 20;
-        let (mut lexical, indexed) = LexicalWriter::open(&path, self.store.identity()?, memory)?;
+        let (mut lexical, mut indexed) =
+            LexicalWriter::open(&path, self.store.identity()?, memory)?;
+        if self.options.full {
+            lexical.clear()?;
+            indexed = 0;
+        }
         let generation = self.store.generation()?;
         if indexed != generation {
             (self.progress)(Progress::Rebuilding);
