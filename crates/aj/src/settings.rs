@@ -115,7 +115,9 @@ impl Settings {
     /// Reads file and environment. `home` is another home tree to read, with a journal of its own.
     pub(crate) fn load(home: Option<&Path>) -> Result<Self> {
         let own = own_machine()?;
-        let base = own.path("AJ_HOME").unwrap_or_else(|| own.home.join(".agent-journal"));
+        let named = place(&own, "AJ_HOME");
+        let is_named = named.is_some();
+        let base = named.unwrap_or_else(|| own.home.join(".agent-journal"));
         let file = base.join("config.toml");
         let mut values = defaults();
         read_file(&file, &mut values)?;
@@ -129,11 +131,7 @@ impl Settings {
                 values.retain(|name, (_, from)| {
                     !name.starts_with("storage.") || *from != Where::File
                 });
-                let dir = if own.var("AJ_HOME").is_some() {
-                    base
-                } else {
-                    journal_of(&base, &other.home)
-                };
+                let dir = if is_named { base } else { journal_of(&base, &other.home) };
                 (other, dir)
             }
         };
@@ -199,6 +197,12 @@ impl Settings {
     fn value(&self, name: &str) -> &Value {
         &self.values[name].0
     }
+}
+
+/// Reads a variable that holds a path; one that is not UTF-8 is taken as it is.
+fn place(own: &Machine, name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    Some(value.to_str().map_or_else(|| PathBuf::from(&value), |text| own.expand(text)))
 }
 
 /// Expands `~` to the user's own home, whatever home is read.
