@@ -99,6 +99,7 @@ fn every_name_of_an_agent_is_understood_in_every_filter() {
         ("cursor", "cursor"),
         ("qwen", "qwen"),
         ("qwen-code", "qwen"),
+        ("aider", "aider"),
     ];
     for (name, id) in names {
         let list = test.aj(&format!("list --json --agent {name}"));
@@ -587,6 +588,7 @@ fn every_agent_has_a_variable_that_replaces_its_roots() {
         ("gemini", "AJ_GEMINI_PATH"),
         ("qwen", "AJ_QWEN_PATH"),
         ("cursor", "AJ_CURSOR_PATH"),
+        ("aider", "AJ_AIDER_PATH"),
     ] {
         let root = elsewhere.path("");
         let test = Test::new().env(variable, &root);

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// A private home with a journal of its own, in which the program is run.
 pub struct Test {
-    directory: tempfile::TempDir,
+    directory: std::sync::Arc<tempfile::TempDir>,
     env: BTreeMap<OsString, OsString>,
 }
 
@@ -30,11 +30,17 @@ pub struct Run {
 impl Test {
     /// An empty home.
     pub fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = std::sync::Arc::new(tempfile::tempdir().unwrap());
         fs::create_dir(directory.path().join("home")).unwrap();
         let test = Self { directory, env: BTreeMap::new() };
         let (home, journal) = (test.path(""), test.journal(""));
         test.env("HOME", home).env("AJ_HOME", journal).env("TZ", "UTC")
+    }
+
+    /// The same home with another journal.
+    pub fn again(&self, journal: &Path) -> Self {
+        let other = Self { directory: self.directory.clone(), env: self.env.clone() };
+        other.env("AJ_HOME", journal)
     }
 
     /// Lays out the files of `tests/homes/<name>`.
@@ -263,4 +269,28 @@ impl Transcript {
         self.count += 1;
         self
     }
+}
+
+/// Random numbers, the same in every run.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end.max(1)
+    }
+}
+
+/// The size of everything below a directory; what vanishes meanwhile counts nothing.
+pub fn size(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else {
+        return fs::metadata(path).map_or(0, |metadata| metadata.len());
+    };
+    entries.flatten().map(|entry| size(&entry.path())).sum()
 }
