@@ -9,9 +9,8 @@ use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 
 use super::{Store, chunk};
-use crate::connectors::{Checkpoint, Stamp};
 use crate::error::{Error, Result};
-use crate::model::{Counts, Message, Ref, Session, Timestamp, Tokens};
+use crate::model::{Checkpoint, Counts, Message, Ref, Session, Stamp, Timestamp, Tokens};
 use crate::search::Filter;
 
 /// A source changed this recently belongs to a running session, in milliseconds.

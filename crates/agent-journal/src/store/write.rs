@@ -7,9 +7,8 @@ use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types
 
 use super::chunk::UsageRow;
 use super::{Chunk, Store};
-use crate::connectors::{Checkpoint, Source};
 use crate::error::{Error, Result};
-use crate::model::Session;
+use crate::model::{Checkpoint, Session, Source};
 
 /// Writes the journal. Everything since the last `commit` is one transaction.
 pub(crate) struct Writer<'s> {
