@@ -132,12 +132,20 @@ impl Error {
 
     /// Says that the journal at `path` failed, for `map_err`.
     pub(crate) fn store(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+        use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase};
         move |source| {
             let path = path.to_owned();
+            let extended = source.sqlite_error().map(|error| error.extended_code);
             match source.sqlite_error_code() {
                 Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, source },
                 Some(DiskFull) => Self::Full { path },
+                // The file that readers and writers share cannot grow.
+                _ if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Self::Full { path },
+                // The system knows better than SQLite why.
+                Some(CannotOpen) => match std::fs::File::open(&path) {
+                    Err(source) => Self::Read { path, source },
+                    Ok(_) => Self::Store { path, source },
+                },
                 _ => Self::Store { path, source },
             }
         }

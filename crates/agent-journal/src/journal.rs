@@ -2,17 +2,24 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::config::Config;
 use crate::connectors::{ALL, Agent, Machine};
 use crate::error::{Error, Result};
-use crate::index::Lexical;
+use crate::index::{Lexical, LexicalWriter};
 use crate::model::{Message, Session, Timestamp};
 use crate::search::{Answer, Filter, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Plan, Progress, Sync, SyncOptions, SyncReport};
+
+/// How often a search looks for an index that another process is making.
+const PATIENCE: usize = 50;
+
+/// How long it waits each time.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The journal of one machine.
 pub struct Journal {
@@ -44,11 +51,17 @@ pub struct AgentReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct RootReport {
     /// The place.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// Whether it is there.
     pub present: bool,
     /// Whether the user named it.
     pub configured: bool,
+}
+
+/// Writes a path; what is not UTF-8 in it is replaced.
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 impl Journal {
@@ -181,11 +194,44 @@ impl Journal {
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.
     pub fn search(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
+        for _ in 0..PATIENCE {
+            if let Some(answer) = self.answer(query, limit, offset)? {
+                return Ok(answer);
+            }
+            let lock = self.config.journal_dir.join("lock");
+            // Whoever held the lock may have made it.
+            if let Some(_lock) = Lock::take(&lock, Some(PAUSE), &mut |_| {})?
+                && self.answer(query, limit, offset)?.is_none()
+            {
+                self.mend_index()?;
+            }
+        }
+        Err(Error::Busy { path: self.path.clone() })
+    }
+
+    /// Answers a query; `None` when the index cannot be used.
+    fn answer(&self, query: &Query, limit: usize, offset: usize) -> Result<Option<Answer>> {
         let empty = Answer { tier: crate::search::Tier::AllWords, total: 0, sessions: Vec::new() };
-        let (Some(store), Some(lexical)) = (&self.store, self.lexical()?) else { return Ok(empty) };
+        let Some(store) = &self.store else { return Ok(Some(empty)) };
+        if store.generation()? == 0 {
+            return Ok(Some(empty));
+        }
+        let Some(lexical) = self.lexical()? else { return Ok(None) };
         let search =
             Search { store, lexical: &lexical, path: &self.config.index_dir, now: self.now };
-        search.run(query, limit, offset)
+        match search.run(query, limit, offset) {
+            Err(Error::Index { .. }) => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Makes the index anew. The caller holds the lock.
+    fn mend_index(&self) -> Result<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        LexicalWriter::discard(&self.lexical_dir())?;
+        let options = SyncOptions::default();
+        let (config, store_path, progress) = (&self.config, &self.path, &mut |_| {});
+        Sync { config, store, store_path, options, progress }.open_index()?.close()
     }
 
     /// Tells what was looked at and found, agent by agent.

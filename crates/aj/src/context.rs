@@ -1,6 +1,7 @@
 //! What every command needs: the settings, the journal kept fresh, the time.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Duration;
 
 use agent_journal::{Journal, Progress, SyncOptions, SyncReport};
@@ -45,6 +46,12 @@ impl Context {
             paging: true,
             no_sync: args.no_sync,
         })
+    }
+
+    /// A context of its own for a made-up home: nothing of the user's is read or written.
+    pub(crate) fn made_up(home: &Path, json: bool) -> Result<Self> {
+        let settings = Settings::made_up(home)?;
+        Ok(Self { settings, json, now: Zoned::now(), paging: false, no_sync: false })
     }
 
     /// Opens the journal and folds in what is new, as far as that is quick.

@@ -70,10 +70,11 @@ fn hints(failure: &anyhow::Error) -> Vec<String> {
             path.display()
         )],
         Error::Newer { .. } => vec!["update aj, or set AJ_HOME to another directory".to_owned()],
+        Error::Busy { .. } => vec!["wait until it is done, or end it".to_owned()],
         Error::Full { .. } => {
             vec!["free some space and run the command again: nothing is lost".to_owned()]
         }
-        Error::Read { .. } | Error::Write { .. } => {
+        Error::Read { .. } | Error::Write { .. } | Error::Store { .. } => {
             vec!["check that it exists and that you may use it".to_owned()]
         }
         Error::Index { path, .. } => {

@@ -117,7 +117,9 @@ impl Settings {
     /// Reads file and environment. `home` is another home tree to read, with a journal of its own.
     pub(crate) fn load(home: Option<&Path>) -> Result<Self> {
         let own = own_machine()?;
-        let base = own.path("AJ_HOME").unwrap_or_else(|| own.home.join(".agent-journal"));
+        let named = place(&own, "AJ_HOME");
+        let is_named = named.is_some();
+        let base = named.unwrap_or_else(|| own.home.join(".agent-journal"));
         let file = base.join("config.toml");
         let mut values = defaults();
         let mut homes = read_file(&file, &mut values)?;
@@ -129,20 +131,36 @@ impl Settings {
             None => (own, base),
             Some(home) => {
                 homes.clear();
-                let other = other_machine(home)?;
-                // Roots in the file are about this home, not about the other one.
+                let home = home.to_str().map_or(home.to_owned(), |text| own.expand(text));
+                let other = other_machine(&home)?;
+                // Places in the file are about this home, not about the other one.
                 values.retain(|name, (_, from)| {
-                    !name.starts_with("storage.sources.") || *from != Where::File
+                    !name.starts_with("storage.") || *from != Where::File
                 });
-                let dir = if own.var("AJ_HOME").is_some() {
-                    base
-                } else {
-                    journal_of(&base, &other.home)
-                };
+                let dir = if is_named { base } else { journal_of(&base, &other.home) };
                 (other, dir)
             }
         };
-        Ok(Self { journal_dir, file, machine, homes, values })
+        Ok(Self { journal_dir, file, machine, homes, values }.completed())
+    }
+
+    /// The defaults, for a home that is made up: nothing of the user's own has a say.
+    pub(crate) fn made_up(home: &Path) -> Result<Self> {
+        let machine = other_machine(home)?;
+        let journal_dir = machine.home.join(".agent-journal");
+        let file = journal_dir.join("config.toml");
+        Ok(Self { journal_dir, file, machine, homes: Vec::new(), values: defaults() }.completed())
+    }
+
+    /// The index lies beside the journal unless somebody said otherwise.
+    fn completed(mut self) -> Self {
+        let known = self.values.get("storage.index_path");
+        if known.is_none_or(|(_, from)| *from == Where::Default) {
+            let beside = self.journal_dir.join("index").to_string_lossy().into_owned();
+            let value = (Value::String(beside), Where::Default);
+            self.values.insert("storage.index_path".to_owned(), value);
+        }
+        self
     }
 
     /// Every setting with its value and origin.
@@ -187,6 +205,12 @@ impl Settings {
     fn value(&self, name: &str) -> &Value {
         &self.values[name].0
     }
+}
+
+/// Reads a variable that holds a path; one that is not UTF-8 is taken as it is.
+fn place(own: &Machine, name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    Some(value.to_str().map_or_else(|| PathBuf::from(&value), |text| own.expand(text)))
 }
 
 /// Expands `~` to the user's own home, whatever home is read.

@@ -186,6 +186,11 @@ impl LexicalWriter {
         Ok((Self::with(&index, fields, path, (journal, memory))?, 0))
     }
 
+    /// Forgets everything; readers see what they saw until the next commit.
+    pub(crate) fn clear(&self) -> Result<()> {
+        self.writer.delete_all_documents().map(drop).map_err(self.error())
+    }
+
     /// Deletes the index.
     pub(crate) fn discard(path: &Path) -> Result<()> {
         if path.exists() { fs::remove_dir_all(path).map_err(Error::write(path)) } else { Ok(()) }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::connectors::formats::json;
 use crate::model::{Block, Message, Origin};
 
 /// A longer text is cut into windows of this size, so that a match in it keeps its weight.
@@ -110,7 +109,7 @@ fn block_text<'a>(block: &'a Block, scratch: &'a mut String) -> &'a str {
         Block::ToolCall { name, input, .. } => {
             scratch.clear();
             scratch.push_str(name);
-            json::strings(input.as_str(), &mut |text| {
+            input.strings(&mut |text| {
                 scratch.push('\n');
                 scratch.push_str(text);
             });

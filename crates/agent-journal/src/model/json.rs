@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -25,6 +26,13 @@ impl Json {
     /// Reads the text as any type that fits it.
     pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         serde_json::from_str(self.0.get()).ok()
+    }
+
+    /// Calls `found` with every string inside, keys left out.
+    pub fn strings(&self, found: &mut dyn FnMut(&str)) {
+        let mut deserializer = serde_json::Deserializer::from_str(self.as_str());
+        // What cannot be parsed any further has no strings; what came before was found.
+        let _ = Strings(found).deserialize(&mut deserializer);
     }
 }
 
@@ -77,6 +85,52 @@ fn one_line(raw: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(kept.collect()).ok()
 }
 
+/// Walks through JSON and hands out its strings.
+struct Strings<'f>(&'f mut dyn FnMut(&str));
+
+impl<'de> DeserializeSeed<'de> for Strings<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strings<'_> {
+    type Value = ();
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("any JSON")
+    }
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        (self.0)(text);
+        Ok(())
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(Strings(self.0))?.is_some() {}
+        Ok(())
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        while entries.next_key::<IgnoredAny>()?.is_some() {
+            entries.next_value_seed(Strings(self.0))?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +143,14 @@ mod tests {
         };
         check("{\n  \"a b\": [1.0,\r\n\t\"x \\\" y\\\\\" , 2]\n}", r#"{"a b":[1.0,"x \" y\\",2]}"#);
         check(r#"{"a": 1}"#, r#"{"a": 1}"#);
+    }
+
+    #[test]
+    fn strings_are_found_at_every_depth_and_keys_are_not() {
+        let mut found = Vec::new();
+        let raw: &RawValue =
+            serde_json::from_str(r#"{"a":["x",{"b":"y","c":1}],"d":null,"e":"z"}"#).unwrap();
+        Json::from(raw).strings(&mut |text| found.push(text.to_owned()));
+        assert_eq!(found, ["x", "y", "z"]);
     }
 }

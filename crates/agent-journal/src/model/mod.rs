@@ -1,12 +1,13 @@
 //! What is a session? The words every other module speaks: an agent's session is a list of
 //! messages, a message is a list of blocks, and a message may carry the usage of one model call.
-//! Nothing here knows an agent, a file or a database.
+//! Nothing here knows an agent, opens a file or asks a database.
 
 mod block;
 mod facts;
 mod json;
 mod message;
 mod session;
+mod source;
 mod time;
 mod usage;
 
@@ -15,6 +16,7 @@ pub use facts::{Counts, Facts};
 pub use json::Json;
 pub use message::{Message, Origin, Role};
 pub use session::{Kind, Ref, Session, SessionId, Summary, Title, TitleRank};
+pub use source::{Checkpoint, Source, Stamp};
 pub use time::Timestamp;
 pub use usage::{Tokens, Usage};
 

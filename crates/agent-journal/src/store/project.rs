@@ -1,9 +1,9 @@
 //! Which project a working directory belongs to.
 
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-
-use crate::connectors::formats::files;
 
 /// Finds projects, looking at each directory once.
 #[derive(Default)]
@@ -46,11 +46,24 @@ fn one_name(path: &str) -> String {
     path.to_owned()
 }
 
-/// Cuts the places where agents keep worktrees inside a repository.
+/// Cuts the places where agents keep worktrees inside a repository: `.worktrees/`, and
+/// `worktrees/` in a hidden directory of theirs.
 fn before_worktree(cwd: &str) -> &str {
-    let places =
-        ["/.claude/worktrees/", "\\.claude\\worktrees\\", "/.worktrees/", "\\.worktrees\\"];
-    places.iter().filter_map(|place| cwd.find(place)).min().map_or(cwd, |end| &cwd[..end])
+    let is_separator = |character: char| matches!(character, '/' | '\\');
+    let mut start = 0;
+    let mut hidden = None;
+    for part in cwd.split_inclusive(is_separator) {
+        let (name, is_inside) = match part.strip_suffix(is_separator) {
+            Some(name) => (name, true),
+            None => (part, false),
+        };
+        if is_inside && (name == ".worktrees" || (name == "worktrees" && hidden.is_some())) {
+            return cwd[..hidden.unwrap_or(start)].trim_end_matches(is_separator);
+        }
+        hidden = name.starts_with('.').then_some(start);
+        start += part.len();
+    }
+    cwd
 }
 
 /// Finds the repository around a directory without running git.
@@ -65,7 +78,10 @@ fn repository(cwd: &Path) -> Option<String> {
 
 /// A linked worktree's `.git` is a file that names a directory inside the main repository.
 fn linked_worktree(root: &Path) -> Option<PathBuf> {
-    let text = files::small_text(&root.join(".git"), 4096)?;
+    let link = root.join(".git");
+    fs::metadata(&link).ok().filter(fs::Metadata::is_file)?;
+    let mut text = String::new();
+    File::open(&link).ok()?.take(4096).read_to_string(&mut text).ok()?;
     let inside = PathBuf::from(text.strip_prefix("gitdir:")?.trim());
     let git = inside.ancestors().find(|one| one.file_name().is_some_and(|name| name == ".git"))?;
     git.parent().map(Path::to_owned)
@@ -89,7 +105,11 @@ mod tests {
 
         let web = home.path().join("web").to_str().unwrap().to_owned();
         let mut projects = Projects::default();
-        for place in ["web/src/deep", "fix", "web/.claude/worktrees/fix"] {
+        assert_eq!(projects.of("C:\\web\\.tool\\worktrees\\fix\\src"), "C:\\web");
+        assert_eq!(projects.of("/nowhere/web/.worktrees/fix"), "/nowhere/web");
+        assert_eq!(projects.of("/nowhere/worktrees/fix"), "/nowhere/worktrees/fix");
+        assert_eq!(projects.of("/nowhere/.tool/worktrees"), "/nowhere/.tool/worktrees");
+        for place in ["web/src/deep", "fix", "web/.tool/worktrees/fix"] {
             assert_eq!(projects.of(home.path().join(place).to_str().unwrap()), web, "{place}");
         }
         assert_eq!(projects.of("/nowhere/else"), "/nowhere/else");

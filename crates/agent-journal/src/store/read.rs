@@ -9,9 +9,8 @@ use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 
 use super::{Store, chunk};
-use crate::connectors::{Checkpoint, Stamp};
 use crate::error::{Error, Result};
-use crate::model::{Counts, Message, Ref, Session, Timestamp, Tokens};
+use crate::model::{Checkpoint, Counts, Message, Ref, Session, Stamp, Timestamp, Tokens};
 use crate::search::Filter;
 
 /// A source changed this recently belongs to a running session, in milliseconds.
@@ -63,6 +62,7 @@ pub struct Entry {
     /// The models, the most used first.
     pub models: Vec<String>,
     /// Tokens of this session alone.
+    #[serde(serialize_with = "every_class")]
     pub tokens: Tokens,
     /// Commits, pull requests and issues.
     pub refs: Vec<Ref>,
@@ -328,6 +328,19 @@ impl Store {
         rows.and_then(Iterator::collect).map_err(self.error())
     }
 
+    /// Tells how a source looked when it was last read.
+    pub(crate) fn stamp(&self, source: i64) -> Result<Option<Stamp>> {
+        let sql = "SELECT size, modified, inode FROM sources WHERE id = ?1";
+        let row = self.connection.query_row(sql, [source], |row| {
+            Ok(Stamp {
+                size: row.get::<_, i64>(0)?.max(0) as u64,
+                modified: row.get(1)?,
+                inode: row.get::<_, i64>(2)? as u64,
+            })
+        });
+        row.optional().map_err(self.error())
+    }
+
     /// Reads how far a source has been read.
     pub(crate) fn checkpoint(&self, source: i64) -> Result<Checkpoint> {
         let sql = "SELECT read_to, guard, messages, state FROM checkpoints WHERE source = ?1";
@@ -557,6 +570,18 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         key: number("key")?,
         telling: number("telling")?,
     })
+}
+
+/// Writes every class of tokens, an unknown one as `null`.
+fn every_class<S: serde::Serializer>(tokens: &Tokens, serializer: S) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeStruct;
+    let mut all = serializer.serialize_struct("Tokens", 5)?;
+    all.serialize_field("input", &tokens.input)?;
+    all.serialize_field("output", &tokens.output)?;
+    all.serialize_field("cache_read", &tokens.cache_read)?;
+    all.serialize_field("cache_creation", &tokens.cache_creation)?;
+    all.serialize_field("reasoning", &tokens.reasoning)?;
+    all.end()
 }
 
 /// A path as `PathValue` stored it.

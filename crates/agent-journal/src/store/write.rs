@@ -8,9 +8,8 @@ use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types
 use super::chunk::UsageRow;
 use super::{Chunk, Store};
 use crate::config::HomeKind;
-use crate::connectors::{Checkpoint, Source};
 use crate::error::{Error, Result};
-use crate::model::Session;
+use crate::model::{Checkpoint, Session, Source};
 
 /// Writes the journal. Everything since the last `commit` is one transaction.
 pub(crate) struct Writer<'s> {
@@ -52,6 +51,8 @@ pub(crate) struct SourceEnd {
     /// Whether the counts add to those of an earlier read.
     pub(crate) continued: bool,
     pub(crate) error: Option<String>,
+    /// Whether to try again although nothing changed: what hindered may be gone.
+    pub(crate) again: bool,
 }
 
 impl Store {
@@ -125,7 +126,7 @@ impl Writer<'_> {
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         statement
             .execute(named_params! {
-                ":size": source.stamp.size as i64,
+                ":size": if end.again { -1 } else { source.stamp.size as i64 },
                 ":modified": source.stamp.modified,
                 ":inode": source.stamp.inode as i64,
                 ":records": end.records as i64,

@@ -131,13 +131,15 @@ impl Sync<'_> {
     }
 
     /// Opens the index, and brings it up to the journal when it is behind.
-    fn open_index(&mut self) -> Result<LexicalWriter> {
+    pub(crate) fn open_index(&mut self) -> Result<LexicalWriter> {
         let path = self.config.index_dir.join("lexical");
-        if self.options.full {
-            LexicalWriter::discard(&path)?;
-        }
         let memory = self.config.writer_memory_mb.max(16) << 20;
-        let (mut lexical, indexed) = LexicalWriter::open(&path, self.store.identity()?, memory)?;
+        let (mut lexical, mut indexed) =
+            LexicalWriter::open(&path, self.store.identity()?, memory)?;
+        if self.options.full {
+            lexical.clear()?;
+            indexed = 0;
+        }
         let generation = self.store.generation()?;
         if indexed != generation {
             (self.progress)(Progress::Rebuilding);
@@ -267,7 +269,12 @@ impl Worker<'_> {
     ) -> Result<SourceEnd> {
         let path = &job.source.path;
         let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
-        let start = if self.full || !continues(path, &known) {
+        let before = store.map(|store| store.stamp(job.id)).transpose()?.flatten();
+        // A file that was cut or replaced may have lost what followed the checkpoint, too.
+        let is_same = before.is_some_and(|before| {
+            before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
+        });
+        let start = if self.full || !is_same || !continues(path, &known) {
             Checkpoint::default()
         } else {
             known.clone()

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
@@ -130,7 +131,14 @@ impl Plan {
             }
         }
         // A root that is not there may be a disk that is not mounted: nothing under it is gone.
-        let is_gone = |row: &SourceRow| looked_at.iter().any(|root| row.path.starts_with(root));
+        // Neither is what lies in a directory that cannot be looked into.
+        let is_absent = |path: &Path| {
+            let error = std::fs::symlink_metadata(path).err().map(|error| error.kind());
+            matches!(error, Some(ErrorKind::NotFound | ErrorKind::NotADirectory))
+        };
+        let is_gone = |row: &SourceRow| {
+            looked_at.iter().any(|root| row.path.starts_with(root)) && is_absent(&row.path)
+        };
         self.gone
             .extend(known.values().filter(|row| row.present && is_gone(row)).map(|row| row.id));
         self.changed.extend(changed);

@@ -88,6 +88,10 @@ impl<'a> Recorder<'a> {
         for at in 0..self.open.len() {
             self.current = at;
             let open = &self.open[at];
+            // A session told without any message was lost by its source: the journal keeps it.
+            if open.position == 0 && !open.known.is_empty() {
+                continue;
+            }
             // Fewer messages than before: the journal's last ones are no longer told.
             if open.builder.is_none() && (open.known.len() as u64) > open.position {
                 self.diverge()?;
@@ -107,6 +111,7 @@ impl<'a> Recorder<'a> {
             skipped: self.skipped,
             continued,
             error: None,
+            again: false,
         })
     }
 
@@ -131,6 +136,7 @@ impl<'a> Recorder<'a> {
             skipped: BTreeMap::new(),
             continued: true,
             error: Some(reason),
+            again: matches!(error, Error::Read { .. }),
         })
     }
 

@@ -36,9 +36,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     match args.action {
         Action::Show => show(context)?,
         Action::Path if context.json => {
-            output::json::print("config", json!({ "file": context.settings.file }))?;
+            output::json::print(
+                "config",
+                json!({ "file": context.settings.file.display().to_string() }),
+            )?;
         }
-        Action::Path => anstream::println!("{}", context.settings.file.display()),
+        Action::Path => writeln!(anstream::stdout(), "{}", context.settings.file.display())?,
         Action::Init => init(context)?,
     }
     Ok(FOUND)
@@ -51,8 +54,12 @@ fn show(context: &Context) -> Result<()> {
         for (name, value, from) in settings.all() {
             values.insert(name.to_owned(), json!({ "value": value, "from": from.name() }));
         }
-        let document =
-            json!({ "file": settings.file, "journal": settings.journal_dir, "settings": values });
+        let (file, journal) = (settings.file.display(), settings.journal_dir.display());
+        let document = json!({
+            "file": file.to_string(),
+            "journal": journal.to_string(),
+            "settings": values,
+        });
         return output::json::print("config", document);
     }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
@@ -79,9 +86,12 @@ fn init(context: &Context) -> Result<()> {
     }
     std::fs::write(file, template()).with_context(attempt)?;
     if context.json {
-        return output::json::print("config", json!({ "file": file, "written": true }));
+        return output::json::print(
+            "config",
+            json!({ "file": file.display().to_string(), "written": true }),
+        );
     }
-    anstream::println!("wrote {}", file.display());
+    writeln!(anstream::stdout(), "wrote {}", file.display())?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! `aj demo`: a few made-up sessions, indexed and searched before your eyes.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,7 +19,9 @@ pub(crate) struct Args {}
 /// The made-up sessions: where each lies in a home, and what is in it.
 const FILES: &[(&str, &str)] = &include!("../../demo/files.rs");
 
-pub(crate) fn run(_: &Args) -> Result<ExitCode> {
+const CLOSING: &str = "That was made up. `aj search` on its own looks into your history.";
+
+pub(crate) fn run(_: &Args, json: bool) -> Result<ExitCode> {
     let home = tempfile::Builder::new()
         .prefix("aj-demo-")
         .tempdir()
@@ -31,21 +34,26 @@ pub(crate) fn run(_: &Args) -> Result<ExitCode> {
         &["list"],
         &["show", "5e1fb0a2"],
     ];
-    for step in steps {
-        anstream::println!("{DIM}${DIM:#} {BOLD}aj {}{BOLD:#}", step.join(" "));
-        let path = home.path().to_string_lossy().into_owned();
-        let words = ["aj", "--home", &path].into_iter().chain(step.iter().copied());
-        let args = crate::args::Args::try_parse_from(words)?;
-        let mut context = Context::new(&args)?;
-        context.settings.journal_dir = home.path().join(".agent-journal");
-        context.paging = false;
-        super::run_in(args, &context)?;
-        anstream::println!();
+    let context = Context::made_up(home.path(), json)?;
+    for (at, step) in steps.into_iter().enumerate() {
+        let line = step.join(" ");
+        match (json, at) {
+            (false, _) => say(&format!("{DIM}${DIM:#} {BOLD}aj {line}{BOLD:#}"))?,
+            (true, 0) => say("{\"schema\":\"aj.demo/1\",\"steps\":[")?,
+            (true, _) => say(",")?,
+        }
+        let words = std::iter::once("aj").chain(step.iter().copied());
+        super::run_in(crate::args::Args::try_parse_from(words)?, &context)?;
+        if !json {
+            say("")?;
+        }
     }
-    anstream::println!(
-        "{DIM}That was made up. `aj search` on its own looks into your history.{DIM:#}"
-    );
+    say(if json { "]}" } else { CLOSING })?;
     Ok(FOUND)
+}
+
+fn say(line: &str) -> Result<()> {
+    Ok(writeln!(anstream::stdout(), "{line}")?)
 }
 
 fn lay_out(home: &Path) -> Result<()> {

@@ -1,5 +1,6 @@
 //! `aj index`: read everything new.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -42,11 +43,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
             }),
         )?;
     } else if report.sources == 0 {
-        anstream::println!("up to date");
+        writeln!(anstream::stdout(), "up to date")?;
     } else {
         let size = output::bytes(report.bytes);
         let sources = output::count(report.sources, "source");
-        anstream::println!("read {sources} ({size}) in {:.1} s", took.as_secs_f64());
+        writeln!(anstream::stdout(), "read {sources} ({size}) in {:.1} s", took.as_secs_f64())?;
     }
     Ok(if report.failures.is_empty() { FOUND } else { ExitCode::from(2) })
 }

@@ -32,7 +32,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
         Command::Config(args) => config::run(&args, context),
-        Command::Demo(args) => demo::run(&args),
+        Command::Demo(args) => demo::run(&args, context.json),
     }
 }
 

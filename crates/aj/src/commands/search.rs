@@ -26,7 +26,7 @@ const MATCH: Style = AnsiColor::Yellow.on_default().bold();
   aj search 'tokeniz* agent:claude since:7d'     a beginning, and where to look
   aj search login --project web --json")]
 pub(crate) struct Args {
-    /// Words, \"phrases\", begin*, -not, and agent: project: branch: role: since: until:
+    /// Words, "phrases", begin*, -not, and agent: project: branch: role: since: until:
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
 

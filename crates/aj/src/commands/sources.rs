@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
             json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
         output::json::print(
             "sources",
-            json!({ "journal": journal.path(), "pending": pending, "agents": reports }),
+            json!({ "journal": journal.path().display().to_string(), "pending": pending, "agents": reports }),
         )?;
         return Ok(FOUND);
     }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use super::formats::{files, sqlite, vscode};
 use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The connector.
 pub(super) struct Cursor;
@@ -62,6 +62,7 @@ impl Connector for Cursor {
         if root.is_file() {
             return Ok(source(root.to_owned()).into_iter().collect());
         }
+        std::fs::read_dir(root).map_err(Error::read(root))?;
         let mut sources = states(root);
         sources.extend(below(root, "projects", &is_transcript)?);
         sources.extend(below(root, "chats", &|name| name == CHAT)?);

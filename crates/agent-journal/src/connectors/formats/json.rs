@@ -150,60 +150,6 @@ pub fn small(raw: &RawValue) -> Option<Json> {
     (!kept.is_empty()).then(|| Json::from_value(&kept))
 }
 
-/// Calls `found` with every string inside a piece of JSON, keys left out.
-pub fn strings(json: &str, found: &mut dyn FnMut(&str)) {
-    use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-
-    struct Strings<'f>(&'f mut dyn FnMut(&str));
-
-    impl<'de> DeserializeSeed<'de> for Strings<'_> {
-        type Value = ();
-        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-            deserializer.deserialize_any(self)
-        }
-    }
-
-    impl<'de> Visitor<'de> for Strings<'_> {
-        type Value = ();
-        fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
-            formatter.write_str("any JSON")
-        }
-        fn visit_str<E>(self, text: &str) -> Result<(), E> {
-            (self.0)(text);
-            Ok(())
-        }
-        fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-            Ok(())
-        }
-        fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-            Ok(())
-        }
-        fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-            Ok(())
-        }
-        fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-            Ok(())
-        }
-        fn visit_unit<E>(self) -> Result<(), E> {
-            Ok(())
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-            while items.next_element_seed(Strings(self.0))?.is_some() {}
-            Ok(())
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-            while entries.next_key::<serde::de::IgnoredAny>()?.is_some() {
-                entries.next_value_seed(Strings(self.0))?;
-            }
-            Ok(())
-        }
-    }
-
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    // What cannot be parsed any further has no strings; what came before was found.
-    let _ = Strings(found).deserialize(&mut deserializer);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,14 +190,5 @@ mod tests {
         let kept = small(serde_json::from_str(&raw).unwrap()).unwrap();
         assert_eq!(kept.as_str(), format!(r#"{{"fileDiff":"{long}","fileName":"a"}}"#));
         assert_eq!(small(serde_json::from_str(&format!("\"{long}\"")).unwrap()), None);
-    }
-
-    #[test]
-    fn strings_are_found_at_every_depth_and_keys_are_not() {
-        let mut found = Vec::new();
-        strings(r#"{"a":["x",{"b":"y","c":1}],"d":null,"e":"z"}"#, &mut |text| {
-            found.push(text.to_owned());
-        });
-        assert_eq!(found, ["x", "y", "z"]);
     }
 }

@@ -32,20 +32,25 @@ pub fn open(path: &Path) -> Result<Database> {
     let has_wal = fs::metadata(&wal).is_ok_and(|metadata| metadata.len() > 0);
     if !has_wal {
         let connection = connect(path, "immutable=1").map_err(database(path))?;
-        return Ok(Database { connection, path: path.to_owned(), _copy: None });
+        return Database { connection, path: path.to_owned(), _copy: None }.checked();
     }
-    let directory = tempfile::Builder::new()
-        .prefix("aj-copy-")
-        .tempdir()
-        .map_err(Error::write(&std::env::temp_dir()))?;
+    let directory =
+        tempfile::Builder::new().prefix("aj-copy-").tempdir().map_err(Error::read(path))?;
     let copy = directory.path().join("copy.db");
     fs::copy(path, &copy).map_err(Error::read(path))?;
     fs::copy(&wal, beside(&copy, "-wal")).map_err(Error::read(&wal))?;
     let connection = connect(&copy, "mode=rw").map_err(database(path))?;
-    Ok(Database { connection, path: path.to_owned(), _copy: Some(directory) })
+    Database { connection, path: path.to_owned(), _copy: Some(directory) }.checked()
 }
 
 impl Database {
+    /// SQLite opens anything; only the first look tells whether it is a database.
+    fn checked(self) -> Result<Self> {
+        let look = self.connection.query_row("PRAGMA schema_version", [], |_| Ok(()));
+        look.map_err(database(&self.path))?;
+        Ok(self)
+    }
+
     /// Runs one query and hands every row to `row`; a row that cannot be read is passed over by
     /// returning `Ok` from `row`.
     pub fn each(
@@ -105,9 +110,16 @@ fn connect(path: &Path, mode: &str) -> rusqlite::Result<Connection> {
 
 /// Escapes what has a meaning in a `file:` URI.
 fn escape(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let text = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    if cfg!(windows) { format!("/{}", text.replace('\\', "/")) } else { text }
+    let mut uri = String::from(if cfg!(windows) { "/" } else { "" });
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
+            // A path need not be UTF-8.
+            b'%' | b'?' | b'#' | 0x80.. => uri.push_str(&format!("%{byte:02x}")),
+            _ => uri.push(char::from(*byte)),
+        }
+    }
+    uri
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -155,5 +167,26 @@ mod tests {
             .unwrap();
         assert_eq!(values, [7]);
         assert_eq!(listing(directory.path()), before);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_that_is_not_utf_8_is_opened_in_place() {
+        use std::os::unix::ffi::OsStrExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 \xff%.db"));
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        Connection::open_with_flags(&path, flags)
+            .unwrap()
+            .execute_batch("CREATE TABLE t(x)")
+            .unwrap();
+        assert_eq!(open(&path).unwrap().columns("t"), ["x"]);
+    }
+
+    #[test]
+    fn what_is_no_database_is_an_error_not_an_empty_one() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"plain text, and a good deal of it").unwrap();
+        assert!(matches!(open(file.path()), Err(Error::Database { .. })));
     }
 }

@@ -1,0 +1,721 @@
+//! What goes wrong on real machines: kills, crowds, damage, full disks, odd files. Nothing here
+//! depends on how fast anything is.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use support::{Random, Run, Test, Transcript, size, text};
+
+const FLAKY: &str = "3f1c0001-0000-4000-8000-000000000001";
+
+fn two_agents() -> Test {
+    Test::new().home("two-agents")
+}
+
+/// A session of many messages, with a word of its own in each.
+fn long_session(number: u64, messages: u64) -> Transcript {
+    let mut session = Transcript::new(number).you(&format!("begin{number} the work"));
+    for message in 0..messages {
+        let filler = "the quick brown fox jumps over the lazy dog ".repeat(8);
+        session = session.agent(&format!("word{number}x{message} {filler}"));
+    }
+    session
+}
+
+/// Everything a journal answers, without what depends on the run.
+fn answers(test: &Test) -> Value {
+    let list = test.aj("list --all --limit 0 --json").json();
+    let sessions = list["sessions"].as_array().unwrap();
+    let tokens: u64 = sessions.iter().map(|one| one["tokens"]["output"].as_u64().unwrap()).sum();
+    let mut found = Vec::new();
+    for query in ["begin*", "login", "\"copper lattice\"", "word3x7", "word1x1*", "nothing-like-it"]
+    {
+        let answer = test.args(["search", "--json", "--limit", "100000", query]).json();
+        let mut ids: Vec<String> =
+            answer["sessions"].as_array().unwrap().iter().map(|one| text(&one["id"])).collect();
+        ids.sort();
+        found.push(json!({ "query": query, "total": answer["total"], "sessions": ids }));
+    }
+    let read: Vec<Value> = sessions
+        .iter()
+        .take(3)
+        .map(|one| test.args(["show", "--json", &text(&one["id"])]).json())
+        .collect();
+    json!({ "list": list, "tokens": tokens, "found": found, "read": read })
+}
+
+/// The same home, read into another journal that nothing disturbs.
+fn undisturbed(test: &Test) -> Value {
+    let mut command = test.command(["index"]);
+    let journal = test.beside("undisturbed");
+    Run::of(command.env("AJ_HOME", &journal)).code(0);
+    let other = test.again(&journal);
+    answers(&other)
+}
+
+#[test]
+fn a_kill_at_any_moment_loses_nothing() {
+    let test = two_agents();
+    for number in 0..12 {
+        let session = long_session(number, 120);
+        test.write(session.path(), session.lines);
+    }
+    test.aj("index").found();
+    let whole = size(&test.journal(""));
+    for seed in 1..=20 {
+        let mut random = Random::new(seed);
+        if random.below(3) == 0 {
+            fs::remove_dir_all(test.journal("")).unwrap();
+        }
+        // Each round there is something to read: a new session, a longer one, a shorter one.
+        let new = long_session(100 + seed, 40 + random.below(200));
+        test.write(new.path(), new.lines);
+        let longer = long_session(random.below(12), 121 + seed);
+        test.write(longer.path(), longer.lines);
+        let shorter = long_session(random.below(12), 20 + random.below(100));
+        test.write(shorter.path(), shorter.lines);
+
+        let mut index = test.command(["index"]).stdout(Stdio::null()).spawn().unwrap();
+        let until = size(&test.journal("")) + random.below(whole / 2);
+        let mut spins = random.below(40_000);
+        while index.try_wait().unwrap().is_none() && (size(&test.journal("")) < until || spins > 0)
+        {
+            spins = spins.saturating_sub(1);
+            std::thread::yield_now();
+        }
+        index.kill().unwrap();
+        index.wait().unwrap();
+
+        let first = test.aj("search begin3");
+        assert!(matches!(first.code, Some(0 | 1)), "seed {seed}: {first}");
+        test.aj("index").code(0);
+        let (kept, expected) = (answers(&test), undisturbed(&test));
+        assert!(kept == expected, "seed {seed}:\n{}", difference(&kept, &expected));
+    }
+}
+
+/// Where two documents differ first.
+fn difference(kept: &Value, expected: &Value) -> String {
+    for (name, value) in expected.as_object().unwrap() {
+        if kept[name] != *value {
+            let (kept, expected) = (kept[name].to_string(), value.to_string());
+            let at = kept.bytes().zip(expected.bytes()).take_while(|(a, b)| a == b).count();
+            let piece = |text: &str| {
+                let from = text.floor_char_boundary(at.saturating_sub(200));
+                text[from..text.floor_char_boundary(at + 200)].to_owned()
+            };
+            return format!("{name}\n{}\n{}", piece(&kept), piece(&expected));
+        }
+    }
+    String::new()
+}
+
+#[test]
+fn two_that_write_at_once_both_succeed() {
+    let test = two_agents();
+    for number in 0..8 {
+        let session = long_session(number, 100);
+        test.write(session.path(), session.lines);
+    }
+    let spawn = || test.command(["index"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let all: Vec<Child> = (0..4).map(|_| spawn().unwrap()).collect();
+    for child in all {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(answers(&test) == undisturbed(&test));
+}
+
+#[test]
+fn ten_searches_during_an_index_all_succeed() {
+    for full in [false, true] {
+        let test = two_agents();
+        test.aj("index").found();
+        for number in 0..12 {
+            let session = long_session(number, 120);
+            test.write(session.path(), session.lines);
+        }
+        let words: &[&str] = if full { &["index", "--full"] } else { &["index"] };
+        let mut index = test.command(words).stdout(Stdio::null()).spawn().unwrap();
+        let search = || {
+            let mut command = test.command(["search", "--json", "copper"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut rounds = 0;
+        while rounds < 1 || index.try_wait().unwrap().is_none() {
+            let all: Vec<Child> = (0..10).map(|_| search()).collect();
+            for child in all {
+                let output = child.wait_with_output().unwrap();
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.code(), Some(0), "{words:?} {stderr}");
+                let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+                assert_eq!(answer["sessions"][0]["native_id"], FLAKY, "{words:?}");
+            }
+            rounds += 1;
+        }
+        assert!(index.wait().unwrap().success());
+        assert!(answers(&test) == undisturbed(&test));
+    }
+}
+
+#[test]
+fn searches_during_the_very_first_index_wait_or_say_what_is_missing() {
+    let test = two_agents();
+    for number in 0..12 {
+        let session = long_session(number, 120);
+        test.write(session.path(), session.lines);
+    }
+    let mut index = test.command(["index"]).stdout(Stdio::null()).spawn().unwrap();
+    while index.try_wait().unwrap().is_none() {
+        let run = test.aj("search --json copper");
+        assert!(matches!(run.code, Some(0 | 1)), "{run}");
+        assert!(run.code == Some(0) || run.stderr.contains("not read yet"), "{run}");
+    }
+    assert!(index.wait().unwrap().success());
+    test.aj("search copper").found();
+}
+
+// Damage
+
+#[test]
+fn a_damaged_journal_is_told_with_its_path_and_what_to_do() {
+    let commands = ["list", "search copper", "show 3f1c0001", "sources", "index"];
+    for damage in ["garbage", "header", "directory"] {
+        let test = two_agents();
+        test.aj("index").found();
+        let path = test.journal("journal.db");
+        let original = fs::read(&path).unwrap();
+        match damage {
+            "garbage" => fs::write(&path, b"this is no database ".repeat(500)).unwrap(),
+            "header" => {
+                let mut bytes = original.clone();
+                bytes[..16].copy_from_slice(b"SQLite format 9\0");
+                fs::write(&path, bytes).unwrap();
+            }
+            _ => {
+                fs::remove_file(&path).unwrap();
+                fs::create_dir(&path).unwrap();
+            }
+        }
+        for command in commands {
+            let run = test.aj(command).code(2).stdout("");
+            let run = run.says([&path.display().to_string()]);
+            assert!(run.stderr.lines().count() > 1, "no hint: {run}");
+            if damage != "directory" {
+                run.says(["is damaged", "move ", "run `aj index`"]);
+            }
+        }
+        // What the hint says works.
+        fs::rename(&path, test.beside("broken")).unwrap();
+        test.aj("index").code(0);
+        assert!(answers(&test) == undisturbed(&test));
+    }
+}
+
+#[test]
+fn a_journal_cut_or_scribbled_anywhere_never_makes_a_command_panic() {
+    let test = two_agents();
+    let session = long_session(1, 60);
+    test.write(session.path(), session.lines);
+    test.aj("index").found();
+    let path = test.journal("journal.db");
+    let original = fs::read(&path).unwrap();
+    for seed in 0..16 {
+        let mut random = Random::new(seed);
+        let mut bytes = original.clone();
+        if seed % 2 == 0 {
+            bytes.truncate(random.below(bytes.len() as u64) as usize);
+        } else {
+            let at = 100 + random.below(bytes.len() as u64 - 4196) as usize;
+            bytes[at..at + 4096].iter_mut().for_each(|byte| *byte = random.below(256) as u8);
+        }
+        fs::write(&path, bytes).unwrap();
+        for command in
+            ["list --all", "search copper", "show 3f1c0001", "sources", "index", "index --full"]
+        {
+            let run = test.aj(command);
+            assert!(matches!(run.code, Some(0..=2)), "seed {seed}: {run}");
+            if run.code == Some(2) && !run.stderr.contains("no session") {
+                run.says([path.to_str().unwrap()]);
+            }
+        }
+        for name in ["journal.db-wal", "journal.db-shm"] {
+            let _ = fs::remove_file(test.journal(name));
+        }
+    }
+}
+
+#[test]
+fn a_journal_of_a_newer_program_is_left_alone() {
+    let test = two_agents();
+    test.aj("index").found();
+    let path = test.journal("journal.db");
+    // `user_version` stands at byte 60 of a SQLite file.
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[60..64].copy_from_slice(&999_u32.to_be_bytes());
+    fs::write(&path, &bytes).unwrap();
+    for command in ["list", "search copper", "show 3f1c0001", "sources", "index", "index --full"] {
+        let parts =
+            ["has format 999, this program knows up to", "update aj", path.to_str().unwrap()];
+        test.aj(command).fails(parts);
+    }
+    assert!(fs::read(&path).unwrap() == bytes);
+}
+
+#[test]
+fn a_deleted_or_damaged_index_is_made_anew_by_itself() {
+    let test = two_agents();
+    test.aj("index").found();
+    let index = test.journal("index");
+    let expected = answers(&test);
+    let check = |what: &str| {
+        let run = test.aj("search --json copper");
+        assert_eq!(run.code, Some(0), "{what}: {run}");
+        assert_eq!(run.ids(), [FLAKY], "{what}");
+        assert!(answers(&test) == expected, "{what}");
+    };
+    fs::remove_dir_all(&index).unwrap();
+    check("deleted");
+    fs::remove_dir_all(&index).unwrap();
+    fs::write(&index, "a file where a directory should be").unwrap();
+    let run = test.aj("search copper");
+    assert_eq!(run.code, Some(2), "{run}");
+    run.says([index.to_str().unwrap()]);
+    fs::remove_file(&index).unwrap();
+    check("deleted again");
+    let damages: [(&str, Damage); 3] = [
+        ("deleted", |path| fs::remove_file(path).unwrap()),
+        ("emptied", |path| fs::write(path, "").unwrap()),
+        ("scribbled over", |path| fs::write(path, "scribble").unwrap()),
+    ];
+    for (what, damage) in damages {
+        for path in files(&index.join("lexical")) {
+            // One damage may have made the index anew under other names.
+            if path.exists() {
+                damage(&path);
+                check(&format!("{} {what}", path.display()));
+            }
+        }
+    }
+}
+
+type Damage = fn(&Path);
+
+/// The files of a directory that are not locks.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).unwrap().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension() != Some(OsStr::new("lock"))).collect();
+    files.sort();
+    files
+}
+
+// Disks
+
+/// A small disk, until it is dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None` where this process may not mount one.
+    fn mount(path: PathBuf, size: &str) -> Option<Self> {
+        fs::create_dir_all(&path).unwrap();
+        let options = format!("size={size}");
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path);
+        let mounted = mount.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        mounted.then_some(Self(path))
+    }
+
+    fn resize(&self, size: &str) {
+        let options = format!("remount,size={size}");
+        let status = Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_nothing_is_lost() {
+    for size in ["32k", "64k", "160k", "320k", "640k", "1m"] {
+        let test = two_agents();
+        let Some(disk) = Disk::mount(test.beside("disk"), size) else {
+            println!("skipped: this process may not mount a file system");
+            return;
+        };
+        for number in 0..12 {
+            let session = long_session(number, 300);
+            test.write(session.path(), session.lines);
+        }
+        let test = test.env("AJ_HOME", disk.0.join("journal"));
+        let path = disk.0.to_str().unwrap().to_owned();
+        let parts = ["no space left", &path, "free some space"];
+        let run = test.aj("index");
+        assert_eq!(run.code, Some(2), "{size}: {run}");
+        run.fails(parts);
+        disk.resize("64m");
+        test.aj("index").code(0);
+        assert!(answers(&test) == undisturbed(&test), "{size}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_appended_line_is_found_for_little_writing() {
+    let test = Test::new();
+    let session = long_session(1, 18_000);
+    assert!(session.lines.len() > 10 << 20, "{}", session.lines.len());
+    let path = session.path();
+    test.write(&path, &session.lines);
+    test.aj("index").found();
+    let mut most = 0;
+    for round in 0..10 {
+        let line = Transcript::new(1).agent(&format!("zanzibar{round} at last")).lines;
+        let line = line
+            .replace("-0\"", &format!("-tail{round}\""))
+            .replace("_0\"", &format!("_tail{round}\""));
+        test.append(&path, &line);
+        let mut child = test
+            .command(["search", "--json", &format!("zanzibar{round}")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut answer = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
+        // The program has ended or is about to; until it is waited for, its account is there.
+        let io = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap();
+        assert!(child.wait().unwrap().success(), "{answer}");
+        assert_eq!(serde_json::from_str::<Value>(&answer).unwrap()["total"], 1);
+        let written = io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap();
+        most = most.max(written.parse::<u64>().unwrap());
+    }
+    assert!(most > 0 && most < 2 << 20, "{most} bytes written");
+}
+
+// Odd files and directories
+
+/// Runs a command as somebody whom permissions mean something to.
+fn as_nobody(test: &Test, words: &[&str]) -> Run {
+    let mut command = test.command(words);
+    if is_root() {
+        let program = test.beside("aj");
+        if !program.exists() {
+            fs::copy(env!("CARGO_BIN_EXE_aj"), &program).unwrap();
+        }
+        let mut other = Command::new(&program);
+        other
+            .args(words)
+            .env_clear()
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        other.current_dir(test.beside("")).uid(65534).gid(65534);
+        command = other;
+    }
+    Run::of(&mut command)
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+/// Hands everything below a directory to the user of `as_nobody`.
+fn give(path: &Path) {
+    if is_root() {
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+        if path.is_dir() && !path.is_symlink() {
+            fs::read_dir(path).unwrap().flatten().for_each(|entry| give(&entry.path()));
+        }
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn an_unreadable_directory_is_told_and_hides_nothing_else() {
+    let test = two_agents();
+    give(&test.beside(""));
+    let root = test.path(".claude/projects");
+    mode(&root, 0);
+    let message = format!("could not read {}: Permission denied", root.display());
+    as_nobody(&test, &["index"]).code(2).says([&message]);
+    let list = as_nobody(&test, &["list", "--json"]).code(0).says([&message]);
+    assert_eq!(list.ids().len(), 1);
+    mode(&root, 0o755);
+    as_nobody(&test, &["index"]).found();
+    assert_eq!(as_nobody(&test, &["list", "--json"]).found().ids().len(), 3);
+    // Sessions in a directory that cannot be read any more are not gone.
+    let inner = test.path(".claude/projects/-home-mara-web");
+    mode(&inner, 0);
+    let list = as_nobody(&test, &["list", "--json"]).code(0);
+    assert!(
+        list.json()["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one["source"]["present"] == true)
+    );
+    mode(&inner, 0o755);
+}
+
+#[test]
+fn an_unreadable_file_is_told_and_read_once_it_can_be() {
+    let test = two_agents();
+    give(&test.beside(""));
+    let file = test.path(&format!(".claude/projects/-home-mara-web/{FLAKY}.jsonl"));
+    mode(&file, 0);
+    as_nobody(&test, &["index"]).code(2).says([
+        "could not read",
+        file.to_str().unwrap(),
+        "Permission denied",
+    ]);
+    let list = as_nobody(&test, &["list", "--json"]);
+    assert_eq!((list.code, list.ids().len()), (Some(0), 2), "{list}");
+    as_nobody(&test, &["sources"]).code(0).shows([file.to_str().unwrap(), "Permission denied"]);
+    mode(&file, 0o644);
+    as_nobody(&test, &["index"]).found();
+    assert_eq!(as_nobody(&test, &["list", "--json"]).found().ids().len(), 3);
+}
+
+#[test]
+fn a_journal_that_may_not_be_written_is_told_with_its_path() {
+    let test = two_agents();
+    give(&test.beside(""));
+    fs::create_dir(test.journal("")).unwrap();
+    let directory = test.journal("").to_str().unwrap().to_owned();
+    for command in ["index", "list", "search copper"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        as_nobody(&test, &words).fails([&directory, "Permission denied", "check that"]);
+    }
+    give(&test.beside(""));
+    as_nobody(&test, &["index"]).found();
+    mode(&test.journal("journal.db"), 0);
+    as_nobody(&test, &["list"]).fails([test.journal("journal.db").to_str().unwrap(), "check that"]);
+}
+
+#[test]
+fn a_configured_root_that_is_no_directory_is_told() {
+    let variables = [
+        "AJ_CLAUDE_PATH",
+        "AJ_COPILOT_PATH",
+        "AJ_VSCODE_PATH",
+        "AJ_CODEX_PATH",
+        "AJ_GEMINI_PATH",
+        "AJ_QWEN_PATH",
+        "AJ_CURSOR_PATH",
+    ];
+    for variable in variables {
+        let test = two_agents();
+        let (file, dangling, pipe) =
+            (test.beside("file"), test.beside("dangling"), test.beside("pipe"));
+        fs::write(&file, "plain text").unwrap();
+        symlink("/nowhere/at/all", &dangling).unwrap();
+        fifo(&pipe);
+        for root in [file, dangling, pipe] {
+            let test = two_agents().env(variable, &root);
+            let name = root.to_str().unwrap();
+            let run = test.aj("index");
+            assert_eq!(run.code, Some(2), "{variable} {run}");
+            run.says(["could not read", name]);
+            // Roots are told by every command, files that were looked into by `aj sources`.
+            let sources = test.aj("sources").code(0);
+            let told = format!("{}{}", sources.stdout, sources.stderr);
+            assert!(told.contains(&format!("could not read {name}")), "{variable} {sources}");
+            assert!(!test.aj("list --json").code(0).ids().is_empty());
+        }
+    }
+}
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn pipes_sockets_loops_and_dangling_links_are_passed_by() {
+    let test = two_agents();
+    let root = test.path(".claude/projects");
+    fifo(&root.join("pipe.jsonl"));
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("socket.jsonl")).unwrap();
+    symlink("/nowhere/at/all.jsonl", root.join("dangling.jsonl")).unwrap();
+    symlink(&root, root.join("loop")).unwrap();
+    symlink("..", root.join("-home-mara-web/up")).unwrap();
+    symlink("endless.jsonl", root.join("endless.jsonl")).unwrap();
+    symlink("/dev/zero", root.join("zero.jsonl")).unwrap();
+    fs::create_dir(root.join("folder.jsonl")).unwrap();
+    test.aj("index").found();
+    assert_eq!(test.aj("list --all --json").found().ids().len(), 4);
+    assert_eq!(test.aj("search --json copper").found().ids(), [FLAKY]);
+    test.aj("index").found().stdout("up to date\n");
+}
+
+#[test]
+fn names_that_are_not_utf_8_are_read_and_told() {
+    let test = two_agents();
+    let odd = |name: &[u8]| PathBuf::from(OsStr::from_bytes(name));
+    let session = Transcript::new(9).you("a peculiar place").agent("indeed");
+    let folder = test.path(".claude/projects").join(odd(b"caf\xe9-\xff"));
+    test.write(folder.join(format!("{}.jsonl", session.id)), &session.lines);
+    let broken = Transcript::new(10).you("a peculiar name").agent("indeed");
+    test.write(folder.join(odd(b"na\xefve.jsonl")), &broken.lines);
+    test.aj("index").found();
+    assert_eq!(test.aj("list --json").found().ids().len(), 5);
+    assert_eq!(test.aj("search --json peculiar").found().ids().len(), 2);
+    test.aj("index").found().stdout("up to date\n");
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(
+        test.aj("search --json peculiar").found().json()["sessions"][0]["source"]["present"],
+        false
+    );
+
+    // The home, the journal and the index may be called anything.
+    let home = test.beside("").join(odd(b"h\xf6me"));
+    fs::rename(test.path(""), &home).unwrap();
+    let test = test.env("HOME", &home).env("AJ_HOME", home.join(odd(b"j\xf6urnal")));
+    for command in
+        ["index", "list", "search copper", "show 3f1c0001", "sources", "config show", "config path"]
+    {
+        test.aj(command).found();
+        test.aj(&format!("{command} --json")).found().json();
+    }
+    assert!(home.join(odd(b"j\xf6urnal")).join("journal.db").exists());
+    let test = test.without("AJ_HOME");
+    for command in ["list", "sources", "config show", "config path"] {
+        test.aj(command).found();
+        test.aj(&format!("{command} --json")).found().json();
+    }
+    let mut command = test.command([OsStr::new("--home"), home.as_os_str(), OsStr::new("list")]);
+    Run::of(&mut command).found();
+}
+
+#[test]
+fn a_source_that_cannot_be_understood_costs_its_neighbours_nothing() {
+    let test = two_agents();
+    test.write(
+        ".claude/projects/-x/00000001-0000-4000-8000-000000000000.jsonl",
+        b"\0\0\0\xff\xfe not json\n".repeat(50),
+    );
+    test.write(".claude/projects/-x/00000002-0000-4000-8000-000000000000.jsonl", "");
+    test.write(".codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0199bbbb-0000-7000-8000-000000000003.jsonl", "[1,2,3");
+    test.aj("index").found();
+    assert_eq!(test.aj("list --json").found().ids().len(), 3);
+    test.aj("sources").found().shows(["skipped 50 × "]);
+}
+
+// Sources that change
+
+#[test]
+fn a_session_lives_on_when_its_file_is_gone_and_is_itself_again_when_it_is_back() {
+    let test = two_agents();
+    test.aj("index").found();
+    let before = answers(&test);
+    let file = test.path(&format!(".claude/projects/-home-mara-web/{FLAKY}.jsonl"));
+    let away = test.beside("away.jsonl");
+    fs::rename(&file, &away).unwrap();
+    let session = |test: &Test| test.aj("show --json 3f1c0001").found().json();
+    assert_eq!(session(&test)["session"]["source"]["present"], false);
+    assert_eq!(session(&test)["messages"].as_array().unwrap().len(), 8);
+    test.aj("show 3f1c0001").found().shows(["(gone; kept in the journal)"]);
+    assert_eq!(test.aj("search --json copper").found().ids(), [FLAKY]);
+    test.aj("sources").found().shows(["1 source gone; 1 session live on in the journal only"]);
+    fs::rename(&away, &file).unwrap();
+    assert_eq!(session(&test)["session"]["source"]["present"], true);
+    assert!(answers(&test) == before);
+}
+
+#[test]
+fn a_root_that_vanished_as_a_whole_marks_nothing() {
+    let test = two_agents();
+    test.aj("index").found();
+    let before = answers(&test);
+    fs::rename(test.path(".claude"), test.beside("unmounted")).unwrap();
+    assert!(answers(&test) == before);
+    test.aj("list --all --json").found();
+    fs::rename(test.beside("unmounted"), test.path(".claude")).unwrap();
+    assert!(answers(&test) == before);
+}
+
+#[test]
+fn a_source_that_shrinks_grows_or_is_replaced_is_told_as_it_is() {
+    let test = two_agents();
+    let path = Transcript::new(1).path();
+    let short = Transcript::new(1).you("apricot").agent("one");
+    let long = Transcript::new(1).you("apricot").agent("one").you("banana").agent("two");
+    let other = Transcript::new(1).you("cherry").agent("three").you("damson");
+    let check = |lines: &str, messages: usize, found: [(&str, i32); 4]| {
+        test.write(&path, lines);
+        let shown = test.aj("show --json 00000001").found().json();
+        assert_eq!(shown["messages"].as_array().unwrap().len(), messages);
+        for (word, code) in found {
+            test.aj(&format!("search {word}")).code(code);
+        }
+        assert!(answers(&test) == undisturbed(&test));
+    };
+    check(&short.lines, 2, [("apricot", 0), ("banana", 1), ("cherry", 1), ("damson", 1)]);
+    check(&long.lines, 4, [("apricot", 0), ("banana", 0), ("cherry", 1), ("damson", 1)]);
+    check(&short.lines, 2, [("apricot", 0), ("banana", 1), ("cherry", 1), ("damson", 1)]);
+    check(&other.lines, 3, [("apricot", 1), ("banana", 1), ("cherry", 0), ("damson", 0)]);
+    check(&long.lines, 4, [("apricot", 0), ("banana", 0), ("cherry", 1), ("damson", 1)]);
+    // A line that is still being written is left for the next time.
+    let half = long.lines.len() - 40;
+    check(&long.lines[..half], 3, [("apricot", 0), ("banana", 0), ("cherry", 1), ("damson", 1)]);
+    check(&long.lines, 4, [("apricot", 0), ("banana", 0), ("cherry", 1), ("damson", 1)]);
+    // An emptied file tells nothing, and what it told is kept.
+    test.write(&path, "");
+    let shown = test.aj("show --json 00000001").found().json();
+    assert_eq!(shown["messages"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn the_agents_files_stay_as_they_are() {
+    let test = two_agents();
+    let before = snapshot(&test.path(""));
+    for command in ["index", "index --full", "list", "search copper", "show 3f1c0001", "sources"] {
+        test.aj(command).found();
+    }
+    assert!(snapshot(&test.path("")) == before);
+}
+
+fn snapshot(path: &Path) -> Vec<(PathBuf, i64, i64, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(path).unwrap().flatten() {
+        if entry.path().is_dir() {
+            all.extend(snapshot(&entry.path()));
+        } else {
+            let metadata = entry.metadata().unwrap();
+            all.push((
+                entry.path(),
+                metadata.mtime_nsec(),
+                metadata.ctime_nsec(),
+                fs::read(entry.path()).unwrap(),
+            ));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn the_journal_is_private() {
+    let test = two_agents();
+    test.aj("index").found();
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(test.journal("")), 0o700);
+    assert_eq!(mode(test.journal("journal.db")), 0o600);
+    assert_eq!(mode(test.journal("index")), 0o700);
+}
