@@ -10,6 +10,8 @@ mod new_connector;
 mod shape;
 mod test;
 
+use std::process::ExitCode;
+
 use anyhow::{Result, bail};
 
 /// A chore.
@@ -53,8 +55,18 @@ const CHORES: &[Chore] = &[
     },
 ];
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<()> {
     let Some((name, arguments)) = words.split_first() else {
         print!("{}", usage());
         return Ok(());
@@ -65,7 +77,7 @@ fn main() -> Result<()> {
     }
     match CHORES.iter().find(|chore| chore.name == name) {
         Some(chore) => (chore.run)(arguments),
-        None => bail!("there is no chore `{name}`\n{}", usage()),
+        None => bail!("there is no chore `{name}`\n\n{}", usage()),
     }
 }
 

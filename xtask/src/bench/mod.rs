@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use crate::cargo::{self, aj};
 use corpus::{Corpus, size};
 use process::{Used, measure};
-use report::{Row, Runs, first_line, machine, markdown, memory, time};
+use report::{Row, Runs, first_line, load, machine, markdown, memory, time};
 
 /// Runs of each short command; the median counts.
 const RUNS: usize = 11;
@@ -59,8 +59,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         journal: place.join(format!("journal-{megabytes}")),
         ripgrep: first_line("rg", &["--version"]),
     };
+    let about = bench.about(megabytes)?;
     let rows = bench.rows()?;
-    println!("{}", markdown(&bench.about(megabytes)?, &rows));
+    println!("{}", markdown(&about, &rows));
     let over = rows.iter().filter(|row| row.holds == Some(false)).count();
     eprintln!("{over} of {} limits are not met", rows.iter().filter(|r| r.holds.is_some()).count());
     Ok(())
@@ -111,22 +112,21 @@ impl Bench {
         let share = whole as f64 / source as f64;
         let megabytes = |bytes: u64| format!("{:.0} MB", bytes as f64 / 1e6);
         Ok(vec![
-            Row::at_most("full index, wall", used.wall, Duration::from_secs(15)),
-            Row::fact("full index, CPU", time(used.cpu)),
+            Row::at_most("full index", &Runs(vec![used]), Duration::from_secs(15)),
             Row::new("full index, peak memory", memory(used.memory))
                 .within(memory(300 * MIB), used.memory < 300 * MIB),
             Row::new("store and index against the source", format!("{share:.2}"))
                 .within("0.50".to_owned(), share <= 0.5),
-            Row::fact("source", megabytes(source)),
-            Row::fact("store", megabytes(whole - index)),
-            Row::fact("index", megabytes(index)),
+            Row::new("source", megabytes(source)),
+            Row::new("store", megabytes(whole - index)),
+            Row::new("index", megabytes(index)),
         ])
     }
 
     fn unchanged(&self) -> Result<Row> {
         eprintln!("index, nothing new");
         let runs = Self::often(&self.aj(&["index"]), 0)?;
-        Ok(Row::at_most("`aj index`, nothing new", runs.wall(), Duration::from_millis(60)))
+        Ok(Row::at_most("`aj index`, nothing new", &runs, Duration::from_millis(60)))
     }
 
     fn search(&self, question: &Question) -> Result<Row> {
@@ -174,7 +174,7 @@ impl Bench {
         let runs = Runs(runs);
         let limit = Duration::from_millis(150);
         Ok(vec![
-            Row::at_most("one line more in 10 MB, then search", runs.wall(), limit),
+            Row::at_most("one line more in 10 MB, then search", &runs, limit),
             Row::new("… written to disk", memory(runs.written()))
                 .within(memory(2 * MIB), runs.written() < 2 * MIB),
         ])
@@ -199,6 +199,7 @@ impl Bench {
             self.ripgrep.clone().unwrap_or_else(|| "ripgrep is not installed".to_owned()),
             format!("medians of {RUNS} fresh processes, warm cache"),
         ];
+        about.extend(load());
         if megabytes != FULL {
             about.push(format!("the limits are meant for {FULL} MB"));
         }
@@ -208,23 +209,19 @@ impl Bench {
 
 impl Row {
     fn new(what: &str, ours: String) -> Self {
-        let (limit, ripgrep) = (String::new(), String::new());
-        Self { what: what.to_owned(), ours, limit, holds: None, ripgrep }
-    }
-
-    /// A figure without a limit.
-    fn fact(what: &str, ours: String) -> Self {
-        Self::new(what, ours)
+        Self { what: what.to_owned(), ours, ..Self::default() }
     }
 
     /// A time with a limit.
-    fn at_most(what: &str, ours: Duration, limit: Duration) -> Self {
-        Self::new(what, time(ours)).within(time(limit), ours <= limit)
+    fn at_most(what: &str, runs: &Runs, limit: Duration) -> Self {
+        let row = Self { cpu: time(runs.cpu()), ..Self::new(what, time(runs.wall())) };
+        row.within(time(limit), runs.wall() <= limit)
     }
 
     /// Time and memory.
     fn both(what: &str, runs: &Runs) -> Self {
-        Self::new(what, format!("{}, {}", time(runs.wall()), memory(runs.memory())))
+        let ours = format!("{}, {}", time(runs.wall()), memory(runs.memory()));
+        Self { cpu: time(runs.cpu()), ..Self::new(what, ours) }
     }
 
     fn within(self, limit: String, holds: bool) -> Self {

@@ -7,9 +7,12 @@ use std::time::Duration;
 use super::process::Used;
 
 /// One line of the table.
+#[derive(Default)]
 pub(crate) struct Row {
     pub(crate) what: String,
     pub(crate) ours: String,
+    /// Processor time: what the figure would be on a machine with nothing else to do.
+    pub(crate) cpu: String,
     pub(crate) limit: String,
     /// Whether the limit holds; none where there is no limit.
     pub(crate) holds: Option<bool>,
@@ -23,9 +26,12 @@ pub(crate) struct Runs(pub(crate) Vec<Used>);
 impl Runs {
     /// The median of the wall times.
     pub(crate) fn wall(&self) -> Duration {
-        let mut times: Vec<Duration> = self.0.iter().map(|used| used.wall).collect();
-        times.sort_unstable();
-        times.get(times.len() / 2).copied().unwrap_or_default()
+        median(self.0.iter().map(|used| used.wall))
+    }
+
+    /// The median of the processor times.
+    pub(crate) fn cpu(&self) -> Duration {
+        median(self.0.iter().map(|used| used.cpu))
     }
 
     /// The most memory any run used.
@@ -39,13 +45,19 @@ impl Runs {
     }
 }
 
+fn median(times: impl Iterator<Item = Duration>) -> Duration {
+    let mut times: Vec<Duration> = times.collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
 /// Writes the table with the facts it depends on.
 pub(crate) fn markdown(about: &[String], rows: &[Row]) -> String {
     let mut text = about.join(" · ");
-    text.push_str("\n\n| | aj | limit | verdict | ripgrep |\n|---|--:|--:|---|--:|\n");
-    for Row { what, ours, limit, holds, ripgrep } in rows {
+    text.push_str("\n\n| | aj | CPU | limit | verdict | ripgrep |\n|---|--:|--:|--:|---|--:|\n");
+    for Row { what, ours, cpu, limit, holds, ripgrep } in rows {
         let verdict = holds.map_or("", |holds| if holds { "holds" } else { "**over**" });
-        text.push_str(&format!("| {what} | {ours} | {limit} | {verdict} | {ripgrep} |\n"));
+        text.push_str(&format!("| {what} | {ours} | {cpu} | {limit} | {verdict} | {ripgrep} |\n"));
     }
     text
 }
@@ -60,6 +72,12 @@ pub(crate) fn machine() -> String {
     });
     let system = first_line("uname", &["-sr"]).unwrap_or_default();
     format!("{processor}, {cores} cores{}, {system}", memory.unwrap_or_default())
+}
+
+/// How busy the machine is with other things.
+pub(crate) fn load() -> Option<String> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    Some(format!("load {} before", text.split(' ').next()?))
 }
 
 /// Reads `name : value` of a file of the system.
