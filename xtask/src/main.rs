@@ -1,3 +1,99 @@
-//! Chores of the project.
+//! Chores of the project: `cargo xtask <name>`. One file per chore.
 
-fn main() {}
+mod bench;
+mod bless;
+mod cargo;
+mod check;
+mod ci;
+mod docs;
+mod new_connector;
+mod shape;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+/// A chore.
+struct Chore {
+    name: &'static str,
+    /// What may follow the name.
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<()>,
+}
+
+/// Every chore, in the order they are listed.
+const CHORES: &[Chore] = &[
+    Chore { name: "check", arguments: "", about: "format, lints, documentation", run: check::run },
+    Chore { name: "test", arguments: "", about: "every test", run: test::run },
+    Chore { name: "ci", arguments: "", about: "check and test: what CI runs", run: ci::run },
+    Chore {
+        name: "bless",
+        arguments: "[agent]",
+        about: "rewrite the golden files of connectors",
+        run: bless::run,
+    },
+    Chore { name: "shape", arguments: "", about: "sizes against their goals", run: shape::run },
+    Chore {
+        name: "docs",
+        arguments: "",
+        about: "write the generated parts of the documents",
+        run: docs::run,
+    },
+    Chore {
+        name: "new-connector",
+        arguments: "<id>",
+        about: "begin a connector from a template",
+        run: new_connector::run,
+    },
+    Chore {
+        name: "bench",
+        arguments: "[--mb N]",
+        about: "measure speed, memory and size against their limits",
+        run: bench::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<()> {
+    let Some((name, arguments)) = words.split_first() else {
+        print!("{}", usage());
+        return Ok(());
+    };
+    // The bench measures processes with a process of its own.
+    if name == bench::process::MEASURED {
+        return bench::process::run_measured(arguments);
+    }
+    match CHORES.iter().find(|chore| chore.name == name) {
+        Some(chore) => (chore.run)(arguments),
+        None => bail!("there is no chore `{name}`\n\n{}", usage()),
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("cargo xtask <chore>\n\n");
+    for chore in CHORES {
+        let call = format!("{} {}", chore.name, chore.arguments);
+        text.push_str(&format!("  {call:<20} {}\n", chore.about));
+    }
+    text
+}
+
+/// Refuses arguments a chore does not take.
+fn no_arguments(arguments: &[String]) -> Result<()> {
+    match arguments.first() {
+        Some(word) => bail!("this chore takes no arguments, but `{word}` was given"),
+        None => Ok(()),
+    }
+}

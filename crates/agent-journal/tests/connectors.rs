@@ -1,7 +1,7 @@
 //! Every connector, held to the same laws on its own fixtures. Nothing here names an agent: a
 //! new connector is tested by adding `fixtures/<agent>/<case>/home`.
 //!
-//! `BLESS=1` rewrites the golden files; read them before committing.
+//! `BLESS=1` rewrites the golden files, `BLESS=<agent>` those of one; read them before committing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
@@ -43,7 +43,8 @@ fn records_equal_their_golden_files() {
         // Absolute paths of the private home would differ in every run.
         let golden = golden.replace(&*home.path().to_string_lossy(), "~");
         let file = case.join("records.jsonl");
-        if std::env::var_os("BLESS").is_some() {
+        let id = connector.agent().id;
+        if std::env::var("BLESS").is_ok_and(|agent| agent == "1" || agent == id) {
             fs::write(&file, &golden).unwrap();
         }
         if fs::read_to_string(&file).unwrap_or_default() != golden {

@@ -1,0 +1,61 @@
+//! Where the workspace lies, and how its commands are run.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// The workspace's directory.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+/// The directory builds go to: this program is in one of its profiles.
+pub(crate) fn target() -> Result<PathBuf> {
+    let program = env::current_exe().context("could not find the build directory")?;
+    let target = program.parent().and_then(Path::parent);
+    Ok(target.context("could not find the build directory")?.to_owned())
+}
+
+/// A call of cargo in the workspace.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Builds `aj` and returns where it is.
+pub(crate) fn build(profile: &str) -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--quiet", "--package", "aj", "--profile", profile]))?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let program = target()?.join(folder).join(format!("aj{}", env::consts::EXE_SUFFIX));
+    ensure!(program.is_file(), "built, but not found: {}", program.display());
+    Ok(program)
+}
+
+/// A call of `aj` that knows nothing of this machine: another home, a journal of its own.
+pub(crate) fn aj(program: &Path, home: &Path, journal: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AJ_")) {
+        command.env_remove(name);
+    }
+    command.env("AJ_HOME", journal).arg("--home").arg(home);
+    command
+}
+
+/// Says what is run, runs it, and fails when it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let words = words(command);
+    eprintln!("$ {words}");
+    let status = command.status().with_context(|| format!("could not run `{words}`"))?;
+    ensure!(status.success(), "`{words}` failed");
+    Ok(())
+}
+
+/// A command as it would be typed.
+pub(crate) fn words(command: &Command) -> String {
+    let name = Path::new(command.get_program()).file_stem().unwrap_or_default().to_string_lossy();
+    let words = command.get_args().map(|word| word.to_string_lossy());
+    std::iter::once(name).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,153 @@
+//! `docs`: the parts of documents that the program knows better than anybody: the agents it reads,
+//! the settings it takes. They stand between markers and are written from its own answers.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::cargo::{aj, build, root};
+use crate::no_arguments;
+
+/// Places shown of an agent that has many.
+const PLACES: usize = 2;
+
+/// A document with a generated part.
+struct Part {
+    file: &'static str,
+    name: &'static str,
+    text: String,
+}
+
+/// Writes the generated parts.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    no_arguments(arguments)?;
+    for part in parts()? {
+        let path = root().join(part.file);
+        let (before, after) = part.apply(&path)?;
+        if before != after {
+            fs::write(&path, after).with_context(|| format!("could not write {}", part.file))?;
+            eprintln!("wrote {}", part.file);
+        }
+    }
+    Ok(())
+}
+
+/// Fails when a generated part is out of date.
+pub(crate) fn check() -> Result<()> {
+    for part in parts()? {
+        let (before, after) = part.apply(&root().join(part.file))?;
+        ensure!(before == after, "{} is out of date: run `cargo xtask docs`", part.file);
+    }
+    Ok(())
+}
+
+impl Part {
+    /// Reads the document, and tells how it is and how it should be.
+    fn apply(&self, path: &Path) -> Result<(String, String)> {
+        let text = fs::read_to_string(path).with_context(|| format!("no {}", self.file))?;
+        let after = replace(&text, self.name, &self.text)
+            .with_context(|| format!("{} has no place for `{}`", self.file, self.name))?;
+        Ok((text, after))
+    }
+}
+
+/// Puts a text between the markers of a name.
+fn replace(document: &str, name: &str, text: &str) -> Option<String> {
+    let (begin, end) = (format!("<!-- {name}: "), format!("<!-- /{name} -->"));
+    let start = document.find(&begin)?;
+    let start = start + document[start..].find('\n')? + 1;
+    let stop = start + document[start..].find(&end)?;
+    Some(format!("{}\n{text}\n{}", &document[..start], &document[stop..]))
+}
+
+fn parts() -> Result<Vec<Part>> {
+    let program = build("dev")?;
+    let scratch = tempfile::tempdir().context("could not make a directory")?;
+    let (home, journal) = (scratch.path().join("home"), scratch.path().join("journal"));
+    fs::create_dir(&home).context("could not make a home")?;
+    let ask = |words: &[&str]| -> Result<String> {
+        let output = aj(&program, &home, &journal).args(words).output();
+        let output = output.context("could not run aj")?;
+        if !output.status.success() {
+            bail!("aj {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr));
+        }
+        String::from_utf8(output.stdout).context("aj wrote no text")
+    };
+    let agents = agents(&ask(&["sources", "--all", "--json"])?, &home)?;
+    ask(&["config", "init"])?;
+    let settings = fs::read_to_string(journal.join("config.toml")).context("no settings")?;
+    let settings = format!("```toml\n{settings}```\n");
+    Ok(vec![
+        Part { file: "README.md", name: "agents", text: agents },
+        Part { file: "docs/configuration.md", name: "settings", text: settings },
+    ])
+}
+
+#[derive(Deserialize)]
+struct Sources {
+    agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    id: String,
+    name: String,
+    roots: Vec<Root>,
+}
+
+#[derive(Deserialize)]
+struct Root {
+    path: String,
+}
+
+/// Writes the table of agents.
+fn agents(json: &str, home: &Path) -> Result<String> {
+    let sources: Sources = serde_json::from_str(json).context("aj sources changed its shape")?;
+    let home = home.to_string_lossy();
+    let mut table = String::from("| Agent | Id | Read from (on Linux) |\n|---|---|---|\n");
+    for agent in sources.agents {
+        let mut places: Vec<String> = agent.roots.iter().map(|root| place(root, &home)).collect();
+        let more = places.len().saturating_sub(PLACES);
+        places.truncate(PLACES);
+        let mut places = places.join(", ");
+        if more > 0 {
+            places.push_str(&format!(" and {more} more"));
+        }
+        let page = format!("docs/formats/{}.md", agent.id);
+        let name = if root().join(&page).is_file() {
+            format!("[{}]({page})", agent.name)
+        } else {
+            agent.name
+        };
+        table.push_str(&format!("| {name} | `{}` | {places} |\n", agent.id));
+    }
+    Ok(table)
+}
+
+fn place(root: &Root, home: &str) -> String {
+    format!("`{}`", root.path.replacen(home, "~", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stands_between_the_markers_is_replaced() {
+        let document = "a\n<!-- x: made -->\nold\n<!-- /x -->\nb\n";
+        let wanted = "a\n<!-- x: made -->\n\nnew\n<!-- /x -->\nb\n";
+        assert_eq!(replace(document, "x", "new").as_deref(), Some(wanted));
+        assert_eq!(replace(wanted, "x", "new").as_deref(), Some(wanted));
+        assert_eq!(replace(document, "y", "new"), None);
+    }
+
+    #[test]
+    fn an_agent_with_many_places_shows_the_first_ones() {
+        let json = r#"{"agents":[{"id":"x","name":"X","roots":
+            [{"path":"/h/.x"},{"path":"/h/.y"},{"path":"/h/.z"}]}]}"#;
+        let table = agents(json, Path::new("/h")).unwrap();
+        assert_eq!(table.lines().last(), Some("| X | `x` | `~/.x`, `~/.y` and 1 more |"));
+    }
+}
