@@ -27,6 +27,8 @@ static BUILTIN: LazyLock<Table> = LazyLock::new(|| {
 
 thread_local! {
     static COUNTS: RefCell<Counts> = RefCell::default();
+    /// Rows to be added up, with their weights.
+    static ADDENDS: RefCell<Vec<(u32, f32)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A table of token vectors.
@@ -43,14 +45,13 @@ pub(crate) struct Table {
     rows: &'static [u8],
 }
 
-/// A place for a word: its row and a part of its hash.
-#[derive(Clone, Copy)]
-struct Slot {
-    row: u32,
-    tag: u32,
-}
+/// A place for a word: the upper bits of its hash, and its row below them. Words are not compared:
+/// that two of them share so many bits does not happen in a lifetime of sessions.
+type Slot = u64;
 
-const FREE: Slot = Slot { row: u32::MAX, tag: 0 };
+/// How many words a slot can tell apart; the last stands for a free slot.
+const MAX_WORDS: usize = u16::MAX as usize;
+const FREE: Slot = MAX_WORDS as u64;
 
 /// The tokens of a text, before and after they are counted.
 #[derive(Default)]
@@ -91,7 +92,7 @@ impl Table {
         let rows = words + buckets;
         let (vocabulary, rest) = model.get(HEADER..)?.split_at_checked(field(24)? as usize)?;
         let (scales, table) = rest.split_at_checked(rows * 4)?;
-        if buckets == 0 || table.len() != rows * dimensions {
+        if buckets == 0 || words > MAX_WORDS || table.len() != rows * dimensions {
             return None;
         }
         let line_ends = memchr::memchr_iter(b'\n', vocabulary).map(|at| at as u32 + 1);
@@ -116,15 +117,19 @@ impl Table {
         for row in 0..words {
             let hash = xxh3_64(self.word(row));
             let mut at = self.first_slot(hash);
-            while self.slots[at].row != FREE.row {
-                at = (at + 1) & (self.slots.len() - 1);
+            while self.slots[at] != FREE {
+                at = self.next_slot(at);
             }
-            self.slots[at] = Slot { row, tag: hash as u32 };
+            self.slots[at] = tag(hash) | u64::from(row);
         }
     }
 
     fn first_slot(&self, hash: u64) -> usize {
-        (hash >> 32) as usize & (self.slots.len() - 1)
+        hash as usize & (self.slots.len() - 1)
+    }
+
+    fn next_slot(&self, at: usize) -> usize {
+        (at + 1) & (self.slots.len() - 1)
     }
 
     /// How many words the vocabulary has.
@@ -138,17 +143,18 @@ impl Table {
         &self.vocabulary[self.begins[row] as usize..self.begins[row + 1] as usize - 1]
     }
 
-    fn find(&self, hash: u64, word: &[u8]) -> Option<u32> {
+    /// The row of the word with a hash.
+    fn find(&self, hash: u64) -> Option<u32> {
         let mut at = self.first_slot(hash);
         loop {
             let slot = self.slots[at];
-            if slot.row == FREE.row {
+            if slot == FREE {
                 return None;
             }
-            if slot.tag == hash as u32 && self.word(slot.row) == word {
-                return Some(slot.row);
+            if tag(slot) == tag(hash) {
+                return Some(u32::from(slot as u16));
             }
-            at = (at + 1) & (self.slots.len() - 1);
+            at = self.next_slot(at);
         }
     }
 
@@ -169,25 +175,35 @@ impl Table {
         });
     }
 
-    fn add(&self, row: usize, weight: f32, into: &mut [f32]) {
-        let weight = weight * self.scales[row];
-        let row = &self.rows[row * self.dimensions..(row + 1) * self.dimensions];
-        for (sum, value) in into.iter_mut().zip(row) {
-            *sum += weight * f32::from(*value as i8);
+    /// Adds up weighted rows, four at a time: the sums are read and written less often.
+    fn sum(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
+        addends.resize(addends.len().next_multiple_of(4), (0, 0.0));
+        for four in addends.as_chunks::<4>().0 {
+            let weights = four.map(|(row, weight)| weight * self.scales[row as usize]);
+            let [one, two, three, four] = four.map(|(row, _)| self.row(row));
+            let rows = one.iter().zip(two).zip(three.iter().zip(four));
+            for (sum, ((one, two), (three, four))) in into.iter_mut().zip(rows) {
+                *sum += weights[0] * f32::from(*one as i8)
+                    + weights[1] * f32::from(*two as i8)
+                    + weights[2] * f32::from(*three as i8)
+                    + weights[3] * f32::from(*four as i8);
+            }
         }
     }
 
-    /// Adds the rows of a token's grams, which together weigh as much as one word's.
-    fn add_grams(&self, token: &[u8], weight: f32, into: &mut [f32]) {
-        let mut rows = [0_u32; 3 * MAX_GRAM_TOKEN];
-        let mut found = 0;
-        grams(token, &mut |hash| {
-            rows[found] = (hash % self.buckets) as u32;
-            found += 1;
-        });
-        let weight = weight / (found as f32).sqrt();
-        for bucket in &rows[..found] {
-            self.add(self.words() + *bucket as usize, weight, into);
+    fn row(&self, row: u32) -> &[u8] {
+        &self.rows[row as usize * self.dimensions..][..self.dimensions]
+    }
+
+    /// Lists the rows of a token's grams, which together weigh as much as one word's.
+    fn list_grams(&self, token: &[u8], weight: f32, addends: &mut Vec<(u32, f32)>) {
+        let before = addends.len();
+        let buckets = self.words() as u32;
+        grams(token, &mut |hash| addends.push((buckets + (hash % self.buckets) as u32, 0.0)));
+        let grams = &mut addends[before..];
+        let weight = weight / (grams.len() as f32).sqrt();
+        for gram in grams {
+            gram.1 = weight;
         }
     }
 }
@@ -203,9 +219,13 @@ impl Embedder for Table {
 
     fn embed(&self, text: &str, into: &mut [f32]) -> bool {
         into.fill(0.0);
-        self.count(text, &mut |token, weight| match token {
-            Counted::Known(row) => self.add(row as usize, weight, into),
-            Counted::Unknown(token) => self.add_grams(token, weight, into),
+        ADDENDS.with_borrow_mut(|addends| {
+            addends.clear();
+            self.count(text, &mut |token, weight| match token {
+                Counted::Known(row) => addends.push((row, weight)),
+                Counted::Unknown(token) => self.list_grams(token, weight, addends),
+            });
+            self.sum(addends, into);
         });
         normalise(into)
     }
@@ -219,7 +239,7 @@ impl Counts {
         texts.clear();
         cutter.cut(text, &mut |token| {
             let hash = xxh3_64(token.text);
-            match table.find(hash, token.text) {
+            match table.find(hash) {
                 Some(row) => known.push(row),
                 None if token.joined => {}
                 None => {
@@ -230,6 +250,11 @@ impl Counts {
             }
         });
     }
+}
+
+/// The bits of a hash that a slot keeps.
+fn tag(hash: u64) -> u64 {
+    hash & !(MAX_WORDS as u64)
 }
 
 /// The weight of a token that occurs `count` times.

@@ -8,10 +8,12 @@
 //! by another.
 //!
 //! A block holds the numbers of earlier rows that are dead, and rows of its own column by column,
-//! so that the coarse pass touches nothing but keys, scales and codes.
+//! so that the coarse pass touches nothing but keys, scales and codes. Only these are mapped; the
+//! exact components of the few best are read.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -22,7 +24,7 @@ use super::{Precision, Shape};
 const VERSION: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"AJVECTOR";
-const BLOCK_MAGIC: &[u8; 4] = b"ROWS";
+const BLOCK_MAGIC: &[u8; 8] = b"AJ ROWS\0";
 
 /// Where the blocks begin.
 pub(super) const PAGE: usize = 4096;
@@ -31,7 +33,7 @@ pub(super) const PAGE: usize = 4096;
 const SLOTS: [usize; 2] = [1024, 2048];
 const SLOT: usize = 48;
 
-const BLOCK_HEADER: usize = 32;
+const HEADER: usize = 32;
 
 /// Codes begin at a multiple of this: one line of the processor's cache.
 const LINE: usize = 64;
@@ -50,15 +52,16 @@ pub(super) struct Commit {
     pub(super) dead: u64,
 }
 
-/// A block in the mapped part of a file.
+/// Where a block lies and how it is laid out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
+    /// Where in the file it begins.
+    at: u64,
     /// The number of its first row.
     pub(super) first: usize,
     /// How many rows it has.
     pub(super) rows: usize,
     dead: usize,
-    at: usize,
     dimensions: usize,
     width: usize,
 }
@@ -80,9 +83,7 @@ impl Commit {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let numbers: Vec<u64> =
-            bytes.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number)).collect();
-        let &[sequence, generation, length, rows, dead, sum] = &*numbers else { return None };
+        let [sequence, generation, length, rows, dead, sum] = numbers(bytes);
         let commit = Self { sequence, generation: generation as i64, length, rows, dead };
         (sum == xxh3_64(&bytes[..SLOT - 8])).then_some(commit)
     }
@@ -142,34 +143,42 @@ fn title(shape: &Shape) -> Vec<u8> {
 }
 
 impl Block {
-    /// Lists the blocks of the mapped part of a file; `None` when it is damaged.
-    pub(super) fn all(data: &[u8], shape: &Shape) -> Option<Vec<Self>> {
-        let (mut blocks, mut at, mut first) = (Vec::new(), 0, 0);
-        while at < data.len() {
-            let block = Self::read(data, at, shape).filter(|block| block.first == first)?;
+    /// Lists the blocks of a file up to a length; `None` when it is damaged.
+    pub(super) fn all(
+        file: &mut File,
+        shape: &Shape,
+        length: u64,
+    ) -> io::Result<Option<Vec<Self>>> {
+        let (mut blocks, mut at, mut first) = (Vec::new(), PAGE as u64, 0);
+        while at < length {
+            let mut header = [0; HEADER];
+            file.seek(SeekFrom::Start(at))?;
+            file.read_exact(&mut header)?;
+            let block = Self::decode(&header, at, shape);
+            let Some(block) = block.filter(|block| block.first == first && block.end() <= length)
+            else {
+                return Ok(None);
+            };
             first += block.rows;
             at = block.end();
             blocks.push(block);
         }
-        (at == data.len()).then_some(blocks)
+        Ok(Some(blocks))
     }
 
-    fn read(data: &[u8], at: usize, shape: &Shape) -> Option<Self> {
-        let header = data.get(at..at + BLOCK_HEADER)?;
-        let [start, counts, first, sum] =
-            std::array::from_fn(|at| u64::from_le_bytes(header.as_chunks().0[at]));
-        if header[..4] != *BLOCK_MAGIC || sum != xxh3_64(&header[..24]) {
+    fn decode(header: &[u8; HEADER], at: u64, shape: &Shape) -> Option<Self> {
+        let [_, counts, first, sum] = numbers(header);
+        if header[..8] != *BLOCK_MAGIC || sum != xxh3_64(&header[..24]) {
             return None;
         }
-        let block = Self {
+        Some(Self {
+            at,
             first: first as usize,
             rows: counts as u32 as usize,
             dead: (counts >> 32) as usize,
-            at,
             dimensions: shape.dimensions,
             width: shape.precision.width(),
-        };
-        (start >> 32 == 0 && block.end() <= data.len()).then_some(block)
+        })
     }
 
     /// Writes a block whose first row has the number `first`; returns its size.
@@ -178,9 +187,8 @@ impl Block {
         (first, rows): (usize, &Rows),
         dead: &[u32],
     ) -> io::Result<u64> {
-        let mut bytes = Vec::with_capacity(BLOCK_HEADER + dead.len() * 4 + rows.keys.len());
+        let mut bytes = Vec::with_capacity(HEADER + dead.len() * 4 + rows.keys.len());
         bytes.extend_from_slice(BLOCK_MAGIC);
-        bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&(rows.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&(dead.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&(first as u64).to_le_bytes());
@@ -198,8 +206,27 @@ impl Block {
         Ok((bytes.len() + body + padding) as u64)
     }
 
+    /// The part of the file that the coarse pass looks at, from the dead rows to the codes.
+    pub(super) fn coarse(&self) -> Range<u64> {
+        self.at + HEADER as u64..self.at + self.exact_at() as u64
+    }
+
+    /// The part of the file with the exact components of some rows.
+    pub(super) fn exact(&self, rows: Range<usize>) -> Range<u64> {
+        let size = self.dimensions * self.width;
+        let start = self.at + self.exact_at() as u64;
+        start + (rows.start * size) as u64..start + (rows.end * size) as u64
+    }
+
+    fn end(&self) -> u64 {
+        let body = self.rows * self.dimensions * (1 + self.width);
+        self.at + (self.codes_at() + body.next_multiple_of(LINE)) as u64
+    }
+
+    // Offsets from the beginning of the block.
+
     fn keys_at(&self) -> usize {
-        self.at + BLOCK_HEADER + self.dead * 4
+        HEADER + self.dead * 4
     }
 
     fn scales_at(&self) -> usize {
@@ -207,47 +234,39 @@ impl Block {
     }
 
     fn codes_at(&self) -> usize {
-        self.at + (self.scales_at() + self.rows * 4 - self.at).next_multiple_of(LINE)
+        (self.scales_at() + self.rows * 4).next_multiple_of(LINE)
     }
 
     fn exact_at(&self) -> usize {
         self.codes_at() + self.rows * self.dimensions
     }
+}
 
-    fn end(&self) -> usize {
-        let body = self.rows * self.dimensions * (1 + self.width);
-        self.codes_at() + body.next_multiple_of(LINE)
-    }
-
+/// The bytes of a block's coarse part.
+impl Block {
     /// The numbers of earlier rows that are dead.
-    pub(super) fn dead<'a>(&self, data: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-        let numbers = data[self.keys_at() - self.dead * 4..self.keys_at()].as_chunks().0;
+    pub(super) fn dead<'a>(&self, coarse: &'a [u8]) -> impl Iterator<Item = usize> + use<'a> {
+        let numbers = coarse[..self.dead * 4].as_chunks().0;
         numbers.iter().map(|number| u32::from_le_bytes(*number) as usize)
     }
 
-    pub(super) fn keys<'a>(&self, data: &'a [u8]) -> &'a [[u8; KEY]] {
-        data[self.keys_at()..self.scales_at()].as_chunks().0
+    pub(super) fn keys<'a>(&self, coarse: &'a [u8]) -> &'a [[u8; KEY]] {
+        coarse[self.keys_at() - HEADER..self.scales_at() - HEADER].as_chunks().0
     }
 
-    pub(super) fn scales<'a>(&self, data: &'a [u8]) -> &'a [[u8; 4]] {
-        data[self.scales_at()..self.scales_at() + self.rows * 4].as_chunks().0
+    pub(super) fn scales<'a>(&self, coarse: &'a [u8]) -> &'a [[u8; 4]] {
+        coarse[self.scales_at() - HEADER..][..self.rows * 4].as_chunks().0
     }
 
-    /// The codes of all rows, one row after the other.
-    pub(super) fn all_codes<'a>(&self, data: &'a [u8]) -> &'a [u8] {
-        &data[self.codes_at()..self.exact_at()]
+    /// The codes, row after row.
+    pub(super) fn codes<'a>(&self, coarse: &'a [u8]) -> &'a [u8] {
+        &coarse[self.codes_at() - HEADER..]
     }
+}
 
-    /// The codes of one row.
-    pub(super) fn codes<'a>(&self, data: &'a [u8], row: usize) -> &'a [u8] {
-        &self.all_codes(data)[row * self.dimensions..][..self.dimensions]
-    }
-
-    /// The exact components of one row.
-    pub(super) fn exact<'a>(&self, data: &'a [u8], row: usize) -> &'a [u8] {
-        let size = self.dimensions * self.width;
-        &data[self.exact_at() + row * size..][..size]
-    }
+fn numbers<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    let chunks = bytes.as_chunks().0;
+    std::array::from_fn(|at| u64::from_le_bytes(chunks[at]))
 }
 
 impl Precision {

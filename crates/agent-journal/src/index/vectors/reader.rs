@@ -1,47 +1,59 @@
-//! The file, mapped into memory for searching.
+//! The file, open for searching.
 
 use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use memmap2::{Mmap, MmapOptions};
 
-use super::file::{Block, Commit, PAGE};
+use super::Shape;
+use super::file::{Block, Commit};
 use super::rows::Key;
-use super::{Precision, Shape};
 
 /// Vectors, open for searching. What is committed later is not seen.
 pub(crate) struct Vectors {
-    map: Option<Mmap>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) shape: Shape,
+    file: Mutex<File>,
+    pub(super) segments: Vec<Segment>,
     /// Row by row, once any is dead.
     dead: Vec<bool>,
-    pub(super) dimensions: usize,
-    pub(super) precision: Precision,
-    commit: Commit,
+    live: u64,
+}
+
+/// A block with its coarse part in memory.
+pub(super) struct Segment {
+    pub(super) block: Block,
+    map: Mmap,
 }
 
 impl Vectors {
     /// Opens a file of a shape; `None` when it must be made anew.
     pub(crate) fn open(path: &Path, shape: &Shape) -> Option<Self> {
-        let mut file = File::open(path).ok()?;
-        let commit = Commit::read(&mut file, shape).ok()??;
-        let map = map(&file, commit.length)?;
-        let data = map.as_deref().unwrap_or_default();
-        let blocks = Block::all(data, shape)?;
-        let rows: usize = blocks.iter().map(|block| block.rows).sum();
-        if rows as u64 != commit.rows {
-            return None;
-        }
-        let mut dead = vec![false; if commit.dead > 0 { rows } else { 0 }];
-        for row in blocks.iter().flat_map(|block| block.dead(data)) {
-            *dead.get_mut(row)? = true;
-        }
-        let (dimensions, precision) = (shape.dimensions, shape.precision);
-        Some(Self { map, blocks, dead, dimensions, precision, commit })
+        Self::try_open(path, shape).ok().flatten()
     }
 
-    /// The last change of the journal that can be found, told without mapping the file; `None`
-    /// when it must be made anew.
+    fn try_open(path: &Path, shape: &Shape) -> io::Result<Option<Self>> {
+        let mut file = File::open(path)?;
+        let Some(commit) = Commit::read(&mut file, shape)? else { return Ok(None) };
+        let Some(blocks) = Block::all(&mut file, shape, commit.length)? else { return Ok(None) };
+        let mut segments = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            segments.push(Segment { block, map: map(&file, block.coarse())? });
+        }
+        let rows = segments.last().map_or(0, |last| last.block.first + last.block.rows);
+        let mut dead = vec![false; if commit.dead > 0 { rows } else { 0 }];
+        for row in segments.iter().flat_map(|segment| segment.block.dead(&segment.map)) {
+            let Some(dead) = dead.get_mut(row) else { return Ok(None) };
+            *dead = true;
+        }
+        let live = (rows as u64).saturating_sub(commit.dead);
+        Ok(Some(Self { shape: shape.clone(), file: Mutex::new(file), segments, dead, live }))
+    }
+
+    /// The last change of the journal that can be found, told without looking at the vectors;
+    /// `None` when the file must be made anew.
     pub(crate) fn generation(path: &Path, shape: &Shape) -> Option<i64> {
         let commit = Commit::read(&mut File::open(path).ok()?, shape).ok()??;
         Some(commit.generation)
@@ -49,48 +61,63 @@ impl Vectors {
 
     /// How many vectors there are to be found.
     pub(crate) fn live(&self) -> u64 {
-        self.commit.rows - self.commit.dead
-    }
-
-    pub(super) fn data(&self) -> &[u8] {
-        self.map.as_deref().unwrap_or_default()
-    }
-
-    /// Which rows are dead; may be shorter than the rows.
-    pub(super) fn dead(&self) -> &[bool] {
-        &self.dead
+        self.live
     }
 
     pub(super) fn is_dead(&self, row: usize) -> bool {
         self.dead.get(row) == Some(&true)
     }
 
-    /// The block of a row, and its place there.
-    pub(super) fn locate(&self, row: usize) -> (&Block, usize) {
-        let after = self.blocks.partition_point(|block| block.first <= row);
-        let block = &self.blocks[after - 1];
-        (block, row - block.first)
+    /// The segment of a row, and its place there.
+    pub(super) fn locate(&self, row: usize) -> (&Segment, usize) {
+        let after = self.segments.partition_point(|segment| segment.block.first <= row);
+        let segment = &self.segments[after - 1];
+        (segment, row - segment.block.first)
     }
 
-    pub(super) fn key(&self, row: usize) -> Key {
-        let (block, at) = self.locate(row);
-        Key::read(&block.keys(self.data())[at])
+    /// Reads the exact components of some rows of a block.
+    pub(super) fn read_exact(
+        &self,
+        block: &Block,
+        rows: Range<usize>,
+        into: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let range = block.exact(rows);
+        into.resize((range.end - range.start) as usize, 0);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(range.start))?;
+        file.read_exact(into)
     }
 }
 
-/// Maps the blocks of a file; nothing is mapped when there are none. The outer `None` is failure.
-#[expect(clippy::option_option, reason = "an empty file is no failure")]
-fn map(file: &File, length: u64) -> Option<Option<Mmap>> {
-    let length = (length as usize).checked_sub(PAGE)?;
-    if length == 0 {
-        return Some(None);
+impl Segment {
+    pub(super) fn keys(&self) -> &[[u8; super::rows::KEY]] {
+        self.block.keys(&self.map)
     }
+
+    pub(super) fn scales(&self) -> &[[u8; 4]] {
+        self.block.scales(&self.map)
+    }
+
+    pub(super) fn codes(&self) -> &[u8] {
+        self.block.codes(&self.map)
+    }
+
+    pub(super) fn key(&self, at: usize) -> Key {
+        Key::read(&self.keys()[at])
+    }
+}
+
+fn map(file: &File, range: Range<u64>) -> io::Result<Mmap> {
+    let mut options = MmapOptions::new();
+    options.offset(range.start).len((range.end - range.start) as usize);
     #[expect(
         unsafe_code,
         reason = "committed bytes are never changed nor cut off: the writer appends behind them \
-                  and replaces the file by another; the page that changes is not mapped"
+                  and replaces the file by another"
     )]
     // SAFETY: see the reason above; other programs have no business in the journal's directory.
-    let map = unsafe { MmapOptions::new().offset(PAGE as u64).len(length).map(file) };
-    map.ok().map(Some)
+    unsafe {
+        options.map(file)
+    }
 }

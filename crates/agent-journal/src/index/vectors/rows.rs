@@ -1,7 +1,7 @@
 //! Vectors on their way into the file: rounded where they were made, so that the writer has
 //! nothing to do but to copy.
 
-use super::file::Block;
+use super::reader::Segment;
 use super::{Precision, Shape};
 use crate::index::TextKind;
 
@@ -10,6 +10,10 @@ pub(super) const KEY: usize = 24;
 
 /// The position of texts that are about a session as a whole.
 pub(super) const WHOLE: u32 = u32::MAX;
+
+/// Added to a small number, this leaves it rounded to an integer in the lowest bits: many times
+/// faster than rounding where processors have no instruction for it.
+const TO_INTEGER: f32 = 12_582_912.0;
 
 /// Where a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +81,8 @@ impl Rows {
         key.write(&mut self.keys);
         let scale = step(&self.vector, 127.0);
         self.scales.extend_from_slice(&scale.to_le_bytes());
-        let code = |value: &f32| (value / scale).round() as i8 as u8;
+        let inverse = 1.0 / scale;
+        let code = |value: &f32| (value * inverse + TO_INTEGER).to_bits() as u8;
         self.codes.extend(self.vector.iter().map(code));
         match self.precision {
             Precision::F16 => {
@@ -89,12 +94,16 @@ impl Rows {
         }
     }
 
-    /// Adds a row of a block as it is.
-    pub(super) fn copy(&mut self, block: &Block, data: &[u8], at: usize) {
-        self.keys.extend_from_slice(&block.keys(data)[at]);
-        self.scales.extend_from_slice(&block.scales(data)[at]);
-        self.codes.extend_from_slice(block.codes(data, at));
-        self.exact.extend_from_slice(block.exact(data, at));
+    /// Adds a row of a segment as it is; `exact` has the exact components of all its rows.
+    pub(super) fn copy(&mut self, segment: &Segment, exact: &[u8], at: usize) {
+        let dimensions = self.vector.len();
+        let row = |bytes: &mut Vec<u8>, all: &[u8], size| {
+            bytes.extend_from_slice(&all[at * size..][..size]);
+        };
+        self.keys.extend_from_slice(&segment.keys()[at]);
+        self.scales.extend_from_slice(&segment.scales()[at]);
+        row(&mut self.codes, segment.codes(), dimensions);
+        row(&mut self.exact, exact, dimensions * self.precision.width());
     }
 
     /// Moves all rows of another run to the end of this one.

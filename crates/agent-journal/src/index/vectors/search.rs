@@ -1,6 +1,8 @@
 //! Finds what is near: a coarse pass over the codes of all rows, then the exact distance of the
 //! best.
 
+use std::io;
+
 use super::reader::Vectors;
 use super::rows::{Key, Place, step};
 
@@ -31,16 +33,14 @@ impl Vectors {
         allowed: &dyn Fn(u64) -> bool,
         count: usize,
     ) -> Vec<Near> {
-        if query.len() != self.dimensions || count == 0 {
+        if query.len() != self.shape.dimensions || count == 0 {
             return Vec::new();
         }
+        let mut bytes = Vec::new();
         let mut near: Vec<Near> = self
             .candidates(query, allowed, (count * CANDIDATES).max(FEWEST))
             .into_iter()
-            .map(|row| {
-                let Key { place, content } = self.key(row);
-                Near { place, content, score: self.score(row, query) }
-            })
+            .filter_map(|row| self.near(row, query, &mut bytes).ok())
             .collect();
         near.sort_by(|one, other| other.score.total_cmp(&one.score));
         let mut best: Vec<Near> = Vec::with_capacity(count);
@@ -63,36 +63,45 @@ impl Vectors {
             Some((last, answer)) if last == telling => answer,
             _ => asked.insert((telling, allowed(telling))).1,
         };
-        let data = self.data();
-        for block in &self.blocks {
-            let (keys, scales) = (block.keys(data), block.scales(data));
-            let codes = block.all_codes(data).chunks_exact(self.dimensions);
-            for (at, (codes, scale)) in codes.zip(scales).enumerate() {
+        for segment in &self.segments {
+            let (first, keys) = (segment.block.first, segment.keys());
+            let codes = segment.codes().chunks_exact(self.shape.dimensions);
+            for (at, (codes, scale)) in codes.zip(segment.scales()).enumerate() {
                 let score = dot(codes, &query) as f32 * f32::from_le_bytes(*scale);
                 if score <= shortlist.floor {
                     continue;
                 }
-                let row = block.first + at;
                 let place = Key::read_place(&keys[at]);
-                if !self.is_dead(row) && is_allowed(place.0) {
-                    shortlist.offer(Candidate { score, row, place });
+                if !self.is_dead(first + at) && is_allowed(place.0) {
+                    shortlist.offer(Candidate { score, row: first + at, place });
                 }
             }
         }
         shortlist.finish()
     }
 
-    /// The cosine of the angle between a row and a query.
-    fn score(&self, row: usize, query: &[f32]) -> f32 {
-        let (block, at) = self.locate(row);
-        let exact = self.precision.read(block.exact(self.data(), at));
-        exact.zip(query).map(|(one, other)| one * other).sum()
+    /// Measures how near a row is.
+    fn near(&self, row: usize, query: &[f32], bytes: &mut Vec<u8>) -> io::Result<Near> {
+        let (segment, at) = self.locate(row);
+        self.read_exact(&segment.block, at..at + 1, bytes)?;
+        let exact = self.shape.precision.read(bytes);
+        let score = exact.zip(query).map(|(one, other)| one * other).sum();
+        let Key { place, content } = segment.key(at);
+        Ok(Near { place, content, score })
     }
 }
 
-/// The sum of products, written so that compilers use the widest registers there are.
+/// The sum of products. Compilers do best with the sums of short runs.
 fn dot(codes: &[u8], query: &[i16]) -> i32 {
-    codes.iter().zip(query).map(|(code, value)| i32::from(*code as i8) * i32::from(*value)).sum()
+    const RUN: usize = 32;
+    let sum = |codes: &[u8], query: &[i16]| -> i32 {
+        let pairs = codes.iter().zip(query);
+        pairs.map(|(code, value)| i32::from(*code as i8) * i32::from(*value)).sum()
+    };
+    let (code_runs, codes) = codes.as_chunks::<RUN>();
+    let (query_runs, query) = query.as_chunks::<RUN>();
+    let runs = code_runs.iter().zip(query_runs);
+    runs.map(|(codes, query)| sum(codes, query)).sum::<i32>() + sum(codes, query)
 }
 
 #[derive(Clone, Copy)]

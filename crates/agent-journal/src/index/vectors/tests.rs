@@ -187,7 +187,7 @@ fn garbage_and_scattered_blocks_are_cleared_away() {
         writer.append(case.rows(&[(2, Some(generation as u64))])).unwrap();
         writer.commit(generation).unwrap();
     }
-    assert!(case.read().blocks.len() < 100);
+    assert!(case.read().segments.len() < 100);
     assert_eq!(case.found().len(), 1500 + 380);
     assert_eq!(fs::read_dir(case.path.parent().unwrap()).unwrap().count(), 1);
 }

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use super::Shape;
 use super::file::{self, Block, Commit};
-use super::reader::Vectors;
+use super::reader::{Segment, Vectors};
 use super::rows::{KEY, Key, Rows, WHOLE};
 use crate::error::{Error, Result};
 
@@ -67,13 +67,10 @@ impl VectorWriter {
     ) -> Self {
         let (mut places, mut dead, mut blocks) = (Vec::new(), Vec::new(), 0);
         if let Some(vectors) = vectors {
-            let data = vectors.data();
-            let keys = vectors.blocks.iter().flat_map(|block| block.keys(data));
-            places.extend(keys.map(place));
-            dead.extend_from_slice(vectors.dead());
-            blocks = vectors.blocks.len();
+            places.extend(vectors.segments.iter().flat_map(Segment::keys).map(place));
+            dead.extend((0..places.len()).map(|row| vectors.is_dead(row)));
+            blocks = vectors.segments.len();
         }
-        dead.resize(places.len(), false);
         Self {
             path: path.to_owned(),
             shape: shape.clone(),
@@ -190,10 +187,14 @@ impl VectorWriter {
         let Commit { generation, .. } = self.commit;
         let file = fresh.reopen().map_err(Error::write(&self.path))?;
         let mut copy = Self::new(&self.path, &self.shape, (file, Commit::FIRST), None);
-        for block in &vectors.blocks {
+        let mut exact = Vec::new();
+        for segment in &vectors.segments {
+            let (first, count) = (segment.block.first, segment.block.rows);
+            let read = vectors.read_exact(&segment.block, 0..count, &mut exact);
+            read.map_err(Error::read(&self.path))?;
             let mut rows = Rows::new(&self.shape);
-            let live = (0..block.rows).filter(|at| !vectors.is_dead(block.first + at));
-            live.for_each(|at| rows.copy(block, vectors.data(), at));
+            let live = (0..count).filter(|at| !vectors.is_dead(first + at));
+            live.for_each(|at| rows.copy(segment, &exact, at));
             copy.append(rows)?;
         }
         copy.write_commit(generation).map_err(Error::write(&self.path))?;
