@@ -3,9 +3,9 @@
 //!
 //! A reading thread fills [`Rows`] (see `embed::embed_passage`), which are ready to be written.
 //! The writer, which holds the journal's lock, takes them in the order in which they were told:
-//! [`VectorWriter::truncate`] what is told again, [`VectorWriter::append`] what is new, and
-//! [`VectorWriter::commit`] with the journal's generation; what was not committed is not there
-//! after a crash. A search opens [`Vectors`] and asks [`Vectors::search`].
+//! [`VectorWriter::truncate`] from the first message that is told again,
+//! [`VectorWriter::append`] what is new, and [`VectorWriter::commit`] with the journal's
+//! generation; what was not committed is not there after a crash. A search opens [`Vectors`] and asks [`Vectors::search`].
 //!
 //! Vectors of two embedders cannot be compared, so each [`Shape`] has a file of its own: while
 //! one for a new embedder is filled from the store, the old one answers.

@@ -43,6 +43,9 @@ impl Vectors {
             segments.push(Segment { block, map: map(&file, block.coarse())? });
         }
         let rows = segments.last().map_or(0, |last| last.block.first + last.block.rows);
+        if rows as u64 != commit.rows {
+            return Ok(None);
+        }
         let mut dead = vec![false; if commit.dead > 0 { rows } else { 0 }];
         for row in segments.iter().flat_map(|segment| segment.block.dead(&segment.map)) {
             let Some(dead) = dead.get_mut(row) else { return Ok(None) };

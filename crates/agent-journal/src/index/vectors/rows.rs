@@ -194,6 +194,9 @@ mod tests {
             (5.960_464_5e-8, 1),
             (6.103_515_6e-5, 0x0400),
             (1.0 - 1.0 / 8192.0, 0x3c00),
+            // Between two of them: the even one.
+            (0.500_244_14, 0x3800),
+            (0.500_732_4, 0x3802),
         ] {
             assert_eq!(half(value), bits, "{value}");
         }
