@@ -2,7 +2,10 @@
 //! compressed runs of JSON lines for the messages themselves. One process writes at a time, any
 //! number read; readers never wait.
 
+mod calls;
 mod chunk;
+mod figures;
+mod ledger;
 mod project;
 mod read;
 mod settle;
@@ -10,6 +13,8 @@ mod write;
 
 pub use read::{AgentTotals, Entry, Origin};
 
+pub(crate) use figures::{Doings, Repeats};
+pub(crate) use ledger::{Done, Quarter, SIZES, Spent, ToolUse};
 pub(crate) use read::SourceRow;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
