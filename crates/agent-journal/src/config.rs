@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::analyze::Rate;
+
 /// Settings of a journal. The program fills them from its file, environment and flags.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -16,6 +18,8 @@ pub struct Config {
     pub writer_memory_mb: usize,
     /// Whether the model's reasoning can be found.
     pub include_thinking: bool,
+    /// The user's own prices, by model.
+    pub prices: BTreeMap<String, Rate>,
 }
 
 impl Config {
@@ -27,6 +31,7 @@ impl Config {
             sources: BTreeMap::new(),
             writer_memory_mb: 64,
             include_thinking: false,
+            prices: BTreeMap::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::analyze::{self, Cost, Prices, ScoreReport, Stats, StatsQuery};
 use crate::config::Config;
 use crate::connectors::{ALL, Agent, Machine};
 use crate::error::{Error, Result};
@@ -186,6 +187,24 @@ impl Journal {
         let search =
             Search { store, lexical: &lexical, path: &self.config.index_dir, now: self.now };
         search.run(query, limit, offset)
+    }
+
+    /// Sums up what the chosen sessions did and spent.
+    pub fn stats(&self, query: &StatsQuery) -> Result<Stats> {
+        analyze::stats(self.store.as_ref(), query, &Prices::new(&self.config.prices))
+    }
+
+    /// Scores the chosen sessions, by repository and by agent.
+    pub fn score(&self, query: &StatsQuery) -> Result<ScoreReport> {
+        analyze::score(self.store.as_ref(), query, &self.machine)
+    }
+
+    /// Works out what sessions cost, each by its own records.
+    pub fn costs(&self, entries: &[Entry]) -> Result<Vec<Cost>> {
+        let Some(store) = &self.store else { return Ok(vec![Cost::default(); entries.len()]) };
+        let prices = Prices::new(&self.config.prices);
+        let cost = |entry: &Entry| Ok(analyze::cost_of(&store.spent(entry.telling)?, &prices));
+        entries.iter().map(cost).collect()
     }
 
     /// Tells what was looked at and found, agent by agent.

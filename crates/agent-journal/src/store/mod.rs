@@ -13,8 +13,8 @@ mod write;
 
 pub use read::{AgentTotals, Entry, Origin};
 
-pub(crate) use figures::{Doings, Repeats};
-pub(crate) use ledger::{Done, Quarter, SIZES, Spent, ToolUse};
+pub(crate) use figures::Doings;
+pub(crate) use ledger::{Quarter, SIZES, Spent};
 pub(crate) use read::SourceRow;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
