@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::analyze::{self, Cost, Prices, ScoreReport, Stats, StatsQuery};
+use crate::analyze::{self, Cost, Figures, Prices, ScoreReport, Stats, StatsQuery};
 use crate::config::Config;
 use crate::connectors::{ALL, Agent, Machine};
 use crate::error::{Error, Result};
@@ -192,6 +192,13 @@ impl Journal {
     /// Sums up what the chosen sessions did and spent.
     pub fn stats(&self, query: &StatsQuery) -> Result<Stats> {
         analyze::stats(self.store.as_ref(), query, &Prices::new(&self.config.prices))
+    }
+
+    /// Sums up what was spent from an instant on.
+    pub fn spent_since(&self, since: Timestamp) -> Result<Figures> {
+        let prices = Prices::new(&self.config.prices);
+        let spent = |store| analyze::spent_since(store, since, &prices);
+        self.store.as_ref().map_or_else(|| Ok(Figures::default()), spent)
     }
 
     /// Scores the chosen sessions, by repository and by agent.

@@ -168,11 +168,6 @@ impl Prices {
         Cost { estimated: parts.sum(), estimated_tokens: tokens, ..Cost::default() }
     }
 
-    /// Whether a model has a price.
-    pub(crate) fn knows(&self, model: &str) -> bool {
-        self.find(model).is_some()
-    }
-
     fn find(&self, model: &str) -> Option<&[Price]> {
         if let Some(prices) = self.own.get(model) {
             return Some(prices);
@@ -315,12 +310,12 @@ mod tests {
             "gpt-5-2025-08-07",
             "gemini-2.5-pro",
         ] {
-            assert!(prices.knows(known), "{known}");
+            assert!(prices.find(known).is_some(), "{known}");
         }
         for unknown in
             ["claude-opus-9", "my-claude-opus-4-5", "gpt-5-codex-fantasy", "glm-5", "sonnet", ""]
         {
-            assert!(!prices.knows(unknown), "{unknown}");
+            assert!(prices.find(unknown).is_none(), "{unknown}");
         }
     }
 

@@ -19,5 +19,5 @@ pub use usage::Figures;
 
 pub(crate) use cost::Prices;
 pub(crate) use score::score;
-pub(crate) use stats::stats;
+pub(crate) use stats::{spent_since, stats};
 pub(crate) use usage::cost_of;

@@ -70,7 +70,7 @@ pub(crate) fn score(
     let Some(store) = store else {
         return Ok(ScoreReport { repositories: Vec::new(), agents: Vec::new() });
     };
-    let doings = store.doings(&query.filter)?;
+    let doings = store.doings(&query.filter, None)?;
     let mut calendar = Calendar::new(query.now.time_zone().clone());
     let range = quarter_range(&query.filter);
     let mut repositories: BTreeMap<String, Measured> = BTreeMap::new();

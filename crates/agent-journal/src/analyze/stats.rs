@@ -151,7 +151,7 @@ enum Side {
 pub(crate) fn stats(store: Option<&Store>, query: &StatsQuery, prices: &Prices) -> Result<Stats> {
     let mut tally = Tally::new(query, prices);
     let Some(store) = store else { return Ok(tally.finish(query)) };
-    let doings = store.doings(&query.filter)?;
+    let doings = store.doings(&query.filter, None)?;
     let chosen = chosen(&doings, query.extent);
     for (task, at) in &chosen {
         tally.add(&doings[*at], &doings[*task]);
@@ -164,6 +164,18 @@ pub(crate) fn stats(store: Option<&Store>, query: &StatsQuery, prices: &Prices) 
     };
     let explained = query.explain.then(|| tally.explain(store)).transpose()?;
     Ok(Stats { refs, files, explained, ..tally.finish(query) })
+}
+
+/// Sums up what was spent from an instant on, and nothing else: quick enough for a prompt.
+pub(crate) fn spent_since(store: &Store, since: Timestamp, prices: &Prices) -> Result<Figures> {
+    let first = since.as_millis().div_euclid(QUARTER);
+    let mut sum = Figures::default();
+    for one in store.doings(&Filter::default(), Some(since.as_millis()))? {
+        for spent in one.spent.iter().filter(|spent| spent.quarter >= first) {
+            sum.add_spent(spent, prices.cost(spent));
+        }
+    }
+    Ok(sum)
 }
 
 /// Chooses sessions by the tasks they worked for, and returns the places of both. A task's

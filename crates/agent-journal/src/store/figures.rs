@@ -47,14 +47,15 @@ pub(crate) struct Repeats {
 }
 
 impl Store {
-    /// Reads what every session did and spent.
-    pub(crate) fn doings(&self, filter: &Filter) -> Result<Vec<Doings>> {
+    /// Reads what every session did and spent, or every one that ended after an instant.
+    pub(crate) fn doings(&self, filter: &Filter, after: Option<i64>) -> Result<Vec<Doings>> {
         let (condition, values) = filter.about_sql();
+        let after = after.map_or(String::new(), |at| format!("WHERE ended_at >= {at}"));
         let sql = format!(
             "SELECT key, agent, native, title, kind, shown, parent, project, project_path, branch,
              started_at, iif(refs = '[]', NULL, refs), done, calls, coalesce({condition}, 0) FROM sessions
              LEFT JOIN activity ON activity.session = sessions.key
-             LEFT JOIN spending ON spending.session = sessions.key"
+             LEFT JOIN spending ON spending.session = sessions.key {after}"
         );
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
         let rows = statement.query_map(params_from_iter(values), doings).map_err(self.error())?;
