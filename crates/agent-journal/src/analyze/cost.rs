@@ -2,6 +2,7 @@
 //! is not known. A model is found by an exact name, a declared alias or a declared prefix, never
 //! by likeness.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::AddAssign;
 use std::sync::LazyLock;
@@ -86,9 +87,12 @@ pub enum Basis {
 
 /// The prices in force.
 pub(crate) struct Prices {
-    names: HashMap<&'static str, Vec<Price>>,
-    prefixes: Vec<(&'static str, Vec<Price>)>,
-    own: HashMap<String, Vec<Price>>,
+    /// Every model's prices, to which the others refer by place.
+    models: Vec<Vec<Price>>,
+    names: HashMap<String, usize>,
+    prefixes: Vec<(&'static str, usize)>,
+    /// What was looked up already: histories name few models, many times.
+    found: RefCell<HashMap<String, Option<usize>>>,
 }
 
 /// The embedded file.
@@ -125,21 +129,21 @@ struct Price {
 impl Prices {
     /// The embedded prices, with the user's own before them.
     pub(crate) fn new(own: &BTreeMap<String, Rate>) -> Self {
-        let mut names = HashMap::new();
-        let mut prefixes = Vec::new();
+        let (mut models, mut names, mut prefixes) = (Vec::new(), HashMap::new(), Vec::new());
         for model in &LIST.model {
-            let prices: Vec<Price> = model.price.iter().map(Price::of).collect();
-            for name in &model.names {
-                names.insert(name.as_str(), prices.clone());
-            }
-            for prefix in &model.prefixes {
-                prefixes.push((prefix.as_str(), prices.clone()));
-            }
+            let place = models.len();
+            models.push(model.price.iter().map(Price::of).collect());
+            names.extend(model.names.iter().map(|name| (name.clone(), place)));
+            prefixes.extend(model.prefixes.iter().map(|prefix| (prefix.as_str(), place)));
         }
         // The longest prefix says most about a name.
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let own = own.iter().map(|(name, rate)| (name.clone(), vec![Price::of(rate)])).collect();
-        Self { names, prefixes, own }
+        let mut found = HashMap::new();
+        for (name, rate) in own {
+            found.insert(name.clone(), Some(models.len()));
+            models.push(vec![Price::of(rate)]);
+        }
+        Self { models, names, prefixes, found: RefCell::new(found) }
     }
 
     /// Works out what calls of one kind cost.
@@ -169,16 +173,20 @@ impl Prices {
     }
 
     fn find(&self, model: &str) -> Option<&[Price]> {
-        if let Some(prices) = self.own.get(model) {
-            return Some(prices);
-        }
+        let known = self.found.borrow().get(model).copied();
+        let place = known.unwrap_or_else(|| {
+            let place = self.look_up(model);
+            self.found.borrow_mut().insert(model.to_owned(), place);
+            place
+        });
+        place.map(|place| self.models[place].as_slice())
+    }
+
+    fn look_up(&self, model: &str) -> Option<usize> {
         let bare = LIST.vendors.iter().find_map(|vendor| model.strip_prefix(vendor.as_str()));
         let bare = bare.unwrap_or(model);
-        if let Some(prices) = self.names.get(bare) {
-            return Some(prices);
-        }
-        let prefix = self.prefixes.iter().find(|(prefix, _)| bare.starts_with(prefix));
-        prefix.map(|(_, prices)| prices.as_slice())
+        let prefix = || self.prefixes.iter().find(|(prefix, _)| bare.starts_with(prefix));
+        self.names.get(bare).copied().or_else(|| prefix().map(|(_, place)| *place))
     }
 }
 

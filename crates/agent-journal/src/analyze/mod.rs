@@ -6,6 +6,7 @@ mod cost;
 mod mcp_config;
 mod score;
 mod stats;
+mod tally;
 mod tools;
 mod usage;
 

@@ -139,7 +139,7 @@ impl Measured {
         for quarter in one.done.quarters.iter().filter(|quarter| inside(quarter.number)) {
             active = true;
             for tool in &quarter.tools {
-                let sums = self.tools.entry(tool.name.clone()).or_default();
+                let sums = self.tools.entry(tool.name.to_string()).or_default();
                 for (sum, number) in sums.iter_mut().zip([tool.calls, tool.results, tool.errors]) {
                     *sum += number;
                 }
@@ -208,7 +208,8 @@ impl Measured {
             3.. => 10,
             _ => 5,
         };
-        let measured = format!("{count} different tools");
+        let plural = if count == 1 { "" } else { "s" };
+        let measured = format!("{count} different tool{plural}");
         Category { name: "Tool utilisation", points, measured }
     }
 

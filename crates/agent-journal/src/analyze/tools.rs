@@ -1,6 +1,7 @@
 //! Tools, failures, files and references, counted.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use serde::Serialize;
 
@@ -36,7 +37,7 @@ pub struct Counted {
 /// Counts tools and failures.
 #[derive(Default)]
 pub(super) struct ToolTally {
-    tools: HashMap<String, ToolFigures>,
+    tools: HashMap<Rc<str>, ToolFigures>,
     failures: HashMap<u8, u64>,
 }
 
@@ -44,7 +45,7 @@ impl ToolTally {
     pub(super) fn add(&mut self, quarter: &Quarter, task: u64) {
         for used in &quarter.tools {
             if !self.tools.contains_key(&used.name) {
-                let tool = ToolFigures { tool: used.name.clone(), ..ToolFigures::default() };
+                let tool = ToolFigures { tool: used.name.to_string(), ..ToolFigures::default() };
                 self.tools.insert(used.name.clone(), tool);
             }
             let Some(tool) = self.tools.get_mut(&used.name) else { continue };

@@ -72,6 +72,19 @@ impl Figures {
         self.cost += cost;
     }
 
+    /// Adds everything but sessions, which count once wherever they were.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.prompts += other.prompts;
+        self.messages += other.messages;
+        self.active_ms += other.active_ms;
+        self.tool_calls += other.tool_calls;
+        self.tool_results += other.tool_results;
+        self.tool_errors += other.tool_errors;
+        self.model_calls += other.model_calls;
+        self.tokens += other.tokens;
+        self.cost += other.cost;
+    }
+
     pub(super) fn finish(&mut self) {
         self.active_s = self.active_ms / 1000;
     }

@@ -137,3 +137,117 @@ impl Writer<'_> {
         rows.collect::<rusqlite::Result<_>>().map_err(self.error())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connectors::{Source, Stamp};
+    use crate::model::{Message, SessionId, Usage};
+    use crate::store::{ChunkBuilder, Packed, Store, Told};
+
+    struct Journal {
+        directory: tempfile::TempDir,
+    }
+
+    /// A call, or a sum since a time: identity, time, tokens.
+    fn usage(identity: &str, at: i64, since: Option<i64>, (input, output): (u64, u64)) -> Message {
+        let tokens = Tokens { input, output, ..Tokens::default() };
+        let since = since.and_then(Timestamp::from_millis);
+        let usage = Usage { identity: Some(identity.into()), tokens, since, ..Usage::default() };
+        Message { at: Timestamp::from_millis(at), usage: Some(usage), ..Message::default() }
+    }
+
+    impl Journal {
+        fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap() }
+        }
+
+        fn open(&self) -> Store {
+            Store::create(&self.directory.path().join("journal.db")).unwrap()
+        }
+
+        /// Tells a session anew, from the source of that name.
+        fn tell(&self, source: &str, key: u64, messages: Vec<Message>) {
+            let id = SessionId { agent: "x".into(), native: "1".into() };
+            let store = self.open();
+            let mut writer = store.write().unwrap();
+            let place = Source { path: source.into(), stamp: Stamp::default() };
+            let source = writer.source("x", &place).unwrap();
+            writer.truncate(key, 0).unwrap();
+            let mut builder = ChunkBuilder::at(0);
+            let count = messages.len() as u64;
+            for mut message in messages {
+                let packed = Packed::new(&message);
+                builder.add(&id, &mut message, &packed);
+            }
+            writer.chunk(key, id.key(), &builder.pack()).unwrap();
+            let account = Session { id, ..Session::default() };
+            writer.telling(&Told { key, source, account, messages: count, is_new: true }).unwrap();
+            writer.commit().unwrap();
+        }
+
+        /// Input and output of everything that counts, and of what each telling records.
+        fn totals(&self, telling: u64) -> ((u64, u64), (u64, u64)) {
+            let store = self.open();
+            let sum = |calls: &mut dyn Iterator<Item = Spent>| {
+                calls.fold((0, 0), |(input, output), call| {
+                    (input + call.tokens.input, output + call.tokens.output)
+                })
+            };
+            let filter = crate::search::Filter::default();
+            let doings = store.doings(&filter, None).unwrap();
+            let counted = sum(&mut doings.into_iter().flat_map(|one| one.spent));
+            (counted, sum(&mut store.spent(telling).unwrap().into_iter()))
+        }
+    }
+
+    fn log() -> Vec<Message> {
+        vec![
+            usage("a", 1_000, None, (0, 10)),
+            usage("b", 2_000, None, (0, 20)),
+            usage("sum", 3_000, Some(500), (700, 0)),
+        ]
+    }
+
+    #[test]
+    fn a_sum_counts_where_nothing_tells_its_calls_one_by_one() {
+        let journal = Journal::new();
+        journal.tell("log", 1, log());
+        assert_eq!(journal.totals(1), ((700, 30), (700, 30)));
+    }
+
+    #[test]
+    fn a_sum_gives_way_to_its_calls_and_counts_again_without_them() {
+        let journal = Journal::new();
+        journal.tell("log", 1, log());
+        let single =
+            || vec![usage("a", 1_000, None, (300, 10)), usage("b", 2_000, None, (450, 20))];
+        journal.tell("store", 2, single());
+        assert_eq!(journal.totals(1), ((750, 30), (700, 30)));
+        assert_eq!(journal.totals(2).1, (750, 30));
+        journal.tell("store", 2, Vec::new());
+        assert_eq!(journal.totals(1).0, (700, 30));
+        // Told the other way round it comes to the same.
+        let other = Journal::new();
+        other.tell("store", 2, single());
+        other.tell("log", 1, log());
+        assert_eq!(other.totals(1).0, (750, 30));
+    }
+
+    #[test]
+    fn a_sum_stays_beside_calls_of_another_time() {
+        let journal = Journal::new();
+        journal.tell("log", 1, log());
+        journal.tell("store", 2, vec![usage("late", 9_000, None, (40, 4))]);
+        assert_eq!(journal.totals(1).0, (740, 34));
+    }
+
+    #[test]
+    fn a_sum_gives_way_within_one_telling_too() {
+        let journal = Journal::new();
+        let mut messages = log();
+        messages.push(usage("c", 2_500, None, (5, 1)));
+        journal.tell("log", 1, messages);
+        assert_eq!(journal.totals(1), ((5, 31), (5, 31)));
+    }
+}

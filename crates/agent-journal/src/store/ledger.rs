@@ -2,9 +2,11 @@
 //! years of work are read in milliseconds.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use rusqlite::Row;
 
+use super::pack::{Names, Reader, put, put_signed};
 use crate::model::{Facts, QUARTER, Tokens};
 
 /// A pause longer than this ends a period of work, in milliseconds.
@@ -41,9 +43,9 @@ pub(crate) struct Quarter {
 }
 
 /// Calls of one tool.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolUse {
-    pub(crate) name: String,
+    pub(crate) name: Rc<str>,
     pub(crate) calls: u64,
     pub(crate) results: u64,
     pub(crate) errors: u64,
@@ -53,7 +55,7 @@ pub(crate) struct ToolUse {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spent {
     pub(crate) quarter: i64,
-    pub(crate) model: Option<String>,
+    pub(crate) model: Option<Rc<str>>,
     /// How many of `SIZES` the prompts exceed.
     pub(crate) size: u8,
     pub(crate) calls: u64,
@@ -150,7 +152,7 @@ impl Done {
             };
             for _ in 0..reader.number()? {
                 quarter.tools.push(ToolUse {
-                    name: (*names.get(reader.number()? as usize)?).to_owned(),
+                    name: names.get(reader.number()? as usize)?.clone(),
                     calls: reader.number()?,
                     results: reader.number()?,
                     errors: reader.number()?,
@@ -178,9 +180,9 @@ fn add_tools(facts: &Facts, quarters: &mut BTreeMap<i64, Quarter>, place: impl F
     for call in facts.calls.iter().filter(|call| seen.insert(call.id)) {
         let quarter = quarters.entry(place(call.quarter)).or_default();
         let name = facts.tools.get(call.tool as usize).map_or("", String::as_str);
-        let known = quarter.tools.iter().position(|tool| tool.name == name);
+        let known = quarter.tools.iter().position(|tool| *tool.name == *name);
         let at = known.unwrap_or_else(|| {
-            quarter.tools.push(ToolUse { name: name.to_owned(), ..ToolUse::default() });
+            quarter.tools.push(ToolUse { name: name.into(), calls: 0, results: 0, errors: 0 });
             quarter.tools.len() - 1
         });
         let tool = &mut quarter.tools[at];
@@ -245,7 +247,7 @@ pub(super) fn spent(row: &Row<'_>) -> rusqlite::Result<Spent> {
     let size = if is_sum { 0 } else { SIZES.iter().filter(|size| prompt > **size).count() as u8 };
     Ok(Spent {
         quarter: row.get::<_, i64>(0)?.div_euclid(QUARTER),
-        model: row.get(1)?,
+        model: row.get::<_, Option<String>>(1)?.map(Rc::from),
         size,
         calls: u64::from(!is_sum),
         tokens,
@@ -257,7 +259,7 @@ pub(super) fn spent(row: &Row<'_>) -> rusqlite::Result<Spent> {
 
 /// Packs calls, those alike together.
 pub(super) fn pack_spent(calls: Vec<Spent>) -> Vec<u8> {
-    let mut alike: BTreeMap<(i64, Option<String>, u8, bool), Spent> = BTreeMap::new();
+    let mut alike: BTreeMap<(i64, Option<Rc<str>>, u8, bool), Spent> = BTreeMap::new();
     for call in calls {
         let key = (call.quarter, call.model.clone(), call.size, call.recorded.is_some());
         let Some(sum) = alike.get_mut(&key) else {
@@ -311,7 +313,7 @@ fn fill_spent(reader: &mut Reader<'_>, all: &mut Vec<Spent>) -> Option<()> {
         quarter += reader.signed()?;
         let model = match reader.number()? {
             0 => None,
-            place => Some((*names.get(place as usize - 1)?).to_owned()),
+            place => Some(names.get(place as usize - 1)?.clone()),
         };
         let (size, calls) = (reader.number()? as u8, reader.number()?);
         let mut tokens = Tokens {
@@ -360,82 +362,72 @@ pub(super) fn each_file(bytes: &[u8], found: &mut dyn FnMut(&str, u64)) -> Optio
     Some(())
 }
 
-/// Names that the packed figures refer to by place.
-#[derive(Default)]
-struct Names {
-    order: Vec<String>,
-    places: HashMap<String, u64>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Call, Failure};
 
-impl Names {
-    fn place(&mut self, name: &str) -> u64 {
-        if let Some(place) = self.places.get(name) {
-            return *place;
+    fn facts() -> Facts {
+        let minute = 60_000;
+        Facts {
+            messages: 4,
+            // Across a quarter's end, then a pause of an hour.
+            times: vec![QUARTER - 2 * minute, QUARTER + minute, QUARTER + 61 * minute],
+            prompt_quarters: BTreeMap::from([(0, (1, 30))]),
+            tools: vec!["bash".into(), "grep".into()],
+            calls: [(1, 0), (1, 0), (2, 1), (3, 0)]
+                .map(|(id, tool)| Call { id, tool, quarter: 1 })
+                .to_vec(),
+            results: vec![1, 2],
+            errors: vec![Failure { id: 2, kind: 0 }],
+            ..Facts::default()
         }
-        let place = self.order.len() as u64;
-        self.order.push(name.to_owned());
-        self.places.insert(name.to_owned(), place);
-        place
     }
 
-    /// Writes the names before what refers to them.
-    fn before(self, body: Vec<u8>) -> Vec<u8> {
-        let mut all = Vec::with_capacity(body.len() + 64);
-        put(&mut all, self.order.len() as u64);
-        for name in &self.order {
-            put(&mut all, name.len() as u64);
-            all.extend_from_slice(name.as_bytes());
+    #[test]
+    fn quarters_add_up_to_the_session() {
+        let facts = facts();
+        let done = Done::of(&facts, Some(2 * QUARTER));
+        let sum = |part: fn(&Quarter) -> u64| done.quarters.iter().map(part).sum::<u64>();
+        assert_eq!(sum(|it| it.active) / 1000, facts.active_seconds());
+        assert_eq!((sum(|it| it.messages), sum(|it| it.prompts)), (4, 1));
+        // What has no time stands where the session began.
+        let home = done.quarters.iter().find(|it| it.number == 2).unwrap();
+        assert_eq!((home.prompts, home.prompt_chars), (1, 30));
+        let tools = &done.quarters.iter().find(|it| it.number == 1).unwrap().tools;
+        let counts: Vec<_> =
+            tools.iter().map(|it| (&*it.name, it.calls, it.results, it.errors)).collect();
+        assert_eq!(counts, [("bash", 2, 1, 0), ("grep", 1, 1, 1)]);
+        assert_eq!(done.periods.len(), 2);
+    }
+
+    #[test]
+    fn what_was_packed_comes_back_and_damage_costs_only_the_rest() {
+        let done = Done::of(&facts(), None);
+        let bytes = done.pack();
+        assert_eq!(Done::unpack(&bytes), done);
+        for end in 0..bytes.len() {
+            assert!(Done::unpack(&bytes[..end]).quarters.len() <= done.quarters.len());
         }
-        all.extend(body);
-        all
-    }
-}
-
-/// Writes a number in as few bytes as it needs, seven bits in each.
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-/// Writes a number of either sign, small ones of both in few bytes.
-fn put_signed(bytes: &mut Vec<u8>, number: i64) {
-    put(bytes, ((number << 1) ^ (number >> 63)) as u64);
-}
-
-/// Reads what `put` wrote; `None` at the end.
-struct Reader<'b>(&'b [u8]);
-
-impl<'b> Reader<'b> {
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
     }
 
-    fn signed(&mut self) -> Option<i64> {
-        let number = self.number()?;
-        Some((number >> 1) as i64 ^ -((number & 1) as i64))
-    }
-
-    fn text(&mut self) -> Option<&'b str> {
-        let length = self.number()? as usize;
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        std::str::from_utf8(text).ok()
-    }
-
-    fn names(&mut self) -> Option<Vec<&'b str>> {
-        let count = self.number()?;
-        (0..count).map(|_| self.text()).collect()
+    #[test]
+    fn calls_that_cost_alike_are_kept_together() {
+        let tokens = Tokens { input: 5, output: 2, ..Tokens::default() };
+        let call = |quarter: i64, recorded: Option<u64>| Spent {
+            quarter,
+            model: Some("m".into()),
+            calls: 1,
+            tokens,
+            recorded,
+            ..Spent::default()
+        };
+        let packed =
+            pack_spent(vec![call(7, None), call(7, None), call(7, Some(9)), call(8, None)]);
+        let found: Vec<_> = unpack_spent(&packed)
+            .into_iter()
+            .map(|it| (it.quarter, it.calls, it.tokens.input, it.recorded))
+            .collect();
+        assert_eq!(found, [(7, 2, 10, None), (7, 1, 5, Some(9)), (8, 1, 5, None)]);
     }
 }

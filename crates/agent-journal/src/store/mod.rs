@@ -6,6 +6,7 @@ mod calls;
 mod chunk;
 mod figures;
 mod ledger;
+mod pack;
 mod project;
 mod read;
 mod settle;

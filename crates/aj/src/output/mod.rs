@@ -3,6 +3,7 @@
 pub(crate) mod chart;
 pub(crate) mod json;
 pub(crate) mod pager;
+pub(crate) mod stats;
 pub(crate) mod table;
 pub(crate) mod transcript;
 
