@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
+use crate::analyze::Rate;
 use crate::connectors::Machine;
 
 /// Settings of a journal. The program fills them from its file, environment and flags.
@@ -20,6 +21,8 @@ pub struct Config {
     pub writer_memory_mb: usize,
     /// Whether the model's reasoning can be found.
     pub include_thinking: bool,
+    /// The user's own prices, by model.
+    pub prices: BTreeMap<String, Rate>,
     /// Further home trees to read.
     pub homes: Vec<Home>,
     /// The zone of agents that record local times.
@@ -78,6 +81,7 @@ impl Config {
             include_thinking: false,
             homes: Vec::new(),
             zone: TimeZone::UTC,
+            prices: BTreeMap::new(),
         }
     }
 }

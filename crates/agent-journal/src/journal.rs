@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::analyze::{self, Cost, Figures, Prices, ScoreReport, Stats, StatsQuery};
 use crate::config::Config;
 use crate::connectors::{ALL, Agent, Machine};
 use crate::error::{Error, Result};
@@ -232,6 +233,31 @@ impl Journal {
         let options = SyncOptions::default();
         let (config, store_path, progress) = (&self.config, &self.path, &mut |_| {});
         Sync { config, store, store_path, options, progress }.open_index()?.close()
+    }
+
+    /// Sums up what the chosen sessions did and spent.
+    pub fn stats(&self, query: &StatsQuery) -> Result<Stats> {
+        analyze::stats(self.store.as_ref(), query, &Prices::new(&self.config.prices))
+    }
+
+    /// Sums up what was spent from an instant on.
+    pub fn spent_since(&self, since: Timestamp) -> Result<Figures> {
+        let prices = Prices::new(&self.config.prices);
+        let spent = |store| analyze::spent_since(store, since, &prices);
+        self.store.as_ref().map_or_else(|| Ok(Figures::default()), spent)
+    }
+
+    /// Scores the chosen sessions, by repository and by agent.
+    pub fn score(&self, query: &StatsQuery) -> Result<ScoreReport> {
+        analyze::score(self.store.as_ref(), query, &self.machine)
+    }
+
+    /// Works out what sessions cost, each by its own records.
+    pub fn costs(&self, entries: &[Entry]) -> Result<Vec<Cost>> {
+        let Some(store) = &self.store else { return Ok(vec![Cost::default(); entries.len()]) };
+        let prices = Prices::new(&self.config.prices);
+        let cost = |entry: &Entry| Ok(analyze::cost_of(&store.spent(entry.telling)?, &prices));
+        entries.iter().map(cost).collect()
     }
 
     /// Tells what was looked at and found, agent by agent.

@@ -2,11 +2,13 @@
 //!
 //! In reading order: [`model`] says what a session is, [`connectors`] how each agent writes one
 //! down, `sync` how files become entries, `store` where entries are kept, `index` how text is
-//! found again, [`search`] what a query means, and [`Journal`] is the door to all of it.
+//! found again, [`search`] what a query means, [`analyze`] what many sessions come to, and
+//! [`Journal`] is the door to all of it.
 //!
 //! The library never prints and never reads the environment: callers pass a [`Config`] and a
 //! [`Machine`](connectors::Machine).
 
+pub mod analyze;
 pub mod connectors;
 pub mod model;
 pub mod search;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{config, demo, index, list, search, show, sources};
+use crate::commands::{config, demo, index, list, score, search, show, sources, stats, statusline};
 
 /// The history of all your coding agents: one local journal, searchable.
 #[derive(Parser)]
@@ -13,6 +13,7 @@ use crate::commands::{config, demo, index, list, search, show, sources};
   aj search flaky login test       find it, in any agent's history
   aj list --agent claude           the latest sessions
   aj show 3f1c#14                  read one, around message 14
+  aj stats --since 30d             tokens, cost, time and tools
   aj sources                       what was looked at, and what was found")]
 pub(crate) struct Args {
     /// Read the agents' files of another home directory
@@ -49,6 +50,12 @@ pub(crate) enum Command {
     List(list::Args),
     /// Read a session
     Show(show::Args),
+    /// Sum up tokens, cost, time and tools
+    Stats(stats::Args),
+    /// Show how well the work with agents goes, and why
+    Score(score::Args),
+    /// Print one line for a prompt or an agent's status bar
+    Statusline(statusline::Args),
     /// Show what was looked at, understood and skipped, agent by agent
     Sources(sources::Args),
     /// Read everything new into the journal

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use agent_journal::analyze::Rate;
 use agent_journal::connectors::{Machine, Os};
 use agent_journal::search::nearest;
 use agent_journal::{Config, Home, Journal};
@@ -180,6 +181,9 @@ impl Settings {
         config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
         config.homes.clone_from(&self.homes);
         config.zone = jiff::tz::TimeZone::system();
+        if let Some((prices, _)) = self.values.get("prices") {
+            config.prices = prices.clone().try_into().unwrap_or_default();
+        }
         for agent in Journal::agents() {
             if let Some((value, _)) = self.values.get(&source_key(agent.key)) {
                 let paths = texts(value).iter().map(|text| expand(text)).collect();
@@ -285,6 +289,11 @@ fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Resu
         anyhow!("{}: {}", path.display(), error.to_string().trim_end())
     })?;
     let homes = table.remove("homes").map(|value| homes::read(value, path)).transpose()?;
+    if let Some(prices) = table.remove("prices") {
+        let read: Result<BTreeMap<String, Rate>, _> = prices.clone().try_into();
+        read.map_err(|error| anyhow!("{}: [prices]: {}", path.display(), error.message()))?;
+        values.insert("prices".to_owned(), (prices, Where::File));
+    }
     let mut found = Vec::new();
     flatten("", &table, &mut found);
     for (name, value) in found {

@@ -6,10 +6,15 @@ use std::collections::{BTreeMap, HashSet};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Block, Message, Origin, Role};
+use super::tools::{changed_files, failure_kind};
+use super::{Block, Message, Origin, Role, tool_name};
 
 /// A gap longer than this is a pause, in milliseconds.
 const LONGEST_GAP: i64 = 5 * 60 * 1000;
+
+/// Figures are kept by the quarter hour, in milliseconds: every zone's days and hours are made of
+/// quarters.
+pub const QUARTER: i64 = 15 * 60 * 1000;
 
 /// As much of the first prompt as a title may need, in characters.
 const TITLE_LENGTH: usize = 200;
@@ -30,11 +35,19 @@ pub struct Facts {
     /// Answers without any id: each counts for itself.
     pub nameless_answers: u64,
     /// Calls of tools.
-    pub calls: Vec<u64>,
+    pub calls: Vec<Call>,
     /// Results of tools.
     pub results: Vec<u64>,
     /// Results that report a failure.
-    pub errors: Vec<u64>,
+    pub errors: Vec<Failure>,
+    /// Names of tools, to which calls refer by place.
+    pub tools: Vec<String>,
+    /// Quarters in which the agent itself failed.
+    pub agent_failures: Vec<i64>,
+    /// Prompts and their characters by quarter.
+    pub prompt_quarters: BTreeMap<i64, (u64, u64)>,
+    /// Files that tools changed, with the number of calls.
+    pub files: BTreeMap<String, u64>,
     /// Models, with the number of messages each wrote.
     pub models: BTreeMap<String, u64>,
     /// When the messages were recorded, in milliseconds since 1970.
@@ -45,6 +58,26 @@ pub struct Facts {
     pub first_command: Option<String>,
     /// Whether the last message of either side says that the agent failed.
     pub ends_failed: Option<bool>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Hash of its id.
+    pub id: u64,
+    /// Place of the tool's name.
+    pub tool: u32,
+    /// The quarter hour it was made in, since 1970; 0 when that is not known.
+    pub quarter: i64,
+}
+
+/// A result that reports a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Hash of the call's id.
+    pub id: u64,
+    /// Its kind, which `failure_name` names.
+    pub kind: u8,
 }
 
 /// What is counted of a session.
@@ -69,8 +102,13 @@ impl Facts {
     pub fn add(&mut self, message: &Message) {
         self.messages += 1;
         self.times.extend(message.at.map(super::Timestamp::as_millis));
+        // A message without a time belongs to the time of the one before.
+        let quarter = self.times.last().map_or(0, |at| at.div_euclid(QUARTER));
         if message.origin.is_prompt() && !message.sidechain {
-            self.add_prompt(&message.text());
+            self.add_prompt(&message.text(), quarter);
+        }
+        if message.failed {
+            self.agent_failures.push(quarter);
         }
         if message.origin == Origin::Command && self.first_command.is_none() {
             self.first_command = Some(beginning(&message.text()));
@@ -86,11 +124,19 @@ impl Facts {
         }
         for block in &message.blocks {
             match block {
-                Block::ToolCall { id, .. } => self.calls.push(hash(id)),
-                Block::ToolResult { call_id, is_error, .. } => {
-                    self.results.push(hash(call_id));
+                Block::ToolCall { id, name, input } => {
+                    let name = tool_name(name);
+                    for file in changed_files(&name, input) {
+                        *self.files.entry(file).or_default() += 1;
+                    }
+                    let tool = self.tool(&name);
+                    self.calls.push(Call { id: hash(id), tool, quarter });
+                }
+                Block::ToolResult { call_id, is_error, output } => {
+                    let id = hash(call_id);
+                    self.results.push(id);
                     if *is_error == Some(true) {
-                        self.errors.push(hash(call_id));
+                        self.errors.push(Failure { id, kind: failure_kind(output) });
                     }
                 }
                 _ => {}
@@ -98,9 +144,21 @@ impl Facts {
         }
     }
 
-    fn add_prompt(&mut self, text: &str) {
+    /// Finds the place of a tool's name, or makes one.
+    fn tool(&mut self, name: &str) -> u32 {
+        let known = self.tools.iter().position(|tool| tool == name);
+        known.unwrap_or_else(|| {
+            self.tools.push(name.to_owned());
+            self.tools.len() - 1
+        }) as u32
+    }
+
+    fn add_prompt(&mut self, text: &str, quarter: i64) {
+        let characters = text.chars().count() as u64;
         self.prompts += 1;
-        self.prompt_chars += text.chars().count() as u64;
+        self.prompt_chars += characters;
+        let known = self.prompt_quarters.entry(quarter).or_default();
+        *known = (known.0 + 1, known.1 + characters);
         if self.first_prompt.is_none() && !text.trim().is_empty() {
             self.first_prompt = Some(beginning(text));
         }
@@ -126,7 +184,19 @@ impl Facts {
         self.prompt_chars += later.prompt_chars;
         self.answers.extend(later.answers);
         self.nameless_answers += later.nameless_answers;
-        self.calls.extend(later.calls);
+        for call in later.calls {
+            let name = later.tools.get(call.tool as usize).map_or("", String::as_str);
+            let tool = self.tool(name);
+            self.calls.push(Call { tool, ..call });
+        }
+        self.agent_failures.extend(later.agent_failures);
+        for (quarter, (prompts, characters)) in later.prompt_quarters {
+            let known = self.prompt_quarters.entry(quarter).or_default();
+            *known = (known.0 + prompts, known.1 + characters);
+        }
+        for (file, count) in later.files {
+            *self.files.entry(file).or_default() += count;
+        }
         self.results.extend(later.results);
         self.errors.extend(later.errors);
         self.times.extend(later.times);
@@ -144,9 +214,9 @@ impl Facts {
         Counts {
             user_prompts: self.prompts,
             assistant_messages: distinct(&self.answers) + self.nameless_answers,
-            tool_calls: distinct(&self.calls),
+            tool_calls: self.calls.iter().map(|call| call.id).collect::<HashSet<_>>().len() as u64,
             tool_results: distinct(&self.results),
-            tool_errors: distinct(&self.errors),
+            tool_errors: self.errors.iter().map(|one| one.id).collect::<HashSet<_>>().len() as u64,
             messages: self.messages,
         }
     }

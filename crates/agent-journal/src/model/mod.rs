@@ -9,15 +9,18 @@ mod message;
 mod session;
 mod source;
 mod time;
+mod tools;
 mod usage;
 
 pub use block::{Block, Image};
-pub use facts::{Counts, Facts};
+pub use facts::{Call, Counts, Facts, Failure, QUARTER};
 pub use json::Json;
 pub use message::{Message, Origin, Role};
 pub use session::{Kind, Ref, Session, SessionId, Summary, Title, TitleRank};
 pub use source::{Checkpoint, Source, Stamp};
 pub use time::Timestamp;
+pub(crate) use tools::AGENT_FAILURE;
+pub use tools::{ASK_USER, failure_name, tool_name};
 pub use usage::{Tokens, Usage};
 
 use std::collections::BTreeMap;

@@ -47,12 +47,7 @@ impl Filter {
         if self.scope == Scope::Roots {
             sql.push_str(" AND sessions.kind = 0");
         }
-        any(&mut sql, &mut values, "sessions.agent = ?", &self.agents, str::to_owned);
-        let part = |text: &str| format!("%{}%", escape(text));
-        let project = "sessions.project LIKE ? ESCAPE '\\' \
-            OR sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\'";
-        any(&mut sql, &mut values, project, &self.projects, part);
-        any(&mut sql, &mut values, "sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
+        self.about(&mut sql, &mut values);
         for (condition, at) in
             [("sessions.ended_at >= ?", self.since), ("sessions.started_at <= ?", self.until)]
         {
@@ -63,6 +58,23 @@ impl Filter {
             }
         }
         (sql, values)
+    }
+
+    /// Says what the filter asks of a session whatever its time: whether it is of the right
+    /// agent, project and branch.
+    pub(crate) fn about_sql(&self) -> (String, Vec<Value>) {
+        let (mut sql, mut values) = (String::from("1"), Vec::new());
+        self.about(&mut sql, &mut values);
+        (sql, values)
+    }
+
+    fn about(&self, sql: &mut String, values: &mut Vec<Value>) {
+        any(sql, values, "sessions.agent = ?", &self.agents, str::to_owned);
+        let part = |text: &str| format!("%{}%", escape(text));
+        let project = "sessions.project LIKE ? ESCAPE '\\' \
+            OR sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\'";
+        any(sql, values, project, &self.projects, part);
+        any(sql, values, "sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
     }
 }
 

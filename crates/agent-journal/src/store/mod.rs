@@ -2,7 +2,11 @@
 //! compressed runs of JSON lines for the messages themselves. One process writes at a time, any
 //! number read; readers never wait.
 
+mod calls;
 mod chunk;
+mod figures;
+mod ledger;
+mod pack;
 mod project;
 mod read;
 mod settle;
@@ -10,6 +14,8 @@ mod write;
 
 pub use read::{AgentTotals, Entry, Origin};
 
+pub(crate) use figures::Doings;
+pub(crate) use ledger::{Quarter, SIZES, Spent};
 pub(crate) use read::SourceRow;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};

@@ -152,7 +152,7 @@ pub(crate) struct Telling {
 }
 
 impl Store {
-    fn error(&self) -> impl FnOnce(rusqlite::Error) -> Error {
+    pub(super) fn error(&self) -> impl FnOnce(rusqlite::Error) -> Error {
         Error::store(&self.path)
     }
 

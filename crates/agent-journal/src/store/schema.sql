@@ -110,7 +110,8 @@ CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
 CREATE INDEX sessions_by_generation ON sessions (generation);
 
 -- One call of a model as one session records it. Of all records of a call exactly one is counted,
--- the fullest; its owner is the session that made the call first.
+-- the fullest; its owner is the session that made the call first. A sum over calls that are also
+-- recorded one by one is not counted at all.
 CREATE TABLE usage (
     identity        BLOB NOT NULL,
     session         INTEGER NOT NULL,
@@ -125,12 +126,27 @@ CREATE TABLE usage (
     cache_creation_1h INTEGER NOT NULL,
     reasoning       INTEGER,
     cost_micros     INTEGER,            -- as the agent recorded it
+    since           INTEGER,            -- set on a sum over the calls since then
+    repeats         INTEGER NOT NULL DEFAULT 0, -- further records of the call in this telling
     counted         INTEGER NOT NULL DEFAULT 1,
     owner           INTEGER NOT NULL,
     PRIMARY KEY (identity, telling)
 ) WITHOUT ROWID, STRICT;
 CREATE UNIQUE INDEX usage_counted_once ON usage (identity) WHERE counted = 1;
 CREATE INDEX usage_by_telling ON usage (telling, position);
+CREATE INDEX usage_by_owner ON usage (owner) WHERE counted = 1;
+CREATE INDEX usage_sums ON usage (session) WHERE since IS NOT NULL;
+
+-- What a session did and spent, by the quarter hour, packed so that sums over years are quick.
+CREATE TABLE activity (
+    session     INTEGER PRIMARY KEY,
+    done        BLOB NOT NULL,          -- messages, prompts, active time, tools, failures
+    files       BLOB NOT NULL           -- files changed
+) STRICT;
+CREATE TABLE spending (
+    session     INTEGER PRIMARY KEY,    -- the owner
+    calls       BLOB NOT NULL           -- counted calls by quarter hour and model
+) STRICT;
 
 -- Summaries that name the last message they cover, wherever that message is.
 CREATE TABLE summaries (

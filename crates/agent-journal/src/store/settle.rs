@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension, Row, named_params, params};
+use rusqlite::{Row, named_params, params};
 
 use super::project::{self, Projects};
 use super::{Writer, chunk};
 use crate::error::Result;
-use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank, Tokens};
+use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank};
 
 /// A title made of a prompt is cut here, in characters.
 const LONGEST_TITLE: usize = 120;
@@ -33,8 +33,9 @@ impl Writer<'_> {
                 account.title(TitleRank::Summary, summary);
             }
             self.write_session(session, telling, &account, &facts, &mut projects)?;
+            self.write_activity(session, &account, facts)?;
         }
-        Ok(())
+        self.settle_spending()
     }
 
     /// A new summary may name a session that did not change otherwise.
@@ -52,33 +53,6 @@ impl Writer<'_> {
             if words(&uuids).any(|uuid| leaves.contains(&uuid)) {
                 self.touched.insert(session as u64);
             }
-        }
-        Ok(())
-    }
-
-    /// Decides, for calls recorded more than once, which record counts and whose it is.
-    fn settle_calls(&mut self) -> Result<()> {
-        for identity in std::mem::take(&mut self.contested) {
-            let sql = "UPDATE usage SET counted = 0 WHERE identity = ?1";
-            self.connection
-                .prepare_cached(sql)
-                .and_then(|mut one| one.execute([identity]))
-                .map_err(self.error())?;
-            // The fullest record counts; whoever made the call first owns it, and a working copy
-            // never does as long as the original is known.
-            let sql = "UPDATE usage SET counted = 1, owner = (
-                           SELECT other.session FROM usage other
-                           JOIN tellings ON tellings.key = other.telling
-                           WHERE other.identity = ?1
-                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at, other.session
-                           LIMIT 1)
-                       WHERE identity = ?1 AND telling = (
-                           SELECT telling FROM usage WHERE identity = ?1
-                           ORDER BY output DESC, at, session, telling LIMIT 1)";
-            self.connection
-                .prepare_cached(sql)
-                .and_then(|mut one| one.execute([identity]))
-                .map_err(self.error())?;
         }
         Ok(())
     }
@@ -138,23 +112,6 @@ impl Writer<'_> {
             }
         }
         Ok(None)
-    }
-
-    fn tokens(&self, telling: i64) -> Result<Tokens> {
-        let sql = "SELECT total(input), total(output), total(cache_read), total(cache_creation),
-                   sum(reasoning) FROM usage WHERE telling = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let sums = statement.query_row([telling], |row| {
-            let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
-            Ok(Tokens {
-                input: number(0)?,
-                output: number(1)?,
-                cache_read: number(2)?,
-                cache_creation: number(3)?,
-                reasoning: row.get::<_, Option<i64>>(4)?.map(|sum| sum as u64),
-            })
-        });
-        Ok(sums.optional().map_err(self.error())?.unwrap_or_default())
     }
 
     fn write_session(

@@ -19,6 +19,8 @@ pub(crate) struct Writer<'s> {
     pub(super) touched: BTreeSet<u64>,
     /// Calls of this transaction that are, or were, recorded elsewhere too.
     pub(super) contested: BTreeSet<[u8; 16]>,
+    /// Sessions whose counted calls changed in this transaction.
+    pub(super) owners: BTreeSet<u64>,
     /// Last messages of summaries that are new in this transaction.
     pub(super) new_leaves: HashSet<i64>,
     /// Tellings that were not there before this transaction.
@@ -64,6 +66,7 @@ impl Store {
             path: &self.path,
             touched: BTreeSet::new(),
             contested: BTreeSet::new(),
+            owners: BTreeSet::new(),
             new_leaves: HashSet::new(),
             fresh: HashSet::new(),
             generation,
@@ -212,12 +215,16 @@ impl Writer<'_> {
             .prepare_cached(sql)
             .and_then(|mut one| one.execute(place))
             .map_err(self.error())?;
-        let sql = "DELETE FROM usage WHERE telling = ?1 AND position >= ?2 RETURNING identity";
+        let sql = "DELETE FROM usage WHERE telling = ?1 AND position >= ?2
+                   RETURNING identity, owner";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let calls =
-            statement.query_map(place, |row| row.get::<_, [u8; 16]>(0)).map_err(self.error())?;
+        let calls = statement
+            .query_map(place, |row| Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, i64>(1)?)))
+            .map_err(self.error())?;
         for call in calls {
-            self.contested.insert(call.map_err(self.error())?);
+            let (identity, owner) = call.map_err(self.error())?;
+            self.contested.insert(identity);
+            self.owners.insert(owner as u64);
         }
         Ok(())
     }
@@ -254,14 +261,18 @@ impl Writer<'_> {
     fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
         let sql = "INSERT INTO usage (identity, session, telling, position, at, model, input,
                    output, cache_read, cache_creation, cache_creation_1h, reasoning, cost_micros,
-                   counted, owner)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
+                   since, counted, owner)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
                    NOT EXISTS (SELECT 1 FROM usage WHERE identity = ?1 AND counted), ?2)
-                   ON CONFLICT (identity, telling) DO UPDATE SET input = excluded.input,
-                   output = excluded.output, cache_read = excluded.cache_read,
-                   cache_creation = excluded.cache_creation,
-                   cache_creation_1h = excluded.cache_creation_1h, reasoning = excluded.reasoning
-                   WHERE excluded.output > output
+                   ON CONFLICT (identity, telling) DO UPDATE SET repeats = repeats + 1,
+                   input = iif(excluded.output > output, excluded.input, input),
+                   cache_read = iif(excluded.output > output, excluded.cache_read, cache_read),
+                   cache_creation =
+                       iif(excluded.output > output, excluded.cache_creation, cache_creation),
+                   cache_creation_1h =
+                       iif(excluded.output > output, excluded.cache_creation_1h, cache_creation_1h),
+                   reasoning = iif(excluded.output > output, excluded.reasoning, reasoning),
+                   output = max(excluded.output, output)
                    RETURNING counted";
         let tokens = &row.usage.tokens;
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
@@ -281,11 +292,13 @@ impl Writer<'_> {
                     row.usage.cache_creation_1h as i64,
                     tokens.reasoning.map(|n| n as i64),
                     row.usage.cost_micros.map(|n| n as i64),
+                    row.usage.since.map(crate::model::Timestamp::as_millis),
                 ],
                 |row| row.get(0),
             )
             .optional()
             .map_err(self.error())?;
+        self.owners.insert(session);
         if counted != Some(true) {
             self.contested.insert(row.identity);
         }

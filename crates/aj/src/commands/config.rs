@@ -109,6 +109,7 @@ fn template() -> String {
         }
         text.push_str(&format!("# {}\n# {name} = {}\n", key.about, key.default));
     }
+    text.push_str("\n[prices]\n# Your own prices in dollars for a million tokens, by a model's exact name.\n# \"my-model\" = { input = 1.0, output = 4.0, cache_read = 0.1 }\n");
     text.push_str("\n[storage.sources]\n# Where an agent's sessions are, when not where they usually are; a path or a list of paths.\n");
     for agent in Journal::agents() {
         let name = source_key(agent.key);

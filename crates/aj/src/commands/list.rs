@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use agent_journal::Entry;
+use agent_journal::analyze::Cost;
 use agent_journal::search::Scope;
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::FilterArgs;
 use crate::context::Context;
@@ -37,8 +39,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let limit = (args.limit > 0).then_some(args.limit);
     let entries = journal.sessions(&filter, limit)?;
     let total = journal.count(&filter)?;
+    let costs = journal.costs(&entries)?;
+    let entries: Vec<_> = entries.into_iter().zip(costs).collect();
     if context.json {
-        output::json::print("list", json!({ "total": total, "sessions": entries }))?;
+        let sessions = entries.iter().map(|(entry, cost)| with_cost(entry, cost));
+        let sessions = sessions.collect::<Result<Vec<_>>>()?;
+        output::json::print("list", json!({ "total": total, "sessions": sessions }))?;
         return Ok(found(!entries.is_empty()));
     }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
@@ -50,4 +56,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         remark(&format!(" {} of {total} sessions · `--limit 0` shows all", entries.len()));
     }
     Ok(found(!entries.is_empty()))
+}
+
+fn with_cost(entry: &Entry, cost: &Cost) -> Result<Value> {
+    let mut document = serde_json::to_value(entry)?;
+    document["cost"] = serde_json::to_value(cost)?;
+    Ok(document)
 }

@@ -4,9 +4,12 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod index;
 pub(crate) mod list;
+pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod sources;
+pub(crate) mod stats;
+pub(crate) mod statusline;
 
 use std::process::ExitCode;
 
@@ -29,6 +32,9 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Search(args) => search::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
+        Command::Stats(args) => stats::run(&args, context),
+        Command::Score(args) => score::run(&args, context),
+        Command::Statusline(args) => statusline::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
         Command::Config(args) => config::run(&args, context),

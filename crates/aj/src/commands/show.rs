@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         Detail { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
     let out = BufWriter::new(Pager::open(context.paging));
     let mut transcript = Transcript::new(out, &entry, detail, output::width());
-    transcript.header(&context.now)?;
+    let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
+    transcript.header(&context.now, &cost)?;
     window.each(|position, message| transcript.message(position, message))?;
     let mut out = transcript.out;
     out.flush()?;

@@ -1,10 +1,13 @@
 //! How answers look: colour and width are decided here, once.
 
+pub(crate) mod chart;
 pub(crate) mod json;
 pub(crate) mod pager;
+pub(crate) mod stats;
 pub(crate) mod table;
 pub(crate) mod transcript;
 
+use agent_journal::analyze::{Basis, Cost};
 use agent_journal::connectors::Agent;
 use agent_journal::model::Timestamp;
 use agent_journal::{Entry, Journal};
@@ -106,6 +109,32 @@ pub(crate) fn amount(number: u64) -> String {
     }
 }
 
+/// A number in full, in groups of three: 14,310.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// An amount of money: `~` marks an estimate, `–` what is not known.
+pub(crate) fn money(cost: &Cost) -> String {
+    let Some(micros) = cost.micros() else { return "–".to_owned() };
+    let mark = if cost.basis() == Some(Basis::Recorded) { "" } else { "~" };
+    match micros {
+        1..10_000 => format!("{mark}<$0.01"),
+        _ => {
+            let cents = (micros + 5_000) / 10_000;
+            format!("{mark}${}.{:02}", thousands(cents / 100), cents % 100)
+        }
+    }
+}
+
 /// A size people can take in.
 pub(crate) fn bytes(number: u64) -> String {
     match number {
@@ -171,6 +200,20 @@ mod tests {
         check(1_250_000, "1.2M");
         check(812_000_000, "812M");
         check(3_100_000_000, "3.1G");
+    }
+
+    #[test]
+    fn long_numbers_are_grouped() {
+        let check = |number, expected: &str| assert_eq!(thousands(number), expected);
+        check(0, "0");
+        check(999, "999");
+        check(14_310, "14,310");
+        check(1_000_000, "1,000,000");
+    }
+
+    #[test]
+    fn money_that_is_not_known_is_never_zero() {
+        assert_eq!(money(&Cost::default()), "–");
     }
 
     #[test]

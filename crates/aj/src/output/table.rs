@@ -3,20 +3,21 @@
 use std::io::Write;
 
 use agent_journal::Entry;
+use agent_journal::analyze::Cost;
 use anyhow::Result;
 use jiff::Zoned;
 
-use super::{BOLD, DIM, ago, amount, badge, count, cut, pad, pad_left, short_id};
+use super::{BOLD, DIM, ago, amount, badge, count, cut, money, pad, pad_left, short_id};
 
-/// Writes a list of sessions.
+/// Writes a list of sessions, each with its cost.
 pub(crate) fn sessions(
     out: &mut dyn Write,
-    entries: &[Entry],
+    entries: &[(Entry, Cost)],
     width: usize,
     now: &Zoned,
 ) -> Result<()> {
     let layout = Layout::of(width);
-    for entry in entries {
+    for (entry, cost) in entries {
         let dot = if entry.status == "running" { "●" } else { " " };
         let title = pad(&entry.title, layout.title);
         let place = pad(&place(entry), layout.place);
@@ -27,7 +28,7 @@ pub(crate) fn sessions(
             " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}",
             badge(entry)
         )?;
-        writeln!(out, "{}", figures(entry, &layout))?;
+        writeln!(out, "{}", figures(entry, cost, &layout))?;
         if !entry.children.is_empty() {
             writeln!(out, "   {DIM}└ {}{DIM:#}", count(entry.children.len() as u64, "sub-agent"))?;
         }
@@ -44,7 +45,7 @@ pub(crate) fn place(entry: &Entry) -> String {
     }
 }
 
-fn figures(entry: &Entry, layout: &Layout) -> String {
+fn figures(entry: &Entry, cost: &Cost, layout: &Layout) -> String {
     let mut all = String::new();
     let mut add = |text: String, width: usize| {
         all.push_str("  ");
@@ -59,6 +60,9 @@ fn figures(entry: &Entry, layout: &Layout) -> String {
     if layout.figures >= 3 {
         let tokens = entry.tokens.total();
         add(if tokens == 0 { "–".to_owned() } else { format!("{} tok", amount(tokens)) }, 9);
+    }
+    if layout.figures >= 4 {
+        add(money(cost), 9);
     }
     all
 }
@@ -77,9 +81,10 @@ impl Layout {
             ..90 => 0,
             90..110 => 1,
             110..124 => 2,
-            _ => 3,
+            124..136 => 3,
+            _ => 4,
         };
-        let taken = 12 + 3 + 10 + 11 + [0, 13, 25, 36][figures];
+        let taken = 12 + 3 + 10 + 11 + [0, 13, 25, 36, 47][figures];
         let rest = width.saturating_sub(taken).max(24);
         let place = (rest / 3).clamp(8, 32);
         Self { title: rest - place, place, figures }

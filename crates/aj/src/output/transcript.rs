@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use agent_journal::Entry;
+use agent_journal::analyze::Cost;
 use agent_journal::model::{Block, Json, Message, Origin, Role};
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
@@ -11,7 +12,8 @@ use jiff::Zoned;
 
 use super::table::place;
 use super::{
-    BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, plain,
+    BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, money,
+    plain,
 };
 
 const PROMPT: Style = AnsiColor::Cyan.on_default().bold();
@@ -44,7 +46,7 @@ impl<'a, W: Write> Transcript<'a, W> {
     }
 
     /// Writes the facts about the session.
-    pub(crate) fn header(&mut self, now: &Zoned) -> Result<()> {
+    pub(crate) fn header(&mut self, now: &Zoned, cost: &Cost) -> Result<()> {
         let entry = self.entry;
         let out = &mut self.out;
         writeln!(out, "{} {BOLD}{}{BOLD:#}", badge(entry), cut(&entry.title, self.width - 8))?;
@@ -65,13 +67,14 @@ impl<'a, W: Write> Transcript<'a, W> {
         let tokens = &entry.tokens;
         writeln!(
             out,
-            "{DIM}{} · {}{failed} · tokens in {} out {} cache read {} write {}{DIM:#}",
+            "{DIM}{} · {}{failed} · tokens in {} out {} cache read {} write {} · cost {}{DIM:#}",
             count(counts.user_prompts, "prompt"),
             count(counts.tool_calls, "tool call"),
             amount(tokens.input),
             amount(tokens.output),
             amount(tokens.cache_read),
             amount(tokens.cache_creation),
+            money(cost),
         )?;
         for one in &entry.refs {
             writeln!(out, "{DIM}{} {}{DIM:#}", one.kind, plain(&one.value))?;

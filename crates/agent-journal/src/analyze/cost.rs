@@ -1,0 +1,392 @@
+//! What tokens cost: as the agent recorded it, else by the list prices of `prices.toml`, else it
+//! is not known. A model is found by an exact name, a declared alias or a declared prefix, never
+//! by likeness.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::AddAssign;
+use std::sync::LazyLock;
+
+use jiff::civil::Date;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::model::QUARTER;
+use crate::store::{SIZES, Spent};
+
+/// The prices that come with the program.
+static LIST: LazyLock<List> = LazyLock::new(|| {
+    toml::from_str(include_str!("prices.toml")).expect("a test reads the embedded prices")
+});
+
+/// Prices in dollars for a million tokens, from a day on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// The first day they hold.
+    #[serde(default)]
+    pub from: Option<Date>,
+    /// Fresh input.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from a cache; like fresh input when absent.
+    pub cache_read: Option<f64>,
+    /// Input written to a cache; like fresh input when absent.
+    pub cache_write: Option<f64>,
+    /// Input written to a cache for an hour; like any other when absent.
+    pub cache_write_1h: Option<f64>,
+    /// What holds instead for a call with a long prompt.
+    pub long: Option<Long>,
+}
+
+/// Prices of calls with long prompts.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Long {
+    /// Prompts with more tokens than this are long.
+    pub above: u64,
+    /// Fresh input.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from a cache.
+    pub cache_read: Option<f64>,
+    /// Input written to a cache.
+    pub cache_write: Option<f64>,
+    /// Input written to a cache for an hour.
+    pub cache_write_1h: Option<f64>,
+}
+
+/// Money spent, with how much of it is known and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// What agents recorded, in millionths of a dollar.
+    recorded: u64,
+    /// What list prices make of the rest, in millionths of millionths: sums stay exact.
+    estimated: u128,
+    /// Tokens whose cost was recorded.
+    recorded_tokens: u64,
+    /// Tokens whose cost was estimated.
+    estimated_tokens: u64,
+    /// Tokens of models without a known price.
+    unpriced_tokens: u64,
+}
+
+/// Where a cost comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The agent wrote it down.
+    Recorded,
+    /// List prices.
+    Estimated,
+    /// Some of both.
+    Mixed,
+}
+
+/// The prices in force.
+pub(crate) struct Prices {
+    /// Every model's prices, to which the others refer by place.
+    models: Vec<Vec<Price>>,
+    names: HashMap<String, usize>,
+    prefixes: Vec<(&'static str, usize)>,
+    /// What was looked up already: histories name few models, many times.
+    found: RefCell<HashMap<String, Option<usize>>>,
+}
+
+/// The embedded file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    /// What resellers put before a model's name.
+    vendors: Vec<String>,
+    model: Vec<Model>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(not(test), expect(dead_code, reason = "source and date are for the reader of the file"))]
+struct Model {
+    /// Where the figures come from.
+    source: String,
+    /// When they were seen there; absent when they were written down from general knowledge.
+    checked: Option<Date>,
+    names: Vec<String>,
+    #[serde(default)]
+    prefixes: Vec<String>,
+    price: Vec<Rate>,
+}
+
+/// A rate in millionths of a dollar for a million tokens.
+#[derive(Clone, Copy)]
+struct Price {
+    from: i64,
+    normal: [u64; 5],
+    long: Option<(u8, [u64; 5])>,
+}
+
+impl Prices {
+    /// The embedded prices, with the user's own before them.
+    pub(crate) fn new(own: &BTreeMap<String, Rate>) -> Self {
+        let (mut models, mut names, mut prefixes) = (Vec::new(), HashMap::new(), Vec::new());
+        for model in &LIST.model {
+            let place = models.len();
+            models.push(model.price.iter().map(Price::of).collect());
+            names.extend(model.names.iter().map(|name| (name.clone(), place)));
+            prefixes.extend(model.prefixes.iter().map(|prefix| (prefix.as_str(), place)));
+        }
+        // The longest prefix says most about a name.
+        prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let mut found = HashMap::new();
+        for (name, rate) in own {
+            found.insert(name.clone(), Some(models.len()));
+            models.push(vec![Price::of(rate)]);
+        }
+        Self { models, names, prefixes, found: RefCell::new(found) }
+    }
+
+    /// Works out what calls of one kind cost.
+    pub(crate) fn cost(&self, spent: &Spent) -> Cost {
+        let tokens = spent.tokens.total();
+        if let Some(recorded) = spent.recorded {
+            return Cost { recorded, recorded_tokens: tokens, ..Cost::default() };
+        }
+        let prices = spent.model.as_deref().and_then(|model| self.find(model));
+        let Some(price) = prices.and_then(|prices| price_at(prices, spent.quarter)) else {
+            return Cost { unpriced_tokens: tokens, ..Cost::default() };
+        };
+        let rates = match price.long {
+            Some((size, long)) if spent.size >= size => long,
+            _ => price.normal,
+        };
+        let hour = spent.cache_creation_1h.min(spent.tokens.cache_creation);
+        let classes = [
+            spent.tokens.input,
+            spent.tokens.output,
+            spent.tokens.cache_read,
+            spent.tokens.cache_creation - hour,
+            hour,
+        ];
+        let parts = classes.iter().zip(rates).map(|(n, rate)| u128::from(*n) * u128::from(rate));
+        Cost { estimated: parts.sum(), estimated_tokens: tokens, ..Cost::default() }
+    }
+
+    fn find(&self, model: &str) -> Option<&[Price]> {
+        let known = self.found.borrow().get(model).copied();
+        let place = known.unwrap_or_else(|| {
+            let place = self.look_up(model);
+            self.found.borrow_mut().insert(model.to_owned(), place);
+            place
+        });
+        place.map(|place| self.models[place].as_slice())
+    }
+
+    fn look_up(&self, model: &str) -> Option<usize> {
+        let bare = LIST.vendors.iter().find_map(|vendor| model.strip_prefix(vendor.as_str()));
+        let bare = bare.unwrap_or(model);
+        let prefix = || self.prefixes.iter().find(|(prefix, _)| bare.starts_with(prefix));
+        self.names.get(bare).copied().or_else(|| prefix().map(|(_, place)| *place))
+    }
+}
+
+/// The latest price that held by then; before the first one, the first one.
+fn price_at(prices: &[Price], quarter: i64) -> Option<&Price> {
+    // A call without a time is priced as of today.
+    let at = if quarter == 0 { i64::MAX } else { quarter };
+    let held = prices.iter().filter(|price| price.from <= at).max_by_key(|price| price.from);
+    held.or_else(|| prices.iter().min_by_key(|price| price.from))
+}
+
+impl Price {
+    fn of(rate: &Rate) -> Self {
+        let from = rate.from.and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
+        let classes = |input: f64, output: f64, read: Option<f64>, write: [Option<f64>; 2]| {
+            let written = write[0].unwrap_or(input);
+            [input, output, read.unwrap_or(input), written, write[1].unwrap_or(written)]
+                .map(|dollars| (dollars * 1e6).round() as u64)
+        };
+        let long = rate.long.as_ref().map(|long| {
+            let size = SIZES.iter().filter(|size| **size <= long.above).count() as u8;
+            let write = [long.cache_write, long.cache_write_1h];
+            (size, classes(long.input, long.output, long.cache_read, write))
+        });
+        Self {
+            from: from.map_or(i64::MIN, |day| day.timestamp().as_millisecond() / QUARTER),
+            normal: classes(
+                rate.input,
+                rate.output,
+                rate.cache_read,
+                [rate.cache_write, rate.cache_write_1h],
+            ),
+            long,
+        }
+    }
+}
+
+impl Cost {
+    /// The amount in millionths of a dollar; `None` when nothing of it is known.
+    pub fn micros(&self) -> Option<u64> {
+        self.basis().map(|_| self.recorded + ((self.estimated + 500_000) / 1_000_000) as u64)
+    }
+
+    /// The amount in dollars; `None` when nothing of it is known.
+    pub fn dollars(&self) -> Option<f64> {
+        self.micros().map(|micros| micros as f64 / 1e6)
+    }
+
+    /// Where the amount comes from.
+    pub fn basis(&self) -> Option<Basis> {
+        let recorded = self.recorded > 0 || self.recorded_tokens > 0;
+        match (recorded, self.estimated_tokens > 0) {
+            (true, true) => Some(Basis::Mixed),
+            (true, false) => Some(Basis::Recorded),
+            (false, true) => Some(Basis::Estimated),
+            (false, false) => None,
+        }
+    }
+
+    /// The share of the tokens whose cost is known; `None` without tokens.
+    pub fn priced_share(&self) -> Option<f64> {
+        let priced = self.recorded_tokens + self.estimated_tokens;
+        let all = priced + self.unpriced_tokens;
+        (all > 0).then(|| priced as f64 / all as f64)
+    }
+
+    /// Tokens whose cost is not known.
+    pub fn unpriced_tokens(&self) -> u64 {
+        self.unpriced_tokens
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.recorded += other.recorded;
+        self.estimated += other.estimated;
+        self.recorded_tokens += other.recorded_tokens;
+        self.estimated_tokens += other.estimated_tokens;
+        self.unpriced_tokens += other.unpriced_tokens;
+    }
+}
+
+impl Serialize for Cost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("usd", &self.dollars())?;
+        map.serialize_entry("micros", &self.micros())?;
+        map.serialize_entry("basis", &self.basis())?;
+        map.serialize_entry("priced_share", &self.priced_share())?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Tokens;
+
+    fn spent(model: &str, tokens: [u64; 4]) -> Spent {
+        let [input, output, cache_read, cache_creation] = tokens;
+        let tokens = Tokens { input, output, cache_read, cache_creation, reasoning: None };
+        Spent { model: Some(model.into()), tokens, calls: 1, ..Spent::default() }
+    }
+
+    fn micros(spent: &Spent) -> Option<u64> {
+        Prices::new(&BTreeMap::new()).cost(spent).micros()
+    }
+
+    #[test]
+    fn every_class_of_tokens_has_its_own_price() {
+        let call = spent("claude-opus-4-5-20251101", [1_000_000, 100_000, 2_000_000, 400_000]);
+        // 5 + 2.5 + 1 + 2.5 dollars.
+        assert_eq!(micros(&call), Some(11_000_000));
+        // A quarter of what was written lives for an hour: 300k at 6.25, 100k at 10.
+        let call = Spent { cache_creation_1h: 100_000, ..call };
+        assert_eq!(micros(&call), Some(11_375_000));
+    }
+
+    #[test]
+    fn models_are_found_by_name_alias_and_declared_prefix_only() {
+        let prices = Prices::new(&BTreeMap::new());
+        for known in [
+            "claude-opus-4-5",
+            "claude-opus-4-5-20251101",
+            "claude-opus-4.5",
+            "anthropic/claude-opus-4.5",
+            "us.anthropic.claude-opus-4-5-20251101-v1:0",
+            "gpt-5-codex",
+            "gpt-5-2025-08-07",
+            "gemini-2.5-pro",
+        ] {
+            assert!(prices.find(known).is_some(), "{known}");
+        }
+        for unknown in
+            ["claude-opus-9", "my-claude-opus-4-5", "gpt-5-codex-fantasy", "glm-5", "sonnet", ""]
+        {
+            assert!(prices.find(unknown).is_none(), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_model_is_unpriced_and_never_free() {
+        let mut cost = Prices::new(&BTreeMap::new()).cost(&spent("glm-5", [10, 0, 0, 0]));
+        assert_eq!((cost.micros(), cost.priced_share()), (None, Some(0.0)));
+        cost += Prices::new(&BTreeMap::new()).cost(&spent("gpt-5", [30, 0, 0, 0]));
+        assert_eq!(cost.priced_share(), Some(0.75));
+        assert_eq!(serde_json::to_value(cost).unwrap()["basis"], "estimated");
+    }
+
+    #[test]
+    fn recorded_cost_goes_before_any_price() {
+        let call = Spent { recorded: Some(42), ..spent("gpt-5", [1_000_000, 0, 0, 0]) };
+        assert_eq!(micros(&call), Some(42));
+    }
+
+    #[test]
+    fn old_months_keep_old_prices_and_long_prompts_have_their_own() {
+        let quarter = |day: &str| {
+            let at: jiff::Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
+            at.as_millisecond() / QUARTER
+        };
+        let at = |day: &str| Spent { quarter: quarter(day), ..spent("o3", [1_000_000, 0, 0, 0]) };
+        assert_eq!(micros(&at("2025-05-01")), Some(10_000_000));
+        assert_eq!(micros(&at("2025-07-01")), Some(2_000_000));
+        let long = Spent { size: 2, ..spent("gemini-2.5-pro", [1_000_000, 0, 0, 0]) };
+        assert_eq!(micros(&long), Some(2_500_000));
+        let short = Spent { size: 1, ..long };
+        assert_eq!(micros(&short), Some(1_250_000));
+    }
+
+    #[test]
+    fn the_users_own_prices_hold() {
+        let rate: Rate = toml::from_str("input = 1\noutput = 2.5").unwrap();
+        let prices = Prices::new(&BTreeMap::from([("glm-5".to_owned(), rate)]));
+        let cost = prices.cost(&spent("glm-5", [1_000_000, 1_000_000, 1_000_000, 0]));
+        assert_eq!(cost.micros(), Some(4_500_000));
+    }
+
+    #[test]
+    fn the_embedded_prices_are_distinct_plausible_and_say_where_they_come_from() {
+        let mut seen = std::collections::HashSet::new();
+        for model in &LIST.model {
+            let is_unchecked = model.source.contains("general knowledge");
+            assert!(model.checked.is_some() || is_unchecked, "{:?}", model.names);
+            for name in model.names.iter().chain(&model.prefixes) {
+                assert!(seen.insert(name.clone()), "{name} stands there twice");
+            }
+            // The first row holds for all time before the next, which therefore has a day.
+            assert!(!model.price.is_empty());
+            assert!(
+                model.price.iter().skip(1).all(|rate| rate.from.is_some()),
+                "{:?}",
+                model.names
+            );
+            for rate in &model.price {
+                assert!(rate.input <= rate.output, "{:?}", model.names);
+                assert!(rate.cache_read.is_none_or(|read| read <= rate.input));
+                // Calls are kept by these sizes, so no other bound can be priced.
+                assert!(rate.long.as_ref().is_none_or(|long| SIZES.contains(&long.above)));
+            }
+        }
+    }
+}

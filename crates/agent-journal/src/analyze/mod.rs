@@ -1,0 +1,24 @@
+//! What happened over many sessions? Tokens and money, time and tools, and how well it goes. All
+//! of it is sums over what was worked out when the sessions were recorded.
+
+mod activity;
+mod cost;
+mod mcp_config;
+mod score;
+mod stats;
+mod tally;
+mod tools;
+mod usage;
+
+pub use activity::Streak;
+pub use cost::{Basis, Cost, Long, Rate};
+pub use mcp_config::{McpServer, servers};
+pub use score::{Category, Score, ScoreReport};
+pub use stats::{By, Explained, Extent, Group, Period, Stats, StatsQuery};
+pub use tools::{Counted, ToolFigures};
+pub use usage::Figures;
+
+pub(crate) use cost::Prices;
+pub(crate) use score::score;
+pub(crate) use stats::{spent_since, stats};
+pub(crate) use usage::cost_of;

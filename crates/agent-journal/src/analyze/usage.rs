@@ -1,0 +1,117 @@
+//! The figures of any choice of sessions and times.
+
+use serde::Serialize;
+
+use super::cost::{Cost, Prices};
+use crate::model::Tokens;
+use crate::store::{Quarter, Spent};
+
+/// What was done and spent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Sessions of a person that were active.
+    pub sessions: u64,
+    /// Of those, how many began.
+    pub sessions_started: u64,
+    /// Prompts of a person.
+    pub prompts: u64,
+    /// Messages of any kind, those of sub-agents too.
+    pub messages: u64,
+    /// Active seconds: gaps between a session's messages count up to five minutes.
+    pub active_s: u64,
+    /// Seconds of work: periods without a pause of half an hour, overlaps counted once.
+    pub work_s: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Calls that were answered.
+    pub tool_results: u64,
+    /// Answers that report a failure.
+    pub tool_errors: u64,
+    /// Calls of models.
+    pub model_calls: u64,
+    /// The tokens.
+    pub tokens: Tokens,
+    /// What they cost.
+    pub cost: Cost,
+    /// Active time in milliseconds, of which `active_s` is made at the end.
+    #[serde(skip)]
+    pub(super) active_ms: u64,
+    /// The session counted last: a session counts once.
+    #[serde(skip)]
+    pub(super) last: Option<u64>,
+}
+
+impl Figures {
+    /// Counts a session, unless it was the last one counted.
+    pub(super) fn count(&mut self, session: u64) {
+        if self.last != Some(session) {
+            self.last = Some(session);
+            self.sessions += 1;
+        }
+    }
+
+    /// Adds what was done in a quarter hour.
+    pub(super) fn add_done(&mut self, quarter: &Quarter, is_root: bool) {
+        self.messages += quarter.messages;
+        for tool in &quarter.tools {
+            self.tool_calls += tool.calls;
+            self.tool_results += tool.results;
+            self.tool_errors += tool.errors;
+        }
+        // A sub-agent's prompts are no person's, and it works while its parent waits.
+        if is_root {
+            self.prompts += quarter.prompts;
+            self.active_ms += quarter.active;
+        }
+    }
+
+    /// Adds what was spent.
+    pub(super) fn add_spent(&mut self, spent: &Spent, cost: Cost) {
+        self.model_calls += spent.calls;
+        self.tokens += spent.tokens;
+        self.cost += cost;
+    }
+
+    /// Adds everything but sessions, which count once wherever they were.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.prompts += other.prompts;
+        self.messages += other.messages;
+        self.active_ms += other.active_ms;
+        self.tool_calls += other.tool_calls;
+        self.tool_results += other.tool_results;
+        self.tool_errors += other.tool_errors;
+        self.model_calls += other.model_calls;
+        self.tokens += other.tokens;
+        self.cost += other.cost;
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.active_s = self.active_ms / 1000;
+    }
+
+    /// The share of input that was read from a cache.
+    pub fn cache_hit_ratio(&self) -> Option<f64> {
+        let tokens = &self.tokens;
+        let input = tokens.input + tokens.cache_read + tokens.cache_creation;
+        (input > 0).then(|| tokens.cache_read as f64 / input as f64)
+    }
+
+    /// The share of answered calls that failed.
+    pub fn error_rate(&self) -> Option<f64> {
+        (self.tool_results > 0).then(|| self.tool_errors as f64 / self.tool_results as f64)
+    }
+
+    /// Prompts of a person in each session.
+    pub fn turns_per_session(&self) -> Option<f64> {
+        (self.sessions > 0).then(|| self.prompts as f64 / self.sessions as f64)
+    }
+}
+
+/// What calls cost and how many tokens they used.
+pub(crate) fn cost_of(calls: &[Spent], prices: &Prices) -> Cost {
+    let mut sum = Cost::default();
+    for call in calls {
+        sum += prices.cost(call);
+    }
+    sum
+}

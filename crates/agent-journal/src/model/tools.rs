@@ -1,0 +1,280 @@
+//! Tools by one name each, whatever an agent calls them, and what their inputs and failures say.
+//! The messages keep the recorded names; this is what counts and filters speak.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::Json;
+
+/// The normal name of each tool, with the names it is recorded under. A table.
+const NAMES: &[(&str, &[&str])] = &[
+    (
+        "ask_user",
+        &["AskUserQuestion", "ask_followup_question", "request_user_input", "ask_user_question"],
+    ),
+    (
+        "bash",
+        &[
+            "Bash",
+            "Shell",
+            "shell",
+            "shell_command",
+            "exec_command",
+            "run_shell_command",
+            "run_in_terminal",
+            "run_terminal_cmd",
+            "run_terminal_command",
+        ],
+    ),
+    (
+        "edit_file",
+        &[
+            "Edit",
+            "MultiEdit",
+            "edit",
+            "replace",
+            "StrReplaceFile",
+            "replace_string_in_file",
+            "multi_replace_string_in_file",
+            "search_replace",
+        ],
+    ),
+    ("glob", &["Glob", "file_search", "glob_file_search"]),
+    ("grep", &["Grep", "grep_search", "search_file_content"]),
+    ("list_directory", &["LS", "list_dir"]),
+    ("read_file", &["Read", "read", "ReadFile", "view"]),
+    ("search", &["Search"]),
+    (
+        "todo",
+        &[
+            "TodoRead",
+            "TodoWrite",
+            "todo_write",
+            "write_todos",
+            "manage_todo_list",
+            "SetTodoList",
+            "update_plan",
+        ],
+    ),
+    ("web_fetch", &["WebFetch", "fetch_webpage"]),
+    ("web_search", &["WebSearch", "google_web_search"]),
+    ("write_file", &["Write", "write", "WriteFile", "create", "create_file"]),
+];
+
+/// The tool that asks the person instead of going on.
+pub const ASK_USER: &str = "ask_user";
+
+/// Tools whose input names a file they change.
+const WRITERS: &[&str] = &[
+    "apply_patch",
+    "create_new_file",
+    "edit_file",
+    "insert_edit_into_file",
+    "NotebookEdit",
+    "str_replace_editor",
+    "write_file",
+];
+
+/// Kinds of failure, with what gives each away in the first words of a result, in lower case. The
+/// first kind that fits holds. A table.
+const FAILURES: &[(&str, &[&str])] = &[
+    (
+        "rejected",
+        &[
+            "doesn't want to",
+            "user rejected",
+            "rejected by",
+            "denied by",
+            "user denied",
+            "refused by",
+            "was blocked",
+        ],
+    ),
+    ("interrupted", &["interrupted", "aborted", "cancelled", "canceled"]),
+    ("timeout", &["timed out", "timeout"]),
+    (
+        "no match",
+        &[
+            "string to replace not found",
+            "string not found",
+            "no match",
+            "failed to find",
+            "did not match",
+            "not unique",
+            "multiple matches",
+        ],
+    ),
+    ("stale read", &["has not been read", "modified since", "has been changed since"]),
+    ("permission", &["permission denied", "eacces", "operation not permitted"]),
+    ("not found", &["no such file", "does not exist", "not found", "enoent", "cannot find"]),
+    (
+        "invalid input",
+        &["inputvalidationerror", "invalid", "missing required", "unknown option", "unrecognized"],
+    ),
+    ("exit code", &["exit code", "exited with", "exit status", "\"exit_code\""]),
+];
+
+/// The kind of a failure nothing gives away.
+const OTHER_FAILURE: u8 = FAILURES.len() as u8;
+
+/// The kind of a failure of the agent itself: an API error, an abort.
+pub(crate) const AGENT_FAILURE: u8 = OTHER_FAILURE + 1;
+
+/// Returns a tool's name as it is counted: `mcp__server__tool` becomes `server.tool`, the known
+/// ones have one name each, the others stay as they are.
+pub fn tool_name(recorded: &str) -> Cow<'_, str> {
+    if let Some((server, tool)) = recorded.strip_prefix("mcp__").and_then(|it| it.split_once("__"))
+        && !server.is_empty()
+        && !tool.is_empty()
+    {
+        return Cow::Owned(format!("{server}.{tool}"));
+    }
+    let known = NAMES.iter().find(|(_, recorded_as)| recorded_as.contains(&recorded));
+    known.map_or(Cow::Borrowed(recorded), |(name, _)| Cow::Borrowed(name))
+}
+
+/// Names the kind of a failure by its number.
+pub fn failure_name(kind: u8) -> &'static str {
+    match FAILURES.get(usize::from(kind)) {
+        Some((name, _)) => name,
+        None if kind == AGENT_FAILURE => "agent failed",
+        None => "other",
+    }
+}
+
+/// Tells the kind of a failure by what the tool returned.
+pub(crate) fn failure_kind(output: &str) -> u8 {
+    // Enough for the message, too little for the listing that may follow it.
+    let beginning: String = output.chars().take(240).collect::<String>().to_lowercase();
+    let fits = |signs: &&[&str]| signs.iter().any(|sign| beginning.contains(sign));
+    let found = FAILURES.iter().position(|(_, signs)| fits(signs));
+    // What a failing command printed says less than that it failed.
+    if beginning.trim_start().starts_with("exit code") {
+        return FAILURES.len() as u8 - 1;
+    }
+    found.map_or(OTHER_FAILURE, |place| place as u8)
+}
+
+/// Lists the files a call changes, as its input names them.
+pub(crate) fn changed_files(tool: &str, input: &Json) -> Vec<String> {
+    if !WRITERS.contains(&tool) {
+        return Vec::new();
+    }
+    let text = input.parse::<String>();
+    let inner = text.as_deref().and_then(|text| serde_json::from_str::<Input>(text).ok());
+    if let Some(found) = input.parse::<Input>().or(inner) {
+        return found.files();
+    }
+    text.as_deref().map(patched).unwrap_or_default()
+}
+
+/// The keys under which tools name files.
+#[derive(Deserialize)]
+struct Input {
+    #[serde(
+        alias = "filePath",
+        alias = "path",
+        alias = "target_file",
+        alias = "absolute_path",
+        alias = "notebook_path"
+    )]
+    file_path: Option<String>,
+    command: Option<Json>,
+    #[serde(alias = "edits")]
+    replacements: Option<Vec<Inner>>,
+    #[serde(alias = "patch", alias = "patchText")]
+    input: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Inner {
+    #[serde(alias = "filePath", alias = "path")]
+    file_path: Option<String>,
+}
+
+impl Input {
+    fn files(self) -> Vec<String> {
+        if self.command.is_some_and(|command| command.as_str() == "\"view\"") {
+            return Vec::new();
+        }
+        let inner = self.replacements.into_iter().flatten().filter_map(|one| one.file_path);
+        let mut files: Vec<String> = self.file_path.into_iter().chain(inner).collect();
+        files.extend(self.input.as_deref().map(patched).unwrap_or_default());
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+}
+
+/// Lists the files of a patch.
+fn patched(text: &str) -> Vec<String> {
+    let marks = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+    let file =
+        |line: &str| marks.iter().find_map(|mark| line.strip_prefix(mark)).map(str::to_owned);
+    text.lines().filter_map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_have_one_name_each() {
+        // R213 to R215.
+        let check = |recorded: &str, name: &str| assert_eq!(tool_name(recorded), name);
+        check("Edit", "edit_file");
+        check("Read", "read_file");
+        check("Write", "write_file");
+        check("Bash", "bash");
+        check("Search", "search");
+        check("Glob", "glob");
+        check("Grep", "grep");
+        check("WebSearch", "web_search");
+        check("WebFetch", "web_fetch");
+        check("TodoRead", "todo");
+        check("TodoWrite", "todo");
+        check("mcp__github__create_issue", "github.create_issue");
+        check("mcp__a__b__c", "a.b__c");
+        check("mcp__broken", "mcp__broken");
+        check("SomethingNew", "SomethingNew");
+    }
+
+    #[test]
+    fn no_recorded_name_means_two_tools() {
+        let mut all: Vec<&str> =
+            NAMES.iter().flat_map(|(_, recorded)| *recorded).copied().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn calls_that_change_files_name_them() {
+        let check = |tool: &str, input: &str, files: &[&str]| {
+            let raw: Json = serde_json::from_str(input).unwrap();
+            assert_eq!(changed_files(tool, &raw), files, "{input}");
+        };
+        check("edit_file", r#"{"file_path":"/a/b.rs","old_string":"x"}"#, &["/a/b.rs"]);
+        check("write_file", r#"{"filePath":"c.ts","content":"…"}"#, &["c.ts"]);
+        check("write_file", r#""{\"path\":\"d.py\"}""#, &["d.py"]);
+        check("read_file", r#"{"file_path":"/a/b.rs"}"#, &[]);
+        check("str_replace_editor", r#"{"command":"view","path":"e"}"#, &[]);
+        let patch = r#""*** Begin Patch\n*** Update File: src/f.rs\n@@\n+x\n*** Add File: g\n""#;
+        check("apply_patch", patch, &["src/f.rs", "g"]);
+        check("edit_file", r#"{"replacements":[{"filePath":"h"},{"filePath":"h"}]}"#, &["h"]);
+    }
+
+    #[test]
+    fn failures_are_told_apart_by_their_first_words() {
+        let check = |output: &str, kind: &str| assert_eq!(failure_name(failure_kind(output)), kind);
+        check("Exit code 1\nls: no such file", "exit code");
+        check("<tool_use_error>String to replace not found in file.", "no match");
+        check("The user doesn't want to proceed with this tool use.", "rejected");
+        check("ENOENT: no such file or directory", "not found");
+        check("Command timed out after 2m", "timeout");
+        check("boom", "other");
+        assert_eq!(failure_name(AGENT_FAILURE), "agent failed");
+    }
+}

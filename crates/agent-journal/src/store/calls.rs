@@ -1,0 +1,253 @@
+//! Which record of a model call counts, and whose the call is: every call once, wherever and
+//! however often it is recorded.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::Writer;
+use super::ledger::{self, Done, Spent};
+use crate::error::Result;
+use crate::model::{Facts, Kind, Session, Timestamp, Tokens};
+
+/// Says in SQL that a row of `usage` is a sum whose calls are also recorded one by one, with their
+/// input, among the rows that fit a condition on `one`.
+pub(super) fn told_one_by_one(condition: &str) -> String {
+    format!(
+        "(usage.since IS NOT NULL AND EXISTS (SELECT 1 FROM usage one WHERE {condition}
+         AND one.since IS NULL AND one.input + one.cache_read + one.cache_creation > 0
+         AND one.at BETWEEN usage.since AND usage.at))"
+    )
+}
+
+impl Writer<'_> {
+    /// Decides, for calls recorded more than once, which record counts and whose it is.
+    pub(super) fn settle_calls(&mut self) -> Result<()> {
+        let sums = self.sums()?;
+        self.contested.extend(sums.iter().copied());
+        for identity in std::mem::take(&mut self.contested) {
+            self.note_owner(identity)?;
+            let sql = "UPDATE usage SET counted = 0 WHERE identity = ?1";
+            self.run(sql, identity)?;
+            // The fullest record counts; whoever made the call first owns it, and a working copy
+            // never does as long as the original is known.
+            let sql = "UPDATE usage SET counted = 1, owner = (
+                           SELECT other.session FROM usage other
+                           JOIN tellings ON tellings.key = other.telling
+                           WHERE other.identity = ?1
+                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at, other.session
+                           LIMIT 1)
+                       WHERE identity = ?1 AND telling = (
+                           SELECT telling FROM usage WHERE identity = ?1
+                           ORDER BY output DESC, input + cache_read + cache_creation DESC,
+                           cost_micros IS NULL, at, session, telling LIMIT 1)";
+            self.run(sql, identity)?;
+            self.note_owner(identity)?;
+        }
+        let sql = format!(
+            "UPDATE usage SET counted = 0 WHERE identity = ?1 AND counted AND {}",
+            told_one_by_one(
+                "one.telling IN (SELECT key FROM tellings WHERE session = usage.session)"
+            )
+        );
+        sums.into_iter().try_for_each(|identity| self.run(&sql, identity))
+    }
+
+    fn run(&self, sql: &str, identity: [u8; 16]) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.execute([identity]).map_err(self.error())?;
+        Ok(())
+    }
+
+    fn note_owner(&mut self, identity: [u8; 16]) -> Result<()> {
+        let sql = "SELECT owner FROM usage WHERE identity = ?1 AND counted = 1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let owner = statement.query_row([identity], |row| row.get::<_, i64>(0));
+        self.owners.extend(owner.optional().map_err(self.error())?.map(|owner| owner as u64));
+        Ok(())
+    }
+
+    /// Lists the sums of the sessions that changed: what they stand in for may have changed.
+    fn sums(&self) -> Result<Vec<[u8; 16]>> {
+        let sql = "SELECT identity FROM usage WHERE session = ?1 AND since IS NOT NULL";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut all = Vec::new();
+        for session in &self.touched {
+            let rows = statement.query_map([*session as i64], |row| row.get(0));
+            for identity in rows.map_err(self.error())? {
+                all.push(identity.map_err(self.error())?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Sums up what one telling records.
+    pub(super) fn tokens(&self, telling: i64) -> Result<Tokens> {
+        let sql = format!(
+            "SELECT total(input), total(output), total(cache_read), total(cache_creation),
+             sum(reasoning) FROM usage WHERE telling = ?1 AND NOT {}",
+            told_one_by_one("one.telling = usage.telling")
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let sums = statement.query_row([telling], |row| {
+            let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
+            Ok(Tokens {
+                input: number(0)?,
+                output: number(1)?,
+                cache_read: number(2)?,
+                cache_creation: number(3)?,
+                reasoning: row.get::<_, Option<i64>>(4)?.map(|sum| sum as u64),
+            })
+        });
+        Ok(sums.optional().map_err(self.error())?.unwrap_or_default())
+    }
+
+    /// Packs what a session did.
+    pub(super) fn write_activity(&self, key: u64, account: &Session, facts: Facts) -> Result<()> {
+        let start = account.started_at.map(Timestamp::as_millis);
+        // A working copy repeats what the original did.
+        let facts = if account.kind == Kind::Copy { Facts::default() } else { facts };
+        let files = ledger::pack_files(&facts.files, account.cwd.as_deref());
+        let done = Done::of(&facts, start).pack();
+        let sql = "INSERT OR REPLACE INTO activity (session, done, files) VALUES (?1, ?2, ?3)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.execute(params![key as i64, done, files]).map_err(self.error())?;
+        Ok(())
+    }
+
+    /// Packs the counted calls of every session that won or lost some.
+    pub(super) fn settle_spending(&mut self) -> Result<()> {
+        for owner in std::mem::take(&mut self.owners) {
+            let spent = self.spent(owner)?;
+            let sql = "INSERT OR REPLACE INTO spending (session, calls) VALUES (?1, ?2)";
+            let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+            statement
+                .execute(params![owner as i64, ledger::pack_spent(spent)])
+                .map_err(self.error())?;
+        }
+        Ok(())
+    }
+
+    fn spent(&self, owner: u64) -> Result<Vec<Spent>> {
+        let sql = "SELECT coalesce(usage.at, sessions.started_at, 0), usage.model, usage.input,
+                   usage.output, usage.cache_read, usage.cache_creation, usage.cache_creation_1h,
+                   usage.reasoning, usage.cost_micros, usage.since IS NOT NULL FROM usage
+                   LEFT JOIN sessions ON sessions.key = usage.owner
+                   WHERE usage.owner = ?1 AND usage.counted = 1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([owner as i64], ledger::spent).map_err(self.error())?;
+        rows.collect::<rusqlite::Result<_>>().map_err(self.error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connectors::{Source, Stamp};
+    use crate::model::{Message, SessionId, Usage};
+    use crate::store::{ChunkBuilder, Packed, Store, Told};
+
+    struct Journal {
+        directory: tempfile::TempDir,
+    }
+
+    /// A call, or a sum since a time: identity, time, tokens.
+    fn usage(identity: &str, at: i64, since: Option<i64>, (input, output): (u64, u64)) -> Message {
+        let tokens = Tokens { input, output, ..Tokens::default() };
+        let since = since.and_then(Timestamp::from_millis);
+        let usage = Usage { identity: Some(identity.into()), tokens, since, ..Usage::default() };
+        Message { at: Timestamp::from_millis(at), usage: Some(usage), ..Message::default() }
+    }
+
+    impl Journal {
+        fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap() }
+        }
+
+        fn open(&self) -> Store {
+            Store::create(&self.directory.path().join("journal.db")).unwrap()
+        }
+
+        /// Tells a session anew, from the source of that name.
+        fn tell(&self, source: &str, key: u64, messages: Vec<Message>) {
+            let id = SessionId { agent: "x".into(), native: "1".into() };
+            let store = self.open();
+            let mut writer = store.write().unwrap();
+            let place = Source { path: source.into(), stamp: Stamp::default() };
+            let source = writer.source("x", &place, &crate::store::Place::default()).unwrap();
+            writer.truncate(key, 0).unwrap();
+            let mut builder = ChunkBuilder::at(0);
+            let count = messages.len() as u64;
+            for mut message in messages {
+                let packed = Packed::new(&message);
+                builder.add(&id, &mut message, &packed);
+            }
+            writer.chunk(key, id.key(), &builder.pack()).unwrap();
+            let account = Session { id, ..Session::default() };
+            writer.telling(&Told { key, source, account, messages: count, is_new: true }).unwrap();
+            writer.commit().unwrap();
+        }
+
+        /// Input and output of everything that counts, and of what each telling records.
+        fn totals(&self, telling: u64) -> ((u64, u64), (u64, u64)) {
+            let store = self.open();
+            let sum = |calls: &mut dyn Iterator<Item = Spent>| {
+                calls.fold((0, 0), |(input, output), call| {
+                    (input + call.tokens.input, output + call.tokens.output)
+                })
+            };
+            let filter = crate::search::Filter::default();
+            let doings = store.doings(&filter, None).unwrap();
+            let counted = sum(&mut doings.into_iter().flat_map(|one| one.spent));
+            (counted, sum(&mut store.spent(telling).unwrap().into_iter()))
+        }
+    }
+
+    fn log() -> Vec<Message> {
+        vec![
+            usage("a", 1_000, None, (0, 10)),
+            usage("b", 2_000, None, (0, 20)),
+            usage("sum", 3_000, Some(500), (700, 0)),
+        ]
+    }
+
+    #[test]
+    fn a_sum_counts_where_nothing_tells_its_calls_one_by_one() {
+        let journal = Journal::new();
+        journal.tell("log", 1, log());
+        assert_eq!(journal.totals(1), ((700, 30), (700, 30)));
+    }
+
+    #[test]
+    fn a_sum_gives_way_to_its_calls_and_counts_again_without_them() {
+        let journal = Journal::new();
+        journal.tell("log", 1, log());
+        let single =
+            || vec![usage("a", 1_000, None, (300, 10)), usage("b", 2_000, None, (450, 20))];
+        journal.tell("store", 2, single());
+        assert_eq!(journal.totals(1), ((750, 30), (700, 30)));
+        assert_eq!(journal.totals(2).1, (750, 30));
+        journal.tell("store", 2, Vec::new());
+        assert_eq!(journal.totals(1).0, (700, 30));
+        // Told the other way round it comes to the same.
+        let other = Journal::new();
+        other.tell("store", 2, single());
+        other.tell("log", 1, log());
+        assert_eq!(other.totals(1).0, (750, 30));
+    }
+
+    #[test]
+    fn a_sum_stays_beside_calls_of_another_time() {
+        let journal = Journal::new();
+        journal.tell("log", 1, log());
+        journal.tell("store", 2, vec![usage("late", 9_000, None, (40, 4))]);
+        assert_eq!(journal.totals(1).0, (740, 34));
+    }
+
+    #[test]
+    fn a_sum_gives_way_within_one_telling_too() {
+        let journal = Journal::new();
+        let mut messages = log();
+        messages.push(usage("c", 2_500, None, (5, 1)));
+        journal.tell("log", 1, messages);
+        assert_eq!(journal.totals(1), ((5, 31), (5, 31)));
+    }
+}

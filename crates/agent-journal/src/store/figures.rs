@@ -1,0 +1,139 @@
+//! Reading what sessions did and spent.
+
+use rusqlite::{Row, params_from_iter};
+
+use super::Store;
+use super::calls::told_one_by_one;
+use super::ledger::{self, Done, Spent};
+use crate::error::Result;
+use crate::model::Ref;
+use crate::search::Filter;
+
+/// What a session did and spent, with what it is sorted by.
+pub(crate) struct Doings {
+    pub(crate) key: u64,
+    pub(crate) id: String,
+    pub(crate) agent: String,
+    pub(crate) title: String,
+    /// Whether a person started it.
+    pub(crate) is_root: bool,
+    pub(crate) is_shown: bool,
+    /// Whether the filter chooses it, whatever its time.
+    pub(crate) is_chosen: bool,
+    pub(crate) parent: Option<u64>,
+    pub(crate) project: Option<String>,
+    pub(crate) project_path: Option<String>,
+    pub(crate) branch: Option<String>,
+    /// When it began, in milliseconds.
+    pub(crate) started: Option<i64>,
+    pub(crate) refs: Vec<Ref>,
+    pub(crate) done: Done,
+    pub(crate) spent: Vec<Spent>,
+}
+
+/// Records of calls that are not counted.
+#[derive(Default)]
+pub(crate) struct Repeats {
+    /// Further records of a call in one file.
+    pub(crate) in_file: u64,
+    /// The same session in another file.
+    pub(crate) in_copies: u64,
+    /// The call in another session: a resume, a fork, a replay.
+    pub(crate) in_sessions: u64,
+    /// The call in a working copy of its session.
+    pub(crate) in_working_copies: u64,
+    /// Sums whose calls are recorded one by one.
+    pub(crate) sums: u64,
+}
+
+impl Store {
+    /// Reads what every session did and spent, or every one that ended after an instant.
+    pub(crate) fn doings(&self, filter: &Filter, after: Option<i64>) -> Result<Vec<Doings>> {
+        let (condition, values) = filter.about_sql();
+        let after = after.map_or(String::new(), |at| format!("WHERE ended_at >= {at}"));
+        let sql = format!(
+            "SELECT key, agent, native, title, kind, shown, parent, project, project_path, branch,
+             started_at, iif(refs = '[]', NULL, refs), done, calls, coalesce({condition}, 0) FROM sessions
+             LEFT JOIN activity ON activity.session = sessions.key
+             LEFT JOIN spending ON spending.session = sessions.key {after}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let rows = statement.query_map(params_from_iter(values), doings).map_err(self.error())?;
+        rows.collect::<rusqlite::Result<_>>().map_err(self.error())
+    }
+
+    /// Calls `found` with every file a session changed, and how often.
+    pub(crate) fn each_file(&self, found: &mut dyn FnMut(u64, &str, u64)) -> Result<()> {
+        let sql = "SELECT session, files FROM activity";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let session = row.get::<_, i64>(0).map_err(self.error())? as u64;
+            let files = row.get_ref(1).and_then(|it| Ok(it.as_blob()?)).map_err(self.error())?;
+            let _ = ledger::each_file(files, &mut |path, count| found(session, path, count));
+        }
+        Ok(())
+    }
+
+    /// Reads the calls one telling records, each once.
+    pub(crate) fn spent(&self, telling: u64) -> Result<Vec<Spent>> {
+        let sql = format!(
+            "SELECT coalesce(at, 0), model, input, output, cache_read, cache_creation,
+             cache_creation_1h, reasoning, cost_micros, since IS NOT NULL
+             FROM usage WHERE telling = ?1 AND NOT {}",
+            told_one_by_one("one.telling = usage.telling")
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let rows = statement.query_map([telling as i64], ledger::spent).map_err(self.error())?;
+        rows.collect::<rusqlite::Result<_>>().map_err(self.error())
+    }
+
+    /// Counts the records of calls that are not counted, by the reason.
+    pub(crate) fn repeats(&self) -> Result<Repeats> {
+        let sql = "SELECT total(repeats), total(NOT counted AND since IS NOT NULL AND NOT told),
+                   total(NOT counted AND told AND is_copy),
+                   total(NOT counted AND told AND NOT is_copy AND is_same),
+                   total(NOT counted AND told AND NOT is_copy AND NOT is_same)
+                   FROM (SELECT usage.repeats, usage.counted, usage.since,
+                       winner.session IS NOT NULL AS told,
+                       winner.session = usage.session AS is_same,
+                       coalesce(sessions.kind = 2, 0) AS is_copy
+                       FROM usage LEFT JOIN usage winner
+                       ON NOT usage.counted AND winner.identity = usage.identity AND winner.counted = 1
+                       LEFT JOIN sessions ON sessions.key = usage.session)";
+        let repeats = self.connection.query_row(sql, [], |row| {
+            let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
+            Ok(Repeats {
+                in_file: number(0)?,
+                sums: number(1)?,
+                in_working_copies: number(2)?,
+                in_copies: number(3)?,
+                in_sessions: number(4)?,
+            })
+        });
+        repeats.map_err(self.error())
+    }
+}
+
+fn doings(row: &Row<'_>) -> rusqlite::Result<Doings> {
+    let agent: String = row.get(1)?;
+    let native: String = row.get(2)?;
+    let refs: Option<String> = row.get(11)?;
+    Ok(Doings {
+        key: row.get::<_, i64>(0)? as u64,
+        id: format!("{agent}:{native}"),
+        agent,
+        title: row.get(3)?,
+        is_root: row.get::<_, i64>(4)? == 0,
+        is_shown: row.get(5)?,
+        parent: row.get::<_, Option<i64>>(6)?.map(|key| key as u64),
+        project: row.get(7)?,
+        project_path: row.get(8)?,
+        branch: row.get(9)?,
+        started: row.get(10)?,
+        refs: refs.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        done: row.get_ref(12)?.as_blob_or_null()?.map(Done::unpack).unwrap_or_default(),
+        spent: row.get_ref(13)?.as_blob_or_null()?.map(ledger::unpack_spent).unwrap_or_default(),
+        is_chosen: row.get(14)?,
+    })
+}

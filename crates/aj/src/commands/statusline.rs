@@ -1,0 +1,89 @@
+//! `aj statusline`: one line for a prompt or an agent's status bar. It answers from what the
+//! journal holds, because a prompt cannot wait.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use agent_journal::search::{Edge, Filter, date};
+use agent_journal::{Entry, Journal};
+use anyhow::Result;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::FOUND;
+use crate::output::{self, DIM, agent_of, amount, cut, money};
+
+/// More than this is no message of an agent to its status bar.
+const LONGEST_INPUT: u64 = 1 << 20;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  aj statusline                 today, and the session that was active last
+  aj statusline --session 3f1c  today, and one session
+  aj statusline --stdin         the session an agent names on standard input")]
+pub(crate) struct Args {
+    /// The current session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+
+    /// Read the current session's `session_id` from JSON on standard input
+    #[arg(long, conflicts_with = "session")]
+    stdin: bool,
+
+    /// Look for news first, which takes longer
+    #[arg(long)]
+    fresh: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let journal = if args.fresh { context.fresh_journal()?.0 } else { context.journal()? };
+    let today = journal.spent_since(date("today", &context.now, Edge::Start)?)?;
+    let asked = if args.stdin { named()? } else { args.session.clone() };
+    let entry = current(&journal, asked.as_deref())?;
+    let cost = entry.as_ref().map(|entry| journal.costs(std::slice::from_ref(entry)));
+    let cost = cost.transpose()?.map(|mut costs| costs.remove(0));
+    if context.json {
+        let today = json!({ "tokens": today.tokens, "cost": today.cost });
+        let session = entry
+            .map(|it| json!({ "id": it.id, "title": it.title, "tokens": it.tokens, "cost": cost }));
+        output::json::print("statusline", json!({ "today": today, "session": session }))?;
+        return Ok(FOUND);
+    }
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    if let (Some(entry), Some(cost)) = (&entry, &cost) {
+        let tokens = amount(entry.tokens.total());
+        let title = cut(&entry.title, 32);
+        let badge = agent_of(entry).map_or(entry.agent.as_str(), |agent| agent.badge);
+        write!(out, "{} {title} {DIM}·{DIM:#} {tokens} {} {DIM}│{DIM:#} ", badge, money(cost))?;
+    }
+    writeln!(out, "today {} {}", amount(today.tokens.total()), money(&today.cost))?;
+    out.flush()?;
+    Ok(FOUND)
+}
+
+/// What an agent tells its status bar, as far as it matters here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Told {
+    session_id: Option<String>,
+}
+
+fn named() -> Result<Option<String>> {
+    let mut text = String::new();
+    std::io::stdin().take(LONGEST_INPUT).read_to_string(&mut text)?;
+    Ok(serde_json::from_str::<Told>(&text).unwrap_or_default().session_id)
+}
+
+/// The session that was asked for, or the one that was active last. One that the journal has not
+/// read yet is no error.
+fn current(journal: &Journal, id: Option<&str>) -> Result<Option<Entry>> {
+    match id {
+        Some(id) => match journal.session(id) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(agent_journal::Error::UnknownSession { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
+        None => Ok(journal.sessions(&Filter::default(), Some(1))?.pop()),
+    }
+}

@@ -1,0 +1,292 @@
+//! Statistics as people read them.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use agent_journal::analyze::{By, Counted, Group, Stats};
+use anyhow::Result;
+use jiff::Zoned;
+use jiff::civil::Date;
+
+use super::{
+    BOLD, DIM, amount, chart, clock, cut, duration, money, pad, pad_left, plain, thousands, width,
+};
+use crate::error::remark;
+
+/// Lines of a small table beside another.
+const SMALL: usize = 6;
+
+/// Writes the totals.
+pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result<()> {
+    let totals = &stats.totals;
+    let sessions = format!(
+        "sessions {BOLD}{}{BOLD:#}{}",
+        thousands(totals.sessions),
+        change(totals.sessions, stats.previous.as_ref().map(|it| it.sessions)),
+    );
+    let failed = totals
+        .error_rate()
+        .map_or(String::new(), |rate| format!(" {DIM}({} failed){DIM:#}", percent(rate)));
+    writeln!(
+        out,
+        " {DIM}{}{DIM:#}   {sessions}   prompts {BOLD}{}{BOLD:#}   active {BOLD}{}{BOLD:#}   \
+         work {}   tools {BOLD}{}{BOLD:#}{failed}",
+        period(stats, now),
+        thousands(totals.prompts),
+        duration(totals.active_s),
+        duration(totals.work_s),
+        thousands(totals.tool_calls),
+    )?;
+    let tokens = &totals.tokens;
+    let priced = match totals.cost.priced_share() {
+        Some(share) if share < 1.0 => {
+            format!(" {DIM}({} of tokens priced){DIM:#}", percent(share))
+        }
+        _ => String::new(),
+    };
+    let before = stats.previous.as_ref().map(|it| it.cost.micros().unwrap_or(0));
+    let changed = change(totals.cost.micros().unwrap_or(0), before);
+    writeln!(
+        out,
+        " {DIM}tokens{DIM:#}   in {}   out {}   cache read {}   write {}   \
+         cost {BOLD}{}{BOLD:#}{changed}{priced}",
+        amount(tokens.input),
+        amount(tokens.output),
+        amount(tokens.cache_read),
+        amount(tokens.cache_creation),
+        money(&totals.cost),
+    )?;
+    Ok(())
+}
+
+/// The time in question, in words.
+fn period(stats: &Stats, now: &Zoned) -> String {
+    let day = |at: agent_journal::model::Timestamp| {
+        clock(Some(at), now).split(' ').next().unwrap_or_default().to_owned()
+    };
+    match (stats.period.since, stats.period.until) {
+        (None, None) => "all time".to_owned(),
+        (Some(since), None) => format!("since {}", day(since)),
+        (None, Some(until)) => format!("until {}", day(until)),
+        (Some(since), Some(until)) => format!("{} to {}", day(since), day(until)),
+    }
+}
+
+/// How a number compares with the period before.
+fn change(number: u64, before: Option<u64>) -> String {
+    let Some(before) = before.filter(|before| *before > 0) else { return String::new() };
+    let change = (number as f64 / before as f64 - 1.0) * 100.0;
+    format!(" {DIM}({change:+.0} %){DIM:#}")
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    // Nothing is called all or nothing that is not.
+    let percent = if share < 1.0 { percent.min(99.9) } else { percent };
+    if percent < 10.0 || percent > 99.0 && percent < 100.0 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+/// Writes what matters most of everything.
+pub(crate) fn overview(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result<()> {
+    let mut facts = Vec::new();
+    facts.extend(stats.totals.turns_per_session().map(|n| format!("{n:.1} prompts a session")));
+    let hit = stats.totals.cache_hit_ratio();
+    facts.extend(hit.map(|share| format!("{} of input from caches", percent(share))));
+    facts.extend(stats.refs.iter().map(|it| format!("{} {}", it.count, it.name)));
+    writeln!(out, " {DIM}{}{DIM:#}\n", facts.join(" · "))?;
+
+    let models = stats.models.iter().map(|it| {
+        let tokens = amount(it.figures.tokens.total());
+        (name(it), [amount(it.figures.sessions), tokens, money(&it.figures.cost)])
+    });
+    let projects = stats.projects.iter().map(|it| {
+        let tokens = amount(it.figures.tokens.total());
+        (name(it), [amount(it.figures.sessions), tokens, duration(it.figures.active_s)])
+    });
+    beside(
+        out,
+        Small::new("by model", ["sessions", "tokens", "cost"], models),
+        Small::new("by project", ["sessions", "tokens", "active"], projects),
+    )?;
+    let agents = stats.agents.iter().map(|it| {
+        let tokens = amount(it.figures.tokens.total());
+        (it.key.clone(), [amount(it.figures.sessions), tokens, money(&it.figures.cost)])
+    });
+    let used = stats.tools.iter().map(|it| {
+        let failed = it.error_rate().map_or("–".to_owned(), percent);
+        (it.tool.clone(), [amount(it.sessions), thousands(it.calls), failed])
+    });
+    beside(
+        out,
+        Small::new("by agent", ["sessions", "tokens", "cost"], agents),
+        Small::new("by tool", ["sessions", "calls", "failed"], used),
+    )?;
+    let line = |counted: &[Counted]| {
+        let parts = counted.iter().take(SMALL).map(|it| format!("{} {}", it.name, it.count));
+        parts.collect::<Vec<_>>().join(" · ")
+    };
+    if !stats.errors.is_empty() {
+        writeln!(out, " {DIM}failures{DIM:#}  {}", cut(&line(&stats.errors), width() - 12))?;
+    }
+    for file in stats.files.iter().filter(|file| file.count > 1).take(5) {
+        let count = pad_left(&file.count.to_string(), 5);
+        writeln!(out, " {DIM}changed{DIM:#}  {count} ×  {}", cut(&file.name, width() - 20))?;
+    }
+    times(out, stats, now)
+}
+
+fn times(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result<()> {
+    let streak = stats.streak;
+    writeln!(
+        out,
+        "\n {DIM}hours 0–23{DIM:#} {}   streak {} days, longest {}",
+        chart::spark(&stats.hours),
+        streak.current,
+        streak.longest,
+    )?;
+    let days: BTreeMap<Date, u64> =
+        stats.days.iter().map(|(day, figures)| (*day, figures.messages)).collect();
+    let weeks = ((width() as i64 - 6) / 2).min(26);
+    chart::calendar(out, &days, now.date(), weeks)
+}
+
+fn name(group: &Group) -> String {
+    group.label.clone().unwrap_or_else(|| group.key.clone())
+}
+
+/// A table narrow enough to stand beside another.
+struct Small {
+    lines: Vec<String>,
+    width: usize,
+}
+
+impl Small {
+    fn new(
+        title: &str,
+        heads: [&str; 3],
+        rows: impl Iterator<Item = (String, [String; 3])>,
+    ) -> Self {
+        let rows: Vec<(String, [String; 3])> = rows.take(SMALL).collect();
+        let room = width().saturating_sub(2) / 2;
+        let left = room.saturating_sub(32).clamp(12, 30);
+        let line = |name: &str, cells: [&str; 3]| {
+            let [a, b, c] = cells;
+            format!("{} {} {} {}", pad(name, left), pad_left(a, 8), pad_left(b, 8), pad_left(c, 11))
+        };
+        let mut lines = vec![format!("{DIM}{}{DIM:#}", line(title, heads))];
+        for (name, [a, b, c]) in &rows {
+            lines.push(line(name, [a, b, c]));
+        }
+        Self { lines, width: left + 30 }
+    }
+}
+
+/// Writes two tables side by side, or one below the other where there is no room.
+fn beside(out: &mut dyn Write, left: Small, right: Small) -> Result<()> {
+    if left.width + right.width + 6 > width() {
+        for line in left.lines.iter().chain(&right.lines) {
+            writeln!(out, " {line}")?;
+        }
+        return Ok(writeln!(out)?);
+    }
+    for at in 0..left.lines.len().max(right.lines.len()) {
+        let blank = " ".repeat(left.width);
+        let first = left.lines.get(at).unwrap_or(&blank);
+        let second = right.lines.get(at).map_or("", String::as_str);
+        writeln!(out, "{}", format!(" {first}    {second}").trim_end())?;
+    }
+    Ok(writeln!(out)?)
+}
+
+/// Writes the groups that were asked for.
+pub(crate) fn groups(out: &mut dyn Write, stats: &Stats, limit: usize) -> Result<()> {
+    let shown = if limit == 0 { stats.groups.len() } else { limit.min(stats.groups.len()) };
+    let is_time = matches!(stats.by, Some(By::Day | By::Week | By::Month | By::Hour));
+    // Of a list in order of time the end is news, of the others the beginning.
+    let rows = match is_time && stats.by != Some(By::Hour) {
+        true => &stats.groups[stats.groups.len() - shown..],
+        false => &stats.groups[..shown],
+    };
+    let room = width().saturating_sub(72);
+    let (left, bars) =
+        if is_time { (11, room.saturating_sub(11)) } else { (room.clamp(16, 44), 0) };
+    let heads = ["sessions", "prompts", "active", "tools", "tokens", "cost"];
+    let line = |name: &str, cells: [&str; 6]| {
+        let widths = [8, 8, 11, 9, 9, 11];
+        let cells = cells.iter().zip(widths).map(|(cell, width)| pad_left(cell, width));
+        format!(" {} {}", pad(name, left), cells.collect::<Vec<_>>().join(" "))
+    };
+    writeln!(out, "\n{DIM}{}{DIM:#}", line("", heads))?;
+    let largest = rows.iter().map(|it| it.figures.tokens.total()).max().unwrap_or(0);
+    for group in rows {
+        let it = &group.figures;
+        let cells = [
+            thousands(it.sessions),
+            thousands(it.prompts),
+            duration(it.active_s),
+            thousands(it.tool_calls),
+            amount(it.tokens.total()),
+            money(&it.cost),
+        ];
+        let [a, b, c, d, e, f] = &cells;
+        let bar = chart::bar(it.tokens.total(), largest, bars.min(24));
+        let text = line(&name(group), dashes(stats.by, [a, b, c, d, e, f]));
+        writeln!(out, "{}", format!("{text}  {bar}").trim_end())?;
+    }
+    if shown < stats.groups.len() {
+        remark(&format!(" {shown} of {} · `--limit 0` shows all", stats.groups.len()));
+    }
+    Ok(())
+}
+
+/// What a model did is not known, only what it spent.
+fn dashes(by: Option<By>, cells: [&str; 6]) -> [&str; 6] {
+    match by {
+        Some(By::Model) => [cells[0], "", "", "", cells[4], cells[5]],
+        _ => cells,
+    }
+}
+
+/// Writes how tools were used.
+pub(crate) fn tools(out: &mut dyn Write, stats: &Stats, limit: usize) -> Result<()> {
+    let shown = if limit == 0 { stats.tools.len() } else { limit.min(stats.tools.len()) };
+    let largest = stats.tools.iter().map(|tool| tool.calls).max().unwrap_or(0);
+    writeln!(out, "\n {DIM}{}    calls   failed sessions{DIM:#}", pad("", 36))?;
+    for tool in &stats.tools[..shown] {
+        let text = format!(
+            " {} {} {} {}  {}",
+            pad(&tool.tool, 36),
+            pad_left(&thousands(tool.calls), 8),
+            pad_left(&tool.error_rate().map_or("–".to_owned(), percent), 8),
+            pad_left(&thousands(tool.sessions), 8),
+            chart::bar(tool.calls, largest, 20),
+        );
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Writes what was not counted.
+pub(crate) fn explain(out: &mut dyn Write, stats: &Stats) -> Result<()> {
+    let Some(explained) = &stats.explained else { return Ok(()) };
+    writeln!(out, "\n {DIM}not counted, in the whole journal{DIM:#}")?;
+    for reason in &explained.not_counted {
+        writeln!(out, " {} × {}", pad_left(&thousands(reason.count), 9), reason.name)?;
+    }
+    if explained.not_counted.is_empty() {
+        writeln!(out, "         nothing: every call is recorded once")?;
+    }
+    for model in &explained.unpriced_models {
+        let tokens = pad_left(&amount(model.count), 9);
+        writeln!(out, " {tokens} tokens without a price: {}", plain(&model.name))?;
+    }
+    if explained.undated_tokens > 0 {
+        let tokens = pad_left(&amount(explained.undated_tokens), 9);
+        writeln!(out, " {tokens} tokens without a time, in no day")?;
+    }
+    Ok(())
+}
