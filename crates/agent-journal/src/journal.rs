@@ -17,10 +17,10 @@ use crate::sync::{self, Lock, Plan, Progress, Sync, SyncOptions, SyncReport};
 /// The journal of one machine.
 pub struct Journal {
     config: Config,
-    machine: Machine,
+    pub(crate) machine: Machine,
     path: PathBuf,
-    store: Option<Store>,
-    now: Timestamp,
+    pub(crate) store: Option<Store>,
+    pub(crate) now: Timestamp,
 }
 
 /// What an agent's files came to.

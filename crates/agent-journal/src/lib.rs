@@ -2,12 +2,13 @@
 //!
 //! In reading order: [`model`] says what a session is, [`connectors`] how each agent writes one
 //! down, `sync` how files become entries, `store` where entries are kept, `index` how text is
-//! found again, [`search`] what a query means, and [`Journal`] is the door to all of it.
+//! found again, [`search`] what a query means, [`export`] how an entry leaves, and [`Journal`] is the door to all of it.
 //!
 //! The library never prints and never reads the environment: callers pass a [`Config`] and a
 //! [`Machine`](connectors::Machine).
 
 pub mod connectors;
+pub mod export;
 pub mod model;
 pub mod search;
 
@@ -15,6 +16,7 @@ mod config;
 mod error;
 mod index;
 mod journal;
+mod leave;
 mod store;
 mod sync;
 
@@ -22,5 +24,6 @@ pub use config::Config;
 pub use error::{Error, Result};
 pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
+pub use leave::{Export, Secret};
 pub use store::{AgentTotals, Entry, Origin};
 pub use sync::{Progress, SyncOptions, SyncReport};

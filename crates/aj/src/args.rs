@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{config, demo, index, list, search, show, sources};
+use crate::commands::{config, demo, export, index, list, search, secrets, show, sources};
 
 /// The history of all your coding agents: one local journal, searchable.
 #[derive(Parser)]
@@ -13,6 +13,7 @@ use crate::commands::{config, demo, index, list, search, show, sources};
   aj search flaky login test       find it, in any agent's history
   aj list --agent claude           the latest sessions
   aj show 3f1c#14                  read one, around message 14
+  aj export 3f1c                   take it along as a page
   aj sources                       what was looked at, and what was found")]
 pub(crate) struct Args {
     /// Read the agents' files of another home directory
@@ -49,6 +50,10 @@ pub(crate) enum Command {
     List(list::Args),
     /// Read a session
     Show(show::Args),
+    /// Write sessions down: a page, Markdown, JSON
+    Export(export::Args),
+    /// Find keys, tokens and passwords in the history
+    Secrets(secrets::Args),
     /// Show what was looked at, understood and skipped, agent by agent
     Sources(sources::Args),
     /// Read everything new into the journal

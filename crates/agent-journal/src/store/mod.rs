@@ -3,6 +3,7 @@
 //! number read; readers never wait.
 
 mod chunk;
+mod pieces;
 mod project;
 mod read;
 mod settle;

@@ -2,9 +2,11 @@
 
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod export;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod search;
+pub(crate) mod secrets;
 pub(crate) mod show;
 pub(crate) mod sources;
 
@@ -29,6 +31,8 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Search(args) => search::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
+        Command::Export(args) => export::run(&args, context),
+        Command::Secrets(args) => secrets::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
         Command::Config(args) => config::run(&args, context),

@@ -1,5 +1,6 @@
 //! How answers look: colour and width are decided here, once.
 
+pub(crate) mod file;
 pub(crate) mod json;
 pub(crate) mod pager;
 pub(crate) mod table;
