@@ -17,9 +17,9 @@ const TELLING: [&str; 14] = [
     "cmd",
     "file_path",
     "filePath",
-    "path",
     "pattern",
     "query",
+    "path",
     "url",
     "description",
     "prompt",
@@ -69,7 +69,8 @@ pub(super) fn call(input: &Json) -> Call {
         return finish(gist, vec![part]);
     };
     let gist = gist(&pairs);
-    finish(gist, parts(&pairs))
+    let parts = parts(&pairs, &gist);
+    finish(gist, parts)
 }
 
 fn finish(gist: String, parts: Vec<Part>) -> Call {
@@ -81,10 +82,10 @@ fn finish(gist: String, parts: Vec<Part>) -> Call {
     Call { gist, parts, lines }
 }
 
-fn parts(pairs: &[(String, Json)]) -> Vec<Part> {
+fn parts(pairs: &[(String, Json)], gist: &str) -> Vec<Part> {
     let path = PATHS.iter().find_map(|name| text(pairs, name)).unwrap_or_default();
     let mut parts = Vec::new();
-    let mut fields = Vec::new();
+    let mut fields: Vec<(String, String)> = Vec::new();
     let mut used: Vec<&str> = Vec::new();
     if let Some(edit) = Edit::of(pairs) {
         parts.push(Part::Diff(edit.diff(&path)));
@@ -108,6 +109,8 @@ fn parts(pairs: &[(String, Json)]) -> Vec<Part> {
             (_, None) => fields.push((name.clone(), value.as_str().to_owned())),
         }
     }
+    // What the line above says already is not said again.
+    fields.retain(|(name, value)| *value != gist || !TELLING.contains(&name.as_str()));
     if !fields.is_empty() {
         parts.insert(0, Part::Fields(fields));
     }

@@ -17,6 +17,9 @@ mod markdown;
 mod pipe;
 mod shape;
 
+#[cfg(test)]
+mod tests;
+
 pub use graph::Outline;
 pub use pipe::replay;
 pub use redact::{Finding, Redactions, Redactor};

@@ -54,10 +54,10 @@ pub struct Session {
     /// The working directory as one file name.
     pub workspace_encoded: String,
     /// The first recorded instant; null when none is recorded.
-    #[cfg_attr(test, schemars(with = "Option<Instant>", required))]
+    #[cfg_attr(test, schemars(with = "InstantOrNull"))]
     pub started_at: Option<Timestamp>,
     /// The last recorded instant; null when none is recorded.
-    #[cfg_attr(test, schemars(with = "Option<Instant>", required))]
+    #[cfg_attr(test, schemars(with = "InstantOrNull"))]
     pub ended_at: Option<Timestamp>,
     /// Where the session was read.
     pub source: Source,
@@ -496,17 +496,30 @@ impl<'de> Deserialize<'de> for Block {
 #[cfg(test)]
 struct Instant;
 
+/// An instant that may be unknown, but is always spoken of.
 #[cfg(test)]
-impl schemars::JsonSchema for Instant {
-    fn inline_schema() -> bool {
-        true
-    }
+struct InstantOrNull;
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Instant".into()
-    }
+#[cfg(test)]
+macro_rules! describe {
+    ($kind:ident, $types:tt) => {
+        impl schemars::JsonSchema for $kind {
+            fn inline_schema() -> bool {
+                true
+            }
 
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "format": "date-time" })
-    }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($kind).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": $types, "format": "date-time" })
+            }
+        }
+    };
 }
+
+#[cfg(test)]
+describe!(Instant, "string");
+#[cfg(test)]
+describe!(InstantOrNull, ["string", "null"]);

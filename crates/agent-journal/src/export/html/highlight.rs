@@ -220,6 +220,11 @@ impl Language {
         if self.quotes.contains(&first) {
             return ("hs", string(text, first));
         }
+        if first == '\''
+            && let Some(end) = character(text)
+        {
+            return ("hs", end);
+        }
         let length = |fits: fn(char) -> bool| text.find(|one| !fits(one)).unwrap_or(text.len());
         if first.is_ascii_digit() {
             let end = length(|one| one.is_ascii_alphanumeric() || one == '.' || one == '_');
@@ -233,7 +238,7 @@ impl Language {
         let mut end = first.len_utf8();
         while let Some(one) = text[end..].chars().next() {
             let may_begin = one.is_alphanumeric()
-                || one == '_'
+                || matches!(one, '_' | '\'')
                 || self.quotes.contains(&one)
                 || self.line.iter().any(|mark| text[end..].starts_with(mark))
                 || self.block.is_some_and(|(open, _)| text[end..].starts_with(open));
@@ -260,6 +265,14 @@ impl Language {
     fn folds(&self) -> bool {
         self.names.contains(&"sql")
     }
+}
+
+/// The length of a character in quotes, where a single quote may also begin a lifetime.
+fn character(text: &str) -> Option<usize> {
+    let mut inside = text.char_indices().skip(1);
+    let (_, first) = inside.next()?;
+    let (end, last) = if first == '\\' { inside.nth(1)? } else { inside.next()? };
+    (last == '\'' && first != '\n').then_some(end + 1)
 }
 
 /// The length of a string: to its closing quote, or to the end of its line.
@@ -295,6 +308,7 @@ mod tests {
             "<span class=\"hk\">let</span> x = <span class=\"hs\">&quot;a&quot;</span>; \
              <span class=\"hc\">// &lt;b&gt;</span>",
         );
+        check("rust", "<'a> '\"'", "&lt;&#39;a&gt; <span class=\"hs\">&#39;&quot;&#39;</span>");
         check("unknown", "let x", "let x");
         check("sql", "SELECT 1", "<span class=\"hk\">SELECT</span> <span class=\"hn\">1</span>");
         check(

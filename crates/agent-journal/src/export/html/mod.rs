@@ -235,7 +235,8 @@ impl Page<'_> {
             }
             Block::Text { text } => write!(self.out, "{}", markdown(text, Breaks::Soft)),
             Block::Thinking { thinking } if self.detail >= Detail::Tools => {
-                let (gist, body) = (one_line(thinking), markdown(thinking, Breaks::Soft));
+                let gist = one_line(thinking).replace(['*', '`'], "");
+                let body = markdown(thinking, Breaks::Soft);
                 fold(self.out, ("thinking", "Thinking", &gist), &body)
             }
             Block::ToolUse { tool_name, input, tool_id } if self.detail >= Detail::Actions => {

@@ -79,7 +79,7 @@ fn write_index(out: &mut Vec<u8>, sessions: &[Listed], theme: Theme) -> io::Resu
     top(out, "Sessions", theme)?;
     writeln!(
         out,
-        "<div class=\"bar\"><span class=\"space\"></span><button type=\"button\" id=\"theme\" aria-label=\"Theme\">Theme</button></div>\n<div class=\"page\">\n<main id=\"main\">\n<header class=\"head\"><h1>Sessions</h1><dl class=\"facts\"><div><dt>exported</dt><dd>{}</dd></div></dl></header>",
+        "<div class=\"bar\"><span class=\"space\"></span><button type=\"button\" id=\"theme\" aria-label=\"Theme\">Theme</button></div>\n<div class=\"page single\">\n<main id=\"main\">\n<header class=\"head\"><h1>Sessions</h1><dl class=\"facts\"><div><dt>exported</dt><dd>{}</dd></div></dl></header>",
         sessions.len(),
     )?;
     writeln!(

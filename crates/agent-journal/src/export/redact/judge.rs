@@ -31,10 +31,13 @@ const STAND_INS: &[&str] = &[
     "fixme",
 ];
 
+/// Parts of values that nobody could take for a secret, however they begin.
+const BLANKS: &[&str] = &["example", "xxxx", "****", "....", "…", "your-", "your_", "redacted"];
+
 /// Decides.
 pub(super) fn is_secret(text: &str, check: Check) -> bool {
     match check {
-        Check::Any => !is_stand_in(text),
+        Check::Any => !is_blank(text),
         Check::Mixed => !is_stand_in(text) && entropy(text) >= 3.2 && has_digit(text),
         Check::Assigned => is_value(text),
     }
@@ -69,7 +72,7 @@ fn is_code(text: &str) -> bool {
     text.contains(['_', '-'])
         && words.all(|word| {
             let digits = word.bytes().filter(u8::is_ascii_digit).count();
-            digits == word.len() && word.len() <= 4 || digits == 0 && word.len() <= 12
+            digits == word.len() && word.len() <= 4 || digits <= 1 && word.len() <= 12
         })
 }
 
@@ -81,6 +84,11 @@ fn is_path(text: &str) -> bool {
 fn is_stand_in(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     STAND_INS.iter().any(|word| lower.contains(word))
+}
+
+fn is_blank(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    BLANKS.iter().any(|word| lower.contains(word))
 }
 
 fn has_digit(text: &str) -> bool {
