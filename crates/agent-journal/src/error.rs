@@ -102,6 +102,12 @@ pub enum Error {
         /// Full ids and titles of the sessions that fit.
         candidates: Vec<(String, String)>,
     },
+    /// What leaves the journal could not be written.
+    #[error("could not write the export")]
+    Export {
+        /// Why it failed.
+        source: io::Error,
+    },
     /// The query could not be understood.
     #[error("{message}")]
     Query {

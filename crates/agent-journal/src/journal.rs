@@ -25,10 +25,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The journal of one machine.
 pub struct Journal {
     config: Config,
-    machine: Machine,
+    pub(crate) machine: Machine,
     path: PathBuf,
-    store: Option<Store>,
-    now: Timestamp,
+    pub(crate) store: Option<Store>,
+    pub(crate) now: Timestamp,
 }
 
 /// What an agent's files came to.

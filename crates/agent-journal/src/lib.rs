@@ -2,14 +2,15 @@
 //!
 //! In reading order: [`model`] says what a session is, [`connectors`] how each agent writes one
 //! down, `sync` how files become entries, `store` where entries are kept, `index` how text is
-//! found again, [`search`] what a query means, [`analyze`] what many sessions come to, and
-//! [`Journal`] is the door to all of it.
+//! found again, [`search`] what a query means, [`analyze`] what many sessions come to, [`export`]
+//! how an entry leaves, and [`Journal`] is the door to all of it.
 //!
 //! The library never prints and never reads the environment: callers pass a [`Config`] and a
 //! [`Machine`](connectors::Machine).
 
 pub mod analyze;
 pub mod connectors;
+pub mod export;
 pub mod model;
 pub mod search;
 
@@ -17,6 +18,7 @@ mod config;
 mod error;
 mod index;
 mod journal;
+mod leave;
 mod store;
 mod sync;
 
@@ -24,5 +26,6 @@ pub use config::{Config, Home, HomeKind};
 pub use error::{Error, Result};
 pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
+pub use leave::{Export, Secret};
 pub use store::{AgentTotals, Entry, Origin};
 pub use sync::{Progress, SyncOptions, SyncReport};

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{config, demo, index, list, score, search, show, sources, stats, statusline};
+use crate::commands::{
+    config, demo, export, index, list, score, search, secrets, show, sources, stats, statusline,
+};
 
 /// The history of all your coding agents: one local journal, searchable.
 #[derive(Parser)]
@@ -14,6 +16,7 @@ use crate::commands::{config, demo, index, list, score, search, show, sources, s
   aj list --agent claude           the latest sessions
   aj show 3f1c#14                  read one, around message 14
   aj stats --since 30d             tokens, cost, time and tools
+  aj export 3f1c                   take it along as a page
   aj sources                       what was looked at, and what was found")]
 pub(crate) struct Args {
     /// Read the agents' files of another home directory
@@ -56,6 +59,10 @@ pub(crate) enum Command {
     Score(score::Args),
     /// Print one line for a prompt or an agent's status bar
     Statusline(statusline::Args),
+    /// Write sessions down: a page, Markdown, JSON
+    Export(export::Args),
+    /// Find keys, tokens and passwords in the history
+    Secrets(secrets::Args),
     /// Show what was looked at, understood and skipped, agent by agent
     Sources(sources::Args),
     /// Read everything new into the journal

@@ -198,6 +198,16 @@ impl Settings {
         self.machine.clone()
     }
 
+    /// A word.
+    pub(crate) fn word(&self, name: &str) -> &str {
+        self.value(name).as_str().unwrap_or_default()
+    }
+
+    /// A yes or no.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.value(name).as_bool().unwrap_or_default()
+    }
+
     /// A number.
     pub(crate) fn number(&self, name: &str) -> usize {
         self.value(name)

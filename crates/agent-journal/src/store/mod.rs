@@ -7,6 +7,7 @@ mod chunk;
 mod figures;
 mod ledger;
 mod pack;
+mod pieces;
 mod project;
 mod read;
 mod settle;

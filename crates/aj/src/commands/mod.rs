@@ -2,10 +2,12 @@
 
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod export;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod score;
 pub(crate) mod search;
+pub(crate) mod secrets;
 pub(crate) mod show;
 pub(crate) mod sources;
 pub(crate) mod stats;
@@ -35,6 +37,8 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Stats(args) => stats::run(&args, context),
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),
+        Command::Export(args) => export::run(&args, context),
+        Command::Secrets(args) => secrets::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
         Command::Config(args) => config::run(&args, context),

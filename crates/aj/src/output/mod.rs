@@ -1,6 +1,7 @@
 //! How answers look: colour and width are decided here, once.
 
 pub(crate) mod chart;
+pub(crate) mod file;
 pub(crate) mod json;
 pub(crate) mod pager;
 pub(crate) mod stats;

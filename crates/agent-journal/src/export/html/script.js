@@ -1,0 +1,169 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const all = (selector, within = document) => Array.from(within.querySelectorAll(selector));
+  const one = (id) => document.getElementById(id);
+  root.classList.add("js");
+
+  // Theme: what the reader chose last holds for every exported page.
+  const themes = ["dark", "light", "auto"];
+  const themeButton = one("theme");
+  const store = (value) => { try { localStorage.setItem("agent-journal-theme", value); } catch { /* private mode */ } };
+  const setTheme = (name) => { root.dataset.theme = name; themeButton.textContent = name[0].toUpperCase() + name.slice(1); };
+  let chosen = null;
+  try { chosen = localStorage.getItem("agent-journal-theme"); } catch { /* private mode */ }
+  setTheme(themes.includes(chosen) ? chosen : root.dataset.theme);
+  const nextTheme = () => {
+    const next = themes[(themes.indexOf(root.dataset.theme) + 1) % themes.length];
+    setTheme(next);
+    store(next);
+  };
+  themeButton.addEventListener("click", nextTheme);
+
+  // Times on the reader's clock.
+  for (const time of all("time")) {
+    const at = new Date(time.dateTime);
+    if (!Number.isNaN(at.getTime())) {
+      time.title = time.textContent + " UTC";
+      const date = at.toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
+      time.textContent = date + ", " + at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+    }
+  }
+
+  // Everything folded, or nothing.
+  const foldButton = one("fold");
+  let unfolded = false;
+  const foldAll = () => {
+    unfolded = !unfolded;
+    for (const box of all("main details")) { box.open = unfolded; }
+    if (foldButton) { foldButton.textContent = unfolded ? "Fold all" : "Unfold all"; }
+  };
+  if (foldButton) { foldButton.addEventListener("click", foldAll); }
+
+  const reveal = (element) => {
+    for (let box = element.parentElement; box; box = box.parentElement) {
+      if (box.tagName === "DETAILS") { box.open = true; }
+    }
+  };
+  const goTo = (element) => {
+    reveal(element);
+    element.scrollIntoView({ block: "start" });
+  };
+  const followHash = () => {
+    const target = location.hash && one(decodeURIComponent(location.hash.slice(1)));
+    if (target) { goTo(target); }
+  };
+  addEventListener("hashchange", followHash);
+  followHash();
+
+  // Search.
+  const field = one("find");
+  const output = one("found");
+  const marks = "highlights" in CSS ? new Highlight() : null;
+  if (marks) { CSS.highlights.set("found", marks); }
+  let hits = [];
+  let at = -1;
+  const mark = (element, needle) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    let first = null;
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      const text = node.data.toLowerCase();
+      for (let from = text.indexOf(needle); from >= 0; from = text.indexOf(needle, from + needle.length)) {
+        if (from + needle.length > node.length) { break; }
+        const range = document.createRange();
+        range.setStart(node, from);
+        range.setEnd(node, from + needle.length);
+        if (marks) { marks.add(range); }
+        first = first || node;
+      }
+    }
+    return first;
+  };
+  const show = (index) => {
+    for (const element of all(".m.here")) { element.classList.remove("here"); }
+    if (marks) { marks.clear(); }
+    at = index;
+    const element = hits[at];
+    output.textContent = hits.length ? (at + 1) + " of " + hits.length : field.value ? "nothing found" : "";
+    if (!element) { return; }
+    element.classList.add("here");
+    const node = mark(element, field.value.toLowerCase());
+    reveal(element);
+    if (node) { reveal(node); }
+    (node ? node.parentElement : element).scrollIntoView({ block: "center" });
+  };
+  const search = () => {
+    const needle = field.value.toLowerCase();
+    hits = needle.length < 2 ? [] : all("main .m").filter((element) => element.textContent.toLowerCase().includes(needle));
+    show(hits.length ? 0 : -1);
+  };
+  const step = (by) => { if (hits.length) { show((at + by + hits.length) % hits.length); } };
+  if (field) {
+    let timer = 0;
+    field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(search, 150); });
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") { event.preventDefault(); step(event.shiftKey ? -1 : 1); }
+      if (event.key === "Escape") { field.value = ""; search(); field.blur(); }
+    });
+  }
+
+  // Copy buttons, for the code that is in sight.
+  const copyButton = (pre) => {
+    const box = document.createElement("div");
+    box.className = "code";
+    pre.replaceWith(box);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(pre.textContent);
+        button.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(pre);
+        button.textContent = "Selected";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+    box.append(pre, button);
+  };
+  const sight = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) { sight.unobserve(entry.target); copyButton(entry.target); }
+    }
+  });
+  for (const pre of all("main pre")) { sight.observe(pre); }
+
+  // Where the reader is.
+  const prompts = all("main > .turn");
+  const links = new Map(all(".toc a").map((link) => [link.hash.slice(1), link]));
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const link = links.get(entry.target.id);
+      if (link) { link.classList.toggle("here", entry.isIntersecting); }
+    }
+  }, { rootMargin: "-20% 0px -70% 0px" });
+  for (const prompt of prompts) { seen.observe(prompt); }
+  const contents = document.querySelector(".toc details");
+  if (contents && matchMedia("(max-width: 71.99rem)").matches) { contents.open = false; }
+
+  const jump = (by) => {
+    const line = 90;
+    const tops = prompts.map((prompt) => prompt.getBoundingClientRect().top);
+    const index = by > 0 ? tops.findIndex((top) => top > line) : tops.findLastIndex((top) => top < line - 30);
+    if (index >= 0) { prompts[index].scrollIntoView({ block: "start" }); }
+  };
+  const help = one("help");
+  const openHelp = () => { if (help) { help.showModal(); } };
+  if (one("keys")) { one("keys").addEventListener("click", openHelp); }
+  if (help) { help.querySelector("button").addEventListener("click", () => help.close()); }
+  const keys = {
+    "/": () => field && field.focus(), "j": () => jump(1), "k": () => jump(-1), "n": () => step(1), "N": () => step(-1),
+    "e": foldAll, "t": nextTheme, "?": openHelp,
+  };
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || /INPUT|TEXTAREA/.test(event.target.tagName)) { return; }
+    if (Object.hasOwn(keys, event.key)) { event.preventDefault(); keys[event.key](); }
+  });
+})();

@@ -1,0 +1,268 @@
+//! Secrets and names taken out of what leaves: each becomes a placeholder that is the same
+//! wherever the same secret stands, and says nothing of it.
+
+mod judge;
+mod place;
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use regex::Regex;
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use self::place::People;
+use self::rules::{Check, RULES, TELLING};
+use super::schema::{Block, Message, Session};
+use crate::model::Json;
+
+/// How often each kind of thing was taken out.
+pub type Redactions = BTreeMap<&'static str, u64>;
+
+/// Takes secrets, home directories and user names out of texts.
+#[derive(Clone, Debug, Default)]
+pub struct Redactor {
+    people: People,
+    counts: Redactions,
+}
+
+/// A secret in a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What kind of secret.
+    pub rule: &'static str,
+    /// What stands for it in exports: the same for every place of the same secret.
+    pub placeholder: String,
+    /// As much of it as helps its owner to know it again.
+    pub hint: String,
+    /// Where it stands in the text, in bytes.
+    #[serde(skip)]
+    pub range: Range<usize>,
+}
+
+struct Patterns {
+    words: AhoCorasick,
+    /// The rule of each word.
+    owners: Vec<usize>,
+    rules: Vec<Regex>,
+    telling: Regex,
+}
+
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
+    let regex = |pattern: &str| Regex::new(pattern).expect("the rules are constants");
+    let words: Vec<(usize, &str)> = RULES
+        .iter()
+        .enumerate()
+        .flat_map(|(at, rule)| rule.words.iter().map(move |word| (at, *word)))
+        .collect();
+    let literals = words.iter().map(|(_, word)| word);
+    Patterns {
+        words: AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(literals)
+            .expect("the words are few"),
+        owners: words.iter().map(|(owner, _)| *owner).collect(),
+        rules: RULES.iter().map(|rule| regex(rule.pattern)).collect(),
+        telling: regex(TELLING),
+    }
+});
+
+/// Finds the secrets in a text, in order.
+pub fn find(text: &str) -> Vec<Finding> {
+    let patterns = &*PATTERNS;
+    let mut candidates = vec![false; RULES.len()];
+    for found in patterns.words.find_overlapping_iter(text) {
+        candidates[patterns.owners[found.pattern().as_usize()]] = true;
+    }
+    let mut findings = Vec::new();
+    for (at, _) in candidates.iter().enumerate().filter(|(_, worth)| **worth) {
+        for captures in patterns.rules[at].captures_iter(text) {
+            let Some(secret) = captures.get(1).or_else(|| captures.get(0)) else { continue };
+            if judge::is_secret(secret.as_str(), RULES[at].check) {
+                findings.push(finding(RULES[at].name, secret.as_str(), secret.range()));
+            }
+        }
+    }
+    findings.sort_by_key(|one| (one.range.start, usize::MAX - one.range.len()));
+    let mut end = 0;
+    findings.retain(|one| {
+        let is_free = one.range.start >= end;
+        if is_free {
+            end = one.range.end;
+        }
+        is_free
+    });
+    findings
+}
+
+/// Judges the value of a named field: a telling name makes a secret of a random value.
+pub fn find_value(name: &str, value: &str) -> Vec<Finding> {
+    let is_telling = PATTERNS.telling.is_match(name) && !value.contains(char::is_whitespace);
+    if is_telling && value.len() >= 8 && judge::is_secret(value, Check::Assigned) {
+        return vec![finding("secret", value, 0..value.len())];
+    }
+    find(value)
+}
+
+fn finding(rule: &'static str, secret: &str, range: Range<usize>) -> Finding {
+    let hash = xxh3_64(secret.as_bytes());
+    // Few bits: enough to tell one key from another, too few to try passwords against.
+    let placeholder = match rule {
+        "secret" | "url-password" => format!("[redacted:{rule}]"),
+        _ => format!("[redacted:{rule}:{:03x}]", hash & 0xfff),
+    };
+    let shown = if secret.len() >= 16 { secret.chars().take(4).collect() } else { String::new() };
+    let hint = format!("{shown}… ({} characters)", secret.chars().count());
+    Finding { rule, placeholder, hint, range }
+}
+
+impl Redactor {
+    /// Takes out secrets, and the owner of a home directory.
+    pub fn new(home: &Path) -> Self {
+        let mut people = People::default();
+        people.add_home(&home.to_string_lossy());
+        Self { people, counts: Redactions::new() }
+    }
+
+    /// How often each kind of thing was taken out so far.
+    pub fn counts(&self) -> &Redactions {
+        &self.counts
+    }
+
+    /// Cleans a text.
+    pub fn text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        let found = find(text);
+        self.replace(text, found)
+    }
+
+    fn value<'t>(&mut self, name: &str, value: &'t str) -> Cow<'t, str> {
+        let found = find_value(name, value);
+        self.replace(value, found)
+    }
+
+    fn replace<'t>(&mut self, text: &'t str, found: Vec<Finding>) -> Cow<'t, str> {
+        if found.is_empty() {
+            return self.people.clean(text, &mut self.counts);
+        }
+        let mut clean = String::with_capacity(text.len());
+        let mut at = 0;
+        for one in found {
+            clean.push_str(&text[at..one.range.start]);
+            clean.push_str(&one.placeholder);
+            at = one.range.end;
+            *self.counts.entry(one.rule).or_default() += 1;
+        }
+        clean.push_str(&text[at..]);
+        Cow::Owned(self.people.clean(&clean, &mut self.counts).into_owned())
+    }
+
+    /// Cleans what is known of a session; its directory tells whose home to look for.
+    pub(crate) fn session(&mut self, session: &mut Session) {
+        self.people.add_home(&session.workspace);
+        self.people.add_home(&session.source.path);
+        self.own(&mut session.workspace);
+        self.own(&mut session.workspace_encoded);
+        self.own(&mut session.source.path);
+        for value in session.extensions.values_mut() {
+            self.json(value);
+        }
+    }
+
+    /// Cleans a message.
+    pub(crate) fn message(&mut self, message: &mut Message) {
+        for block in &mut message.content {
+            match block {
+                Block::Text { text } => self.own(text),
+                Block::Thinking { thinking } => self.own(thinking),
+                Block::ToolUse { input, .. } => self.json(input),
+                Block::ToolResult { output, .. } => self.own(output),
+                Block::Image { location, .. } => {
+                    if let Some(location) = location {
+                        self.own(location);
+                    }
+                }
+                Block::Other { raw } => self.json(raw),
+            }
+        }
+        if let Some(metadata) = &mut message.metadata {
+            for text in metadata.cwd.iter_mut().chain(&mut metadata.git_branch) {
+                self.own(text);
+            }
+        }
+        for value in message.extensions.values_mut() {
+            self.json(value);
+        }
+    }
+
+    fn own(&mut self, text: &mut String) {
+        if let Cow::Owned(clean) = self.text(text) {
+            *text = clean;
+        }
+    }
+
+    /// Cleans the strings of a JSON text; everything else stays as it was written.
+    fn json(&mut self, json: &mut Json) {
+        let text = json.as_str();
+        let mut clean = String::new();
+        let mut kept = 0;
+        walk(text, &mut |range, name, value| {
+            if let Cow::Owned(cleaned) = self.value(name, value) {
+                clean.push_str(&text[kept..range.start]);
+                clean.push_str(&serde_json::Value::String(cleaned).to_string());
+                kept = range.end;
+            }
+        });
+        if kept > 0 {
+            clean.push_str(&text[kept..]);
+            if let Ok(cleaned) = serde_json::from_str(&clean) {
+                *json = cleaned;
+            }
+        }
+    }
+}
+
+/// Tells every string of a JSON text with the name it stands under.
+pub(crate) fn each_string(json: &Json, tell: &mut dyn FnMut(&str, &str)) {
+    walk(json.as_str(), &mut |_, name, value| tell(name, value));
+}
+
+/// Visits the strings of a JSON text: where each stands, its name, and what it says.
+fn walk(text: &str, visit: &mut dyn FnMut(Range<usize>, &str, &str)) {
+    let mut name = String::new();
+    for range in strings(text) {
+        let Ok(value) = serde_json::from_str::<String>(&text[range.clone()]) else { continue };
+        if text[range.end..].trim_start().starts_with(':') {
+            visit(range, "", &value);
+            name = value;
+        } else {
+            visit(range, &name, &value);
+        }
+    }
+}
+
+/// Where the strings of a JSON text stand, quotes included.
+fn strings(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + memchr::memchr(b'"', bytes.get(at..)?)?;
+        let mut end = start + 1;
+        loop {
+            end += memchr::memchr2(b'"', b'\\', bytes.get(end..)?)?;
+            if bytes[end] == b'"' {
+                break;
+            }
+            end += 2;
+        }
+        at = end + 1;
+        Some(start..at)
+    })
+}

@@ -1,0 +1,267 @@
+//! The journal's door outwards: sessions leave in a format, and secrets are found before they do.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+
+use serde::Serialize;
+
+use crate::connectors;
+use crate::error::{Error, Result};
+use crate::export::schema::{Head, Session, SessionNotes, Source, SourceKind};
+use crate::export::{
+    AgentLook, Format, Frame, Options, Outline, Output, Pick, Pipe, Redactor, Sketch, Theme,
+    Together, Writer, redact, session,
+};
+use crate::journal::Journal;
+use crate::model::{Block, Message, Timestamp};
+use crate::search::Filter;
+use crate::store::Entry;
+
+/// One way out, used for any number of sessions.
+pub struct Export<'j> {
+    journal: &'j Journal,
+    format: &'static dyn Format,
+    options: Options,
+}
+
+/// A secret that stands in the journal.
+#[derive(Clone, Debug, Serialize)]
+pub struct Secret {
+    /// What kind of secret.
+    pub rule: &'static str,
+    /// What stands for it in exports.
+    pub placeholder: String,
+    /// As much of it as helps its owner to know it again.
+    pub hint: String,
+    /// How often it stands in the journal.
+    pub places: u64,
+    /// In how many sessions.
+    pub sessions: u64,
+    /// When it was recorded first.
+    pub since: Option<Timestamp>,
+    /// The session of its first place.
+    pub session: String,
+    /// The number of the message there.
+    pub message: u64,
+}
+
+impl Journal {
+    /// Opens a way out.
+    pub fn export(&self, format: &'static dyn Format, options: Options) -> Export<'_> {
+        Export { journal: self, format, options }
+    }
+
+    /// What takes secrets and the owner of this journal out of texts.
+    pub fn redactor(&self) -> Redactor {
+        Redactor::new(&self.machine.home)
+    }
+
+    /// Finds the secrets in the sessions a filter chooses, the oldest first.
+    pub fn secrets(&self, filter: &Filter, look: &mut dyn FnMut(&Entry)) -> Result<Vec<Secret>> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let mut found: BTreeMap<(&'static str, u64), Secret> = BTreeMap::new();
+        for entry in self.sessions(filter, None)? {
+            look(&entry);
+            let mut here = HashSet::new();
+            store.each_message(entry.telling, |position, message: Message| {
+                each_secret(&message, &mut |finding, hash| {
+                    let key = (finding.rule, hash);
+                    let secret = found.entry(key).or_insert_with(|| Secret::new(finding));
+                    secret.sessions += u64::from(here.insert(key));
+                    secret.meet(&entry, position, message.at);
+                });
+                Ok(())
+            })?;
+        }
+        let mut secrets: Vec<Secret> = found.into_values().collect();
+        secrets.sort_by(|one, other| (one.since, &one.session).cmp(&(other.since, &other.session)));
+        Ok(secrets)
+    }
+}
+
+impl Secret {
+    fn new(finding: redact::Finding) -> Self {
+        Self {
+            rule: finding.rule,
+            placeholder: finding.placeholder,
+            hint: finding.hint,
+            places: 0,
+            sessions: 0,
+            since: None,
+            session: String::new(),
+            message: 0,
+        }
+    }
+
+    fn meet(&mut self, entry: &Entry, position: u64, at: Option<Timestamp>) {
+        self.places += 1;
+        let is_earlier = match (at, self.since) {
+            (Some(at), Some(since)) => at < since,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if is_earlier || self.session.is_empty() {
+            self.since = at.or(self.since);
+            self.session.clone_from(&entry.id);
+            self.message = position + 1;
+        }
+    }
+}
+
+/// Tells every secret of a message, with a hash that is the same for the same secret.
+fn each_secret(message: &Message, tell: &mut dyn FnMut(redact::Finding, u64)) {
+    let mut look = |name: &str, text: &str| {
+        for finding in redact::find_value(name, text) {
+            let hash = xxhash_rust::xxh3::xxh3_64(&text.as_bytes()[finding.range.clone()]);
+            tell(finding, hash);
+        }
+    };
+    for block in &message.blocks {
+        match block {
+            Block::Text(text) | Block::Thinking(text) => look("", text),
+            Block::ToolResult { output, .. } => look("", output),
+            Block::ToolCall { input, .. } => redact::each_string(input, &mut look),
+            _ => {}
+        }
+    }
+}
+
+impl Export<'_> {
+    /// Writes one session, and tells what an index of many needs: its head and its agent.
+    pub fn write(&mut self, entry: &Entry, out: &mut dyn Output) -> Result<(Head, AgentLook)> {
+        let mut redactor = self.options.redactor.take();
+        let mut writer = self.format.writer(out, &self.options);
+        let head = self.session(entry, &mut *writer, redactor.as_mut());
+        drop(writer);
+        self.options.redactor = redactor;
+        Ok((head?, look(&entry.agent)))
+    }
+
+    /// A session's title as it may be seen outside.
+    pub fn title(&mut self, entry: &Entry) -> String {
+        match &mut self.options.redactor {
+            Some(redactor) => redactor.text(&entry.title).into_owned(),
+            None => entry.title.clone(),
+        }
+    }
+
+    /// How often each kind of thing was taken out so far.
+    pub fn redactions(&self) -> redact::Redactions {
+        self.options.redactor.as_ref().map(|redactor| redactor.counts().clone()).unwrap_or_default()
+    }
+
+    /// The colours pages have.
+    pub fn theme(&self) -> Theme {
+        self.options.theme
+    }
+
+    fn session(
+        &self,
+        entry: &Entry,
+        writer: &mut dyn Writer,
+        mut redactor: Option<&mut Redactor>,
+    ) -> Result<Head> {
+        let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
+        let mut outline = Outline::default();
+        store.each_message(entry.telling, |position, sketch: Sketch| {
+            outline.add(position + 1, sketch);
+            Ok(())
+        })?;
+        let mut head = self.head(entry, &outline)?;
+        if let Some(redactor) = &mut redactor {
+            redactor.session(&mut head.session);
+        }
+        let fetch = |hash: &str| store.picture(hash).ok().flatten();
+        let pictures = (self.options.pictures == Pick::With).then_some(&fetch as &_);
+        let placement = self.options.placement(self.format);
+        let mut pipe = Pipe::new(&entry.agent, pictures, placement, redactor.as_deref_mut());
+        let frame = Frame { head: &head, outline: &outline, agent: look(&entry.agent) };
+        writer.begin(&frame).map_err(output)?;
+        store.each_message(entry.telling, |position, message| {
+            pipe.message(writer, position, message).map_err(output)
+        })?;
+        pipe.finish(writer).map_err(output)?;
+        if self.options.sub_agents == Pick::With && self.format.together() == Together::Directory {
+            self.children(entry, writer, redactor)?;
+        }
+        writer.end().map_err(output)?;
+        Ok(head)
+    }
+
+    fn children(
+        &self,
+        entry: &Entry,
+        writer: &mut dyn Writer,
+        mut redactor: Option<&mut Redactor>,
+    ) -> Result<()> {
+        for child in &entry.children {
+            let Ok(child) = self.journal.session(child) else { continue };
+            self.session(&child, writer, redactor.as_deref_mut())?;
+        }
+        Ok(())
+    }
+
+    fn head(&self, entry: &Entry, outline: &Outline) -> Result<Head> {
+        let account = self.journal.account(entry)?;
+        let plain = Session {
+            id: entry.native_id.clone(),
+            workspace: entry.cwd.clone().unwrap_or_default(),
+            workspace_encoded: String::new(),
+            started_at: entry.started_at,
+            ended_at: entry.ended_at,
+            source: Source {
+                kind: kind(&entry.source.kind),
+                host: entry.source.host.clone(),
+                path: entry.source.path.clone(),
+            },
+            is_agent_session: entry.is_agent_session,
+            parent_session_id: account.as_ref().and_then(|account| account.parent.clone()),
+            agent_id: None,
+            extensions: BTreeMap::new(),
+        };
+        let notes = SessionNotes {
+            title: entry.title.clone(),
+            title_source: entry.title_source.clone(),
+            project: entry.project.clone(),
+            project_path: entry.project_path.clone(),
+            branch: entry.branch.clone(),
+            agent_version: entry.agent_version.clone(),
+            models: entry.models.clone(),
+            active_s: entry.active_s,
+            counts: entry.counts,
+            tokens: entry.tokens,
+            children: entry.children.clone(),
+            refs: entry.refs.clone(),
+            ..SessionNotes::default()
+        };
+        Ok(Head {
+            schema_version: outline.schema_version().to_owned(),
+            export_timestamp: self.journal.now,
+            agent: entry.agent.clone(),
+            session: session(notes, plain, account, &entry.agent),
+        })
+    }
+}
+
+/// An agent as people know it.
+pub(crate) fn look(agent: &str) -> AgentLook {
+    match connectors::find(agent) {
+        Some(connector) => {
+            AgentLook { name: connector.agent().name.to_owned(), color: connector.agent().color }
+        }
+        None => AgentLook { name: agent.to_owned(), color: (128, 128, 128) },
+    }
+}
+
+fn kind(name: &str) -> SourceKind {
+    match name {
+        "wsl" => SourceKind::Wsl,
+        "windows" => SourceKind::Windows,
+        "remote" => SourceKind::Remote,
+        _ => SourceKind::Local,
+    }
+}
+
+fn output(source: io::Error) -> Error {
+    Error::Export { source }
+}

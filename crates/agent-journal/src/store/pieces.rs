@@ -1,0 +1,39 @@
+//! Reading a whole telling in pieces: never more of it in memory than one run of messages.
+
+use rusqlite::{OptionalExtension, params};
+use serde::de::DeserializeOwned;
+
+use super::{Store, chunk};
+use crate::error::{Error, Result};
+
+impl Store {
+    /// Reads every message of a telling in order, each as any type that fits it.
+    pub(crate) fn each_message<T: DeserializeOwned>(
+        &self,
+        telling: u64,
+        mut take: impl FnMut(u64, T) -> Result<()>,
+    ) -> Result<()> {
+        let failed = || Error::store(&self.path);
+        let sql = "SELECT first, body FROM chunks WHERE telling = ?1 ORDER BY first";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed())?;
+        let mut rows = statement.query(params![telling as i64]).map_err(failed())?;
+        while let Some(row) = rows.next().map_err(failed())? {
+            let first = row.get::<_, i64>(0).map_err(failed())? as u64;
+            let body = row.get_ref(1).and_then(|body| Ok(body.as_blob()?)).map_err(failed())?;
+            let lines = chunk::unpack(body).unwrap_or_default();
+            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
+                if let Ok(message) = serde_json::from_slice(line) {
+                    take(position, message)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a picture's bytes.
+    pub(crate) fn picture(&self, hash: &str) -> Result<Option<Vec<u8>>> {
+        let sql = "SELECT data FROM images WHERE hash = ?1";
+        let data = self.connection.query_row(sql, [hash], |row| row.get(0)).optional();
+        data.map_err(Error::store(&self.path))
+    }
+}

@@ -1,0 +1,191 @@
+//! Sessions as they leave: every one of every fixture (and of the sample histories beside the
+//! project, where they are) in every format.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agent_journal::connectors::Machine;
+use agent_journal::export::schema::{Block, Document};
+use agent_journal::export::{
+    AgentLook, Detail, FORMATS, Options, Pick, Placement, Whole, format, replay,
+};
+use agent_journal::search::{Filter, Scope};
+use agent_journal::{Config, Entry, Journal, SyncOptions};
+use jsonschema::Validator;
+use support::{Home, directories, fixtures};
+
+/// A journal of some roots, and the directory it lives in.
+struct Shelf {
+    journal: Journal,
+    _directory: tempfile::TempDir,
+}
+
+impl Shelf {
+    fn new(machine: Machine, sources: BTreeMap<String, Vec<PathBuf>>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config { sources, ..Config::new(directory.path().join("journal")) };
+        let mut journal = Journal::open(config, machine).unwrap();
+        journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+        Self { journal, _directory: directory }
+    }
+
+    fn of(fixture: &Path) -> Self {
+        let home = Home::of(fixture);
+        Self::new(home.machine(), BTreeMap::new())
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let all = Filter { scope: Scope::All, ..Filter::default() };
+        self.journal.sessions(&all, None).unwrap()
+    }
+
+    fn written(&self, entry: &Entry, name: &str, options: Options) -> String {
+        let mut bytes = Vec::new();
+        let mut export = self.journal.export(format(name).unwrap(), options);
+        export.write(entry, &mut Whole(&mut bytes)).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+}
+
+fn every_fixture() -> Vec<PathBuf> {
+    directories(&fixtures()).iter().flat_map(|agent| directories(agent)).collect()
+}
+
+fn validator() -> Validator {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/session.schema.json");
+    let schema = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+fn look() -> AgentLook {
+    AgentLook { name: "An Agent".to_owned(), color: (1, 2, 3) }
+}
+
+/// Made of the exported document, Markdown is what it is when made of the journal.
+fn check_round_trip(shelf: &Shelf, entry: &Entry, document: &Document) {
+    for detail in [Detail::Answers, Detail::Actions, Detail::Tools, Detail::Everything] {
+        for redactor in [None, Some(shelf.journal.redactor())] {
+            let options = Options { detail, redactor, ..Options::default() };
+            let direct = shelf.written(entry, "markdown", options.clone());
+            let mut bytes = Vec::new();
+            let name = Journal::agents().find(|agent| agent.id == entry.agent).unwrap().name;
+            let agent = AgentLook { name: name.to_owned(), ..look() };
+            let markdown = format("markdown").unwrap();
+            replay(document, agent, markdown, &options, &mut Whole(&mut bytes)).unwrap();
+            assert_eq!(direct, String::from_utf8(bytes).unwrap(), "{} {detail:?}", entry.id);
+        }
+    }
+}
+
+fn check(shelf: &Shelf, entry: &Entry, validator: &Validator) {
+    let json = shelf.written(entry, "json", Options { pictures: Pick::With, ..<_>::default() });
+    let value = serde_json::from_str(&json).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&value).map(|one| one.to_string()).collect();
+    assert!(errors.is_empty(), "{}: {errors:#?}", entry.id);
+    let document: Document = serde_json::from_str(&json).unwrap();
+    check_round_trip(shelf, entry, &document);
+
+    let lines = shelf.written(entry, "ndjson", Options { pictures: Pick::With, ..<_>::default() });
+    assert_eq!(lines.lines().count(), 1, "{}", entry.id);
+    assert_eq!(serde_json::from_str::<Document>(&lines).unwrap(), document);
+
+    let grouped = Options { placement: Placement::Grouped, ..Options::default() };
+    let grouped: Document = serde_json::from_str(&shelf.written(entry, "json", grouped)).unwrap();
+    let blocks = |document: &Document| -> usize {
+        document.messages.iter().map(|message| message.content.len()).sum()
+    };
+    assert_eq!(blocks(&grouped), blocks(&document), "{}", entry.id);
+    assert_eq!(grouped.graph, document.graph);
+
+    let page = shelf.written(entry, "html", Options { sub_agents: Pick::With, ..<_>::default() });
+    assert!(page.ends_with("</html>\n"), "{}", entry.id);
+}
+
+#[test]
+fn every_fixture_leaves_in_every_format() {
+    let validator = validator();
+    let mut sessions = 0;
+    for fixture in every_fixture() {
+        let shelf = Shelf::of(&fixture);
+        for entry in shelf.entries() {
+            check(&shelf, &entry, &validator);
+            sessions += 1;
+        }
+    }
+    assert!(sessions > 20, "{sessions}");
+}
+
+#[test]
+fn every_sample_history_leaves_in_every_format() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    if !corpus.is_dir() {
+        eprintln!("no sample histories beside the project: nothing to compare");
+        return;
+    }
+    let validator = validator();
+    let mut sources: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for (folder, agent) in [
+        ("claude", "claude-code"),
+        ("codex", "codex"),
+        ("copilot-cli", "copilot-cli"),
+        ("vscode-copilot-chat", "vscode-copilot"),
+        ("gemini", "gemini"),
+        ("cursor", "cursor"),
+    ] {
+        let roots = directories(&corpus).into_iter().map(|kind| kind.join(folder));
+        sources.insert(agent.to_owned(), roots.filter(|root| root.is_dir()).collect());
+    }
+    let home = tempfile::tempdir().unwrap();
+    let machine = Machine { home: home.path().to_owned(), ..Machine::default() };
+    let shelf = Shelf::new(machine, sources);
+    let entries = shelf.entries();
+    for entry in &entries {
+        check(&shelf, entry, &validator);
+    }
+    eprintln!("{} sessions", entries.len());
+    assert!(!entries.is_empty());
+}
+
+#[test]
+fn results_carry_the_names_of_tools_and_messages_their_numbers() {
+    let shelf = Shelf::of(&fixtures().join("claude-code/whole-session"));
+    for entry in shelf.entries() {
+        let json = shelf.written(&entry, "json", Options::default());
+        let document: Document = serde_json::from_str(&json).unwrap();
+        let numbers: Vec<u64> = document.messages.iter().map(|message| message.index).collect();
+        assert_eq!(numbers, (1..=entry.counts.messages).collect::<Vec<_>>());
+        for block in document.messages.iter().flat_map(|message| &message.content) {
+            if let Block::ToolResult { tool_name, .. } = block {
+                assert!(!tool_name.is_empty(), "{block:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn formats_have_names_of_their_own() {
+    let mut names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), FORMATS.len());
+    assert!(FORMATS.iter().all(|known| format(known.suffix()).unwrap().name() == known.name()));
+}
+
+/// One session through Markdown, kept so that a change of its looks is seen; `BLESS=1` rewrites.
+#[test]
+fn markdown_looks_as_it_did() {
+    let shelf = Shelf::of(&fixtures().join("claude-code/whole-session"));
+    let entry = shelf.entries().into_iter().find(|entry| !entry.is_agent_session).unwrap();
+    let redactor = Some(shelf.journal.redactor());
+    let text = shelf.written(&entry, "markdown", Options { redactor, ..Options::default() });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export/whole-session.md");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), text, "run the test with BLESS=1");
+}

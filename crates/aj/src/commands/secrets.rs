@@ -1,0 +1,57 @@
+//! `aj secrets`: what should not be in a history, where it is, and since when.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use agent_journal::search::Scope;
+use anyhow::Result;
+use serde_json::json;
+
+use super::FilterArgs;
+use crate::context::Context;
+use crate::error::{found, remark};
+use crate::output::{self, BOLD, DIM, clock, count, pad};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  aj secrets                    keys, tokens and passwords in all sessions
+  aj secrets --since 30d        those of the last month
+  aj secrets --json             for a program; never the secrets themselves")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let filter = args.filter.filter(Scope::All, &context.now)?;
+    let (journal, _) = context.fresh_journal()?;
+    let mut looked = 0_u64;
+    let secrets = journal.secrets(&filter, &mut |_| looked += 1)?;
+    if context.json {
+        output::json::print("secrets", json!({ "sessions": looked, "secrets": secrets }))?;
+        return Ok(found(!secrets.is_empty()));
+    }
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    for secret in &secrets {
+        let times =
+            format!("{} in {}", count(secret.places, "place"), count(secret.sessions, "session"));
+        writeln!(
+            out,
+            " {BOLD}{}{BOLD:#} {}  {DIM}since {}{DIM:#}  {times}",
+            pad(secret.rule, 18),
+            pad(&secret.hint, 26),
+            pad(&clock(secret.since, &context.now), 16),
+        )?;
+        writeln!(out, "   {DIM}aj show {}#{}{DIM:#}", secret.session, secret.message)?;
+    }
+    out.flush()?;
+    let found_any = !secrets.is_empty();
+    let advice =
+        if found_any { " · change them: what an agent read, others may have read" } else { "" };
+    remark(&format!(
+        " {} in {}{advice}",
+        count(secrets.len() as u64, "secret"),
+        count(looked, "session")
+    ));
+    Ok(found(found_any))
+}
