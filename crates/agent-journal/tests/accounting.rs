@@ -156,8 +156,8 @@ impl Home {
     fn write(&self, path: &str, lines: &[Value]) {
         let path = self.directory.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(path, text).unwrap();
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        fs::write(path, lines.join("\n") + "\n").unwrap();
     }
 
     fn journal(&self) -> Journal {
@@ -237,7 +237,9 @@ fn totals_equal_a_naive_count_of_the_raw_files() {
 #[test]
 fn every_way_of_sorting_adds_up_to_the_same() {
     let home = Home::new();
-    small().iter().for_each(|(path, lines)| home.write(path, lines));
+    for (path, lines) in &small() {
+        home.write(path, lines);
+    }
     let journal = home.journal();
     let whole = stats(&journal, None).totals;
     for by in [

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(union(vec![(5, 9), (0, 6), (20, 30), (9, 10)]), [(0, 10), (20, 30)]);
         let mut cut = Vec::new();
         by_quarter(&[(QUARTER - 5, 2 * QUARTER + 7)], |quarter, length| {
-            cut.push((quarter, length))
+            cut.push((quarter, length));
         });
         assert_eq!(cut, [(0, 5), (1, QUARTER as u64), (2, 7)]);
     }

@@ -407,7 +407,7 @@ mod tests {
     fn efficiency_follows_success_and_turns() {
         let check = |errors: u64, prompts: u64, expected: u64| {
             let tools = HashMap::from([("bash".to_owned(), [100, 100, errors])]);
-            let one = Measured { tools, prompts, ..measured() };
+            let one = Measured { prompts, tools, ..measured() };
             assert_eq!(one.efficiency().points, expected, "{errors} {prompts}");
         };
         check(10, 40, 20);

@@ -156,7 +156,7 @@ pub(crate) fn stats(store: Option<&Store>, query: &StatsQuery, prices: &Prices) 
         Some(_) => Vec::new(),
     };
     let explained = query.explain.then(|| tally.explain(store)).transpose()?;
-    Ok(Stats { refs, files, explained, ..tally.finish(query) })
+    Ok(Stats { files, refs, explained, ..tally.finish(query) })
 }
 
 /// Sums up what was spent from an instant on, and nothing else: quick enough for a prompt.

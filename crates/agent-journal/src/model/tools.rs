@@ -162,8 +162,8 @@ pub(crate) fn changed_files(tool: &str, input: &Json) -> Vec<String> {
         return Vec::new();
     }
     let text = input.parse::<String>();
-    let inner = text.as_deref().and_then(|text| serde_json::from_str::<Input>(text).ok());
-    if let Some(found) = input.parse::<Input>().or(inner) {
+    let inner = text.as_deref().and_then(|text| serde_json::from_str::<Named>(text).ok());
+    if let Some(found) = input.parse::<Named>().or(inner) {
         return found.files();
     }
     text.as_deref().map(patched).unwrap_or_default()
@@ -171,7 +171,7 @@ pub(crate) fn changed_files(tool: &str, input: &Json) -> Vec<String> {
 
 /// The keys under which tools name files.
 #[derive(Deserialize)]
-struct Input {
+struct Named {
     #[serde(
         alias = "filePath",
         alias = "path",
@@ -193,7 +193,7 @@ struct Inner {
     file_path: Option<String>,
 }
 
-impl Input {
+impl Named {
     fn files(self) -> Vec<String> {
         if self.command.is_some_and(|command| command.as_str() == "\"view\"") {
             return Vec::new();

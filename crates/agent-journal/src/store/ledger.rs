@@ -257,9 +257,12 @@ pub(super) fn spent(row: &Row<'_>) -> rusqlite::Result<Spent> {
     })
 }
 
+/// What calls that cost alike have in common: quarter, model, size, whether cost is recorded.
+type Alike = (i64, Option<Rc<str>>, u8, bool);
+
 /// Packs calls, those alike together.
 pub(super) fn pack_spent(calls: Vec<Spent>) -> Vec<u8> {
-    let mut alike: BTreeMap<(i64, Option<Rc<str>>, u8, bool), Spent> = BTreeMap::new();
+    let mut alike: BTreeMap<Alike, Spent> = BTreeMap::new();
     for call in calls {
         let key = (call.quarter, call.model.clone(), call.size, call.recorded.is_some());
         let Some(sum) = alike.get_mut(&key) else {

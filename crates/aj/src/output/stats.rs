@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use agent_journal::analyze::{By, Counted, Group, Stats};
+use agent_journal::analyze::{By, Counted, Figures, Group, Stats};
 use anyhow::Result;
 use jiff::Zoned;
 use jiff::civil::Date;
@@ -109,8 +109,8 @@ pub(crate) fn overview(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Resul
     });
     beside(
         out,
-        Small::new("by model", ["sessions", "tokens", "cost"], models),
-        Small::new("by project", ["sessions", "tokens", "active"], projects),
+        &Small::new("by model", ["sessions", "tokens", "cost"], models),
+        &Small::new("by project", ["sessions", "tokens", "active"], projects),
     )?;
     let agents = stats.agents.iter().map(|it| {
         let tokens = amount(it.figures.tokens.total());
@@ -122,8 +122,8 @@ pub(crate) fn overview(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Resul
     });
     beside(
         out,
-        Small::new("by agent", ["sessions", "tokens", "cost"], agents),
-        Small::new("by tool", ["sessions", "calls", "failed"], used),
+        &Small::new("by agent", ["sessions", "tokens", "cost"], agents),
+        &Small::new("by tool", ["sessions", "calls", "failed"], used),
     )?;
     let line = |counted: &[Counted]| {
         let parts = counted.iter().take(SMALL).map(|it| format!("{} {}", it.name, it.count));
@@ -186,7 +186,7 @@ impl Small {
 }
 
 /// Writes two tables side by side, or one below the other where there is no room.
-fn beside(out: &mut dyn Write, left: Small, right: Small) -> Result<()> {
+fn beside(out: &mut dyn Write, left: &Small, right: &Small) -> Result<()> {
     if left.width + right.width + 6 > width() {
         for line in left.lines.iter().chain(&right.lines) {
             writeln!(out, " {line}")?;
@@ -204,51 +204,49 @@ fn beside(out: &mut dyn Write, left: Small, right: Small) -> Result<()> {
 
 /// Writes the groups that were asked for.
 pub(crate) fn groups(out: &mut dyn Write, stats: &Stats, limit: usize) -> Result<()> {
-    let shown = if limit == 0 { stats.groups.len() } else { limit.min(stats.groups.len()) };
+    let all = &stats.groups;
+    let shown = if limit == 0 { all.len() } else { limit.min(all.len()) };
     let is_time = matches!(stats.by, Some(By::Day | By::Week | By::Month | By::Hour));
     // Of a list in order of time the end is news, of the others the beginning.
-    let rows = match is_time && stats.by != Some(By::Hour) {
-        true => &stats.groups[stats.groups.len() - shown..],
-        false => &stats.groups[..shown],
-    };
+    let first = if is_time && stats.by != Some(By::Hour) { all.len() - shown } else { 0 };
+    let rows = &all[first..first + shown];
     let room = width().saturating_sub(72);
     let (left, bars) =
         if is_time { (11, room.saturating_sub(11)) } else { (room.clamp(16, 44), 0) };
-    let heads = ["sessions", "prompts", "active", "tools", "tokens", "cost"];
-    let line = |name: &str, cells: [&str; 6]| {
+    let line = |name: &str, cells: [String; 6]| {
         let widths = [8, 8, 11, 9, 9, 11];
         let cells = cells.iter().zip(widths).map(|(cell, width)| pad_left(cell, width));
         format!(" {} {}", pad(name, left), cells.collect::<Vec<_>>().join(" "))
     };
+    let heads = ["sessions", "prompts", "active", "tools", "tokens", "cost"].map(str::to_owned);
     writeln!(out, "\n{DIM}{}{DIM:#}", line("", heads))?;
     let largest = rows.iter().map(|it| it.figures.tokens.total()).max().unwrap_or(0);
     for group in rows {
-        let it = &group.figures;
-        let cells = [
-            thousands(it.sessions),
-            thousands(it.prompts),
-            duration(it.active_s),
-            thousands(it.tool_calls),
-            amount(it.tokens.total()),
-            money(&it.cost),
-        ];
-        let [a, b, c, d, e, f] = &cells;
-        let bar = chart::bar(it.tokens.total(), largest, bars.min(24));
-        let text = line(&name(group), dashes(stats.by, [a, b, c, d, e, f]));
+        let text = line(&name(group), cells(&group.figures, stats.by));
+        let bar = chart::bar(group.figures.tokens.total(), largest, bars.min(24));
         writeln!(out, "{}", format!("{text}  {bar}").trim_end())?;
     }
-    if shown < stats.groups.len() {
-        remark(&format!(" {shown} of {} · `--limit 0` shows all", stats.groups.len()));
+    if shown < all.len() {
+        remark(&format!(" {shown} of {} · `--limit 0` shows all", all.len()));
     }
     Ok(())
 }
 
-/// What a model did is not known, only what it spent.
-fn dashes(by: Option<By>, cells: [&str; 6]) -> [&str; 6] {
-    match by {
-        Some(By::Model) => [cells[0], "", "", "", cells[4], cells[5]],
-        _ => cells,
+fn cells(figures: &Figures, by: Option<By>) -> [String; 6] {
+    let (tokens, cost) = (amount(figures.tokens.total()), money(&figures.cost));
+    // What a model did is not known, only what it spent.
+    if by == Some(By::Model) {
+        let none = String::new;
+        return [thousands(figures.sessions), none(), none(), none(), tokens, cost];
     }
+    [
+        thousands(figures.sessions),
+        thousands(figures.prompts),
+        duration(figures.active_s),
+        thousands(figures.tool_calls),
+        tokens,
+        cost,
+    ]
 }
 
 /// Writes how tools were used.
