@@ -1,4 +1,5 @@
-//! `bless`: rewrites the golden files of connectors. Reading them afterwards is the review.
+//! `bless`: rewrites the golden files of connectors and the snapshots of help pages. Reading them
+//! afterwards is the review.
 
 use anyhow::{Result, bail, ensure};
 
@@ -7,16 +8,24 @@ use crate::cargo::{cargo, root, run as call};
 const FIXTURES: &str = "crates/agent-journal/tests/fixtures";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let agent = match arguments {
-        [] => "1",
-        [agent] => agent,
-        _ => bail!("`bless` takes one agent, or none for all"),
-    };
-    let known = agent == "1" || root().join(FIXTURES).join(agent).is_dir();
-    ensure!(known, "there are no fixtures of `{agent}` in {FIXTURES}");
-    let mut test = cargo(&["test", "--package", "agent-journal", "--test", "connectors"]);
-    test.arg("records_equal_their_golden_files").env("BLESS", agent);
-    call(&mut test)?;
-    eprintln!("now read what changed: git diff {FIXTURES}");
+    match arguments {
+        [] => {
+            bless("agent-journal", "connectors", "records_equal_their_golden_files", "1")?;
+            bless("aj", "commands", "help_pages_are_as_they_were_read_last", "1")?;
+        }
+        [agent] => {
+            let known = root().join(FIXTURES).join(agent).is_dir();
+            ensure!(known, "there are no fixtures of `{agent}` in {FIXTURES}");
+            bless("agent-journal", "connectors", "records_equal_their_golden_files", agent)?;
+        }
+        _ => bail!("`bless` takes one agent, or none for everything"),
+    }
+    eprintln!("now read what changed: git diff");
     Ok(())
+}
+
+/// Runs one test with leave to rewrite what it compares with.
+fn bless(package: &str, file: &str, test: &str, what: &str) -> Result<()> {
+    let words = ["test", "--package", package, "--test", file, "--", "--exact", test];
+    call(cargo(&words).env("BLESS", what))
 }

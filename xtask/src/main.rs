@@ -31,7 +31,7 @@ const CHORES: &[Chore] = &[
     Chore {
         name: "bless",
         arguments: "[agent]",
-        about: "rewrite the golden files of connectors",
+        about: "rewrite golden files and snapshots",
         run: bless::run,
     },
     Chore { name: "shape", arguments: "", about: "sizes against their goals", run: shape::run },

@@ -1,5 +1,5 @@
 //! `shape`: sizes against their goals. Goals and second looks are advice; only what is beyond the
-//! gate fails.
+//! gate fails, here as in the library's `tests/architecture.rs`.
 
 mod source;
 
@@ -42,15 +42,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     no_arguments(arguments)?;
     let shape = Shape::measure()?;
     println!("{}", shape.table()?);
-    for outlier in shape.outliers() {
+    let outliers = shape.outliers();
+    for outlier in &outliers {
         println!("  {:>5} {}: {}", outlier.value, outlier.limit.what, outlier.place);
     }
-    gate(&shape.outliers())
-}
-
-/// Fails beyond the gate, and is silent otherwise.
-pub(crate) fn check() -> Result<()> {
-    gate(&Shape::measure()?.outliers())
+    gate(&outliers)
 }
 
 fn gate(outliers: &[Outlier]) -> Result<()> {
