@@ -119,6 +119,12 @@ impl Journal {
         sync.run(plan)
     }
 
+    /// Whether a sync would find nothing to do and nothing to complain about.
+    pub fn is_fresh(&self) -> Result<bool> {
+        let plan = self.plan(false)?;
+        Ok(plan.is_empty() && plan.failures.is_empty() && self.is_indexed()?)
+    }
+
     fn plan(&self, full: bool) -> Result<Plan> {
         let mut machine = self.machine.clone();
         if let Some(store) = &self.store {
@@ -252,11 +258,11 @@ impl Journal {
         analyze::score(self.store.as_ref(), query, &self.machine)
     }
 
-    /// Works out what sessions cost, each by its own records.
+    /// Works out what sessions cost, each by the calls it made first.
     pub fn costs(&self, entries: &[Entry]) -> Result<Vec<Cost>> {
         let Some(store) = &self.store else { return Ok(vec![Cost::default(); entries.len()]) };
         let prices = Prices::new(&self.config.prices);
-        let cost = |entry: &Entry| Ok(analyze::cost_of(&store.spent(entry.telling)?, &prices));
+        let cost = |entry: &Entry| Ok(analyze::cost_of(&store.spent(entry.key)?, &prices));
         entries.iter().map(cost).collect()
     }
 

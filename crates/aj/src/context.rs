@@ -36,6 +36,13 @@ pub(crate) struct Freshness {
     pub(crate) pending_bytes: u64,
 }
 
+/// An answer of the journal, and how fresh it is.
+pub(crate) struct Answered<T> {
+    pub(crate) answer: T,
+    pub(crate) journal: Journal,
+    pub(crate) freshness: Freshness,
+}
+
 impl Context {
     pub(crate) fn new(args: &Args) -> Result<Self> {
         let settings = Settings::load(args.home.as_deref())?;
@@ -52,6 +59,25 @@ impl Context {
     pub(crate) fn made_up(home: &Path, json: bool) -> Result<Self> {
         let settings = Settings::made_up(home)?;
         Ok(Self { settings, json, now: Zoned::now(), paging: false, no_sync: false })
+    }
+
+    /// Asks the journal, and asks again if there was news. The look for news runs beside the
+    /// first question, so that it costs nothing when there is none.
+    pub(crate) fn answer<T>(&self, ask: impl Fn(&Journal) -> Result<T>) -> Result<Answered<T>> {
+        let journal = self.journal()?;
+        let (answer, is_fresh) = std::thread::scope(|scope| {
+            let look =
+                scope.spawn(|| Ok::<_, anyhow::Error>(self.no_sync || self.journal()?.is_fresh()?));
+            let answer = ask(&journal);
+            let look = look.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (answer, look)
+        });
+        if is_fresh? {
+            return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
+        }
+        drop(journal);
+        let (journal, freshness) = self.fresh_journal()?;
+        Ok(Answered { answer: ask(&journal)?, journal, freshness })
     }
 
     /// Opens the journal and folds in what is new, as far as that is quick.

@@ -189,15 +189,14 @@ mod tests {
         /// Input and output of everything that counts, and of what each telling records.
         fn totals(&self, telling: u64) -> ((u64, u64), (u64, u64)) {
             let store = self.open();
-            let sum = |calls: &mut dyn Iterator<Item = Spent>| {
-                calls.fold((0, 0), |(input, output), call| {
-                    (input + call.tokens.input, output + call.tokens.output)
-                })
-            };
             let filter = crate::search::Filter::default();
             let doings = store.doings(&filter, None).unwrap();
-            let counted = sum(&mut doings.into_iter().flat_map(|one| one.spent));
-            (counted, sum(&mut store.spent(telling).unwrap().into_iter()))
+            let calls = doings.into_iter().flat_map(|one| one.spent);
+            let counted = calls.fold((0, 0), |(input, output), call| {
+                (input + call.tokens.input, output + call.tokens.output)
+            });
+            let own = store.write().unwrap().tokens(telling as i64).unwrap();
+            (counted, (own.input, own.output))
         }
     }
 

@@ -1,9 +1,8 @@
 //! Reading what sessions did and spent.
 
-use rusqlite::{Row, params_from_iter};
+use rusqlite::{OptionalExtension, Row, params_from_iter};
 
 use super::Store;
-use super::calls::told_one_by_one;
 use super::ledger::{self, Done, Spent};
 use crate::error::Result;
 use crate::model::Ref;
@@ -75,17 +74,14 @@ impl Store {
         Ok(())
     }
 
-    /// Reads the calls one telling records, each once.
-    pub(crate) fn spent(&self, telling: u64) -> Result<Vec<Spent>> {
-        let sql = format!(
-            "SELECT coalesce(at, 0), model, input, output, cache_read, cache_creation,
-             cache_creation_1h, reasoning, cost_micros, since IS NOT NULL
-             FROM usage WHERE telling = ?1 AND NOT {}",
-            told_one_by_one("one.telling = usage.telling")
-        );
-        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
-        let rows = statement.query_map([telling as i64], ledger::spent).map_err(self.error())?;
-        rows.collect::<rusqlite::Result<_>>().map_err(self.error())
+    /// Reads the calls a session made first, each counted once.
+    pub(crate) fn spent(&self, session: u64) -> Result<Vec<Spent>> {
+        let sql = "SELECT calls FROM spending WHERE session = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let calls = statement.query_row([session as i64], |row| {
+            Ok(ledger::unpack_spent(row.get_ref(0)?.as_blob()?))
+        });
+        Ok(calls.optional().map_err(self.error())?.unwrap_or_default())
     }
 
     /// Counts the records of calls that are not counted, by the reason.

@@ -35,12 +35,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let scope = if args.all { Scope::All } else { Scope::Roots };
     let filter = args.filter.filter(scope, &context.now)?;
-    let (journal, _) = context.fresh_journal()?;
     let limit = (args.limit > 0).then_some(args.limit);
-    let entries = journal.sessions(&filter, limit)?;
-    let total = journal.count(&filter)?;
-    let costs = journal.costs(&entries)?;
-    let entries: Vec<_> = entries.into_iter().zip(costs).collect();
+    let answered = context.answer(|journal| {
+        let entries = journal.sessions(&filter, limit)?;
+        let costs = journal.costs(&entries)?;
+        Ok((entries.into_iter().zip(costs).collect::<Vec<_>>(), journal.count(&filter)?))
+    })?;
+    let (entries, total) = answered.answer;
     if context.json {
         let sessions = entries.iter().map(|(entry, cost)| with_cost(entry, cost));
         let sessions = sessions.collect::<Result<Vec<_>>>()?;

@@ -49,9 +49,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if query.clauses.iter().all(|clause| clause.negated) {
         bail!("nothing to look for: give at least one word; `aj list` takes the same filters");
     }
-    let (journal, freshness) = context.fresh_journal()?;
     let limit = args.limit.unwrap_or(context.settings.number("search.max_results")).max(1);
-    let answer = journal.search(&query, limit, args.offset)?;
+    let answered = context.answer(|journal| Ok(journal.search(&query, limit, args.offset)?))?;
+    let (answer, freshness) = (answered.answer, answered.freshness);
     let took = started.elapsed().as_millis() as u64;
     if context.json {
         output::json::print("search", document(&query, &answer, took, freshness))?;

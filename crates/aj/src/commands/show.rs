@@ -49,8 +49,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         Some((id, place)) => (id, Some(place)),
         None => (args.id.as_str(), None),
     };
-    let (journal, _) = context.fresh_journal()?;
-    let entry = journal.session(id)?;
+    let answered = context.answer(|journal| Ok(journal.session(id)?))?;
+    let (journal, entry) = (answered.journal, answered.answer);
     let range = range(
         &entry,
         place,
