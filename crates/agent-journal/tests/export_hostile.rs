@@ -146,7 +146,7 @@ impl Numbers {
             parent_uuid: Some(numbers.text()),
             role: roles[numbers.below(3)],
             timestamp: Timestamp::from_millis(1_700_000_000_000),
-            content: (0..1 + numbers.below(3)).map(|_| numbers.block()).collect(),
+            content: (0..=numbers.below(3)).map(|_| numbers.block()).collect(),
             metadata: None,
             extensions: BTreeMap::new(),
         };

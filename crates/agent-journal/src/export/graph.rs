@@ -258,7 +258,7 @@ mod tests {
             };
             let sidechain = kind == "side";
             let sketch =
-                Sketch { uuid, parent, api_id, role, origin, sidechain, ..Sketch::default() };
+                Sketch { uuid, parent, role, origin, api_id, sidechain, ..Sketch::default() };
             outline.add(at as u64 + 1, sketch);
         }
         outline

@@ -105,8 +105,8 @@ impl Draft {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
         fs::create_dir_all(directory).with_context(attempt)?;
-        let file = tempfile::Builder::new().prefix(".aj-").tempfile_in(directory);
-        let packer = Packer::new(BufWriter::new(file.with_context(attempt)?), packing)?;
+        let file = draft_in(directory).with_context(attempt)?;
+        let packer = Packer::new(BufWriter::new(file), packing)?;
         Ok(Self { packer, path: path.to_owned(), replace })
     }
 
@@ -125,6 +125,17 @@ impl Draft {
         kept.map_err(|failure| failure.error).with_context(attempt)?;
         Ok(size)
     }
+}
+
+/// A file without a name that will have the rights of any other file its owner makes.
+fn draft_in(directory: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    let builder = {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666))
+    };
+    builder.prefix(".aj-").tempfile_in(directory)
 }
 
 impl Write for Draft {

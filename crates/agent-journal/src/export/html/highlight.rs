@@ -171,17 +171,29 @@ pub(super) fn code(page: &mut String, text: &str, language: &str) {
     }
 }
 
-/// Writes a diff: lines that came, lines that went, places.
+/// Writes a diff: lines that came, lines that went, places. A run of one kind is one span.
 pub(super) fn diff(page: &mut String, text: &str) {
+    let mut start = 0;
+    let mut at = 0;
+    let mut run = "";
     for line in text.split_inclusive('\n') {
-        let class = match line.as_bytes() {
-            [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] => "hc",
-            [b'@', b'@', ..] | [b'*', b'*', b'*', b' ', ..] => "hp",
-            [b'+', ..] => "ha",
-            [b'-', ..] => "hr",
-            _ => "",
-        };
-        span(page, class, line);
+        let class = line_class(line.as_bytes());
+        if class != run {
+            span(page, run, &text[start..at]);
+            (start, run) = (at, class);
+        }
+        at += line.len();
+    }
+    span(page, run, &text[start..]);
+}
+
+fn line_class(line: &[u8]) -> &'static str {
+    match line {
+        [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] => "hc",
+        [b'@', b'@', ..] | [b'*', b'*', b'*', b' ', ..] => "hp",
+        [b'+', ..] => "ha",
+        [b'-', ..] => "hr",
+        _ => "",
     }
 }
 

@@ -133,7 +133,15 @@
       if (entry.isIntersecting) { sight.unobserve(entry.target); copyButton(entry.target); }
     }
   });
-  for (const pre of all("main pre")) { sight.observe(pre); }
+  // Folded code waits until it is unfolded: a long session has tens of thousands of blocks.
+  const watch = (within) => {
+    for (const pre of all("pre", within)) {
+      const box = pre.closest("details");
+      if (!pre.closest(".code") && (!box || box.open)) { sight.observe(pre); }
+    }
+  };
+  for (const message of all("main .m")) { if (message.querySelector(":scope > pre")) { watch(message); } }
+  document.addEventListener("toggle", (event) => { if (event.target.open) { watch(event.target); } }, true);
 
   // Where the reader is.
   const prompts = all("main > .turn");

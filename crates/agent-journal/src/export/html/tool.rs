@@ -62,11 +62,11 @@ fn summary(name: &str, call: &describe::Call, failed: bool) -> String {
     if failed {
         more.push_str(" <span class=\"bad\">failed</span>");
     }
-    let gist = escape(&call.gist);
-    format!(
-        "<b>{}</b><span class=\"gist\">{gist}</span><span class=\"more\">{more}</span>",
-        escape(name)
-    )
+    let more = match &*more {
+        "" => String::new(),
+        more => format!("<span class=\"more\">{more}</span>"),
+    };
+    format!("<b>{}</b><span class=\"gist\">{}</span>{more}", escape(name), escape(&call.gist))
 }
 
 fn part(out: &mut dyn Write, part: &Part) -> io::Result<()> {

@@ -63,6 +63,9 @@ fn is_code(text: &str) -> bool {
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
             && digits <= 2
     };
+    if is_type(text) {
+        return true;
+    }
     let dotted = text.contains('.') || text.contains("::");
     if dotted && text.split(['.', ':']).filter(|part| !part.is_empty()).all(is_name) {
         return true;
@@ -74,6 +77,18 @@ fn is_code(text: &str) -> bool {
             let digits = word.bytes().filter(u8::is_ascii_digit).count();
             digits == word.len() && word.len() <= 4 || digits <= 1 && word.len() <= 12
         })
+}
+
+/// The name of a type with a number in it: `Uint8Array`.
+fn is_type(text: &str) -> bool {
+    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let Some(at) = text.find(|one: char| one.is_ascii_digit()) else { return false };
+    let after = text.get(at + digits..).unwrap_or_default();
+    is_word
+        && digits <= 3
+        && text.starts_with(|one: char| one.is_ascii_uppercase())
+        && after.starts_with(|one: char| one.is_ascii_uppercase())
 }
 
 fn is_path(text: &str) -> bool {

@@ -63,6 +63,7 @@ const SECRETS: &[(&str, &str, &str, &str)] = &[
 const INNOCENT: &[&str] = &[
     "let token = self.next_token()?;",
     "password: string;",
+    "privateKey: Uint8Array;",
     "const password = process.env.DB_PASSWORD;",
     "api_key=os.environ[\"API_KEY\"]",
     "API_KEY=your_api_key_here",

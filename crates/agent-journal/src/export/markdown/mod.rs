@@ -1,10 +1,12 @@
 //! Markdown for people and for programs that read it: front matter, a heading for every prompt
 //! with an anchor that stays, and fences that no content can break.
 
+mod text;
+
+use std::collections::HashSet;
 use std::io::{self, Write};
 
-use pulldown_cmark::{Event, Options as Extensions, Parser, Tag, TagEnd};
-
+use self::text::{attribute, closed, code, escape, fenced, indented, quote};
 use super::describe::{self, Part, one_line};
 use super::schema::{Block, Head, Message};
 use super::{Detail, Format, Frame, Listed, Options, Output, Theme, Together, Writer};
@@ -70,7 +72,7 @@ struct State {
     /// Before anchors, so that those of a sub-agent are its own.
     prefix: String,
     children: Vec<String>,
-    left: std::collections::HashSet<u64>,
+    left: HashSet<u64>,
     /// Whose words came last.
     speaker: Option<Speaker>,
     /// The latest answer, while it may not be the final one.
@@ -344,122 +346,4 @@ fn folded(out: &mut dyn Write, summary: &str, body: &str) -> io::Result<()> {
 fn clock(at: Timestamp) -> String {
     let text = at.to_string();
     format!("{} {} UTC", &text[..10], &text[11..16])
-}
-
-/// A fence longer than any run of backticks inside it.
-fn fenced(text: &str, language: &str) -> String {
-    let fence = "`".repeat(longest_run(text).max(2) + 1);
-    let is_name = |one: char| one.is_ascii_alphanumeric() || "+-_#".contains(one);
-    let language: String = language.chars().filter(|one| is_name(*one)).collect();
-    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-    format!("{fence}{language}\n{text}{end}{fence}")
-}
-
-/// Code inside a line.
-fn code(text: &str) -> String {
-    let fence = "`".repeat(longest_run(text) + 1);
-    let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
-    let text = text.replace(['\n', '\r'], " ");
-    format!("{fence}{pad}{text}{pad}{fence}")
-}
-
-fn longest_run(text: &str) -> usize {
-    let runs = text.split(|one| one != '`').map(str::len);
-    runs.max().unwrap_or(0)
-}
-
-fn quote(text: &str) -> String {
-    let lines = text.trim().lines().map(|line| match line {
-        "" => ">".to_owned(),
-        _ => format!("> {line}"),
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Moves a text into the list item above it.
-fn indented(text: &str) -> String {
-    let lines = text.lines().map(|line| match line {
-        "" => String::new(),
-        _ => format!("  {line}"),
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Takes their meaning from the signs of Markdown and HTML.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for one in text.chars() {
-        if "\\`*_[]<>#|&~".contains(one) {
-            escaped.push('\\');
-        }
-        escaped.push(if one.is_control() { ' ' } else { one });
-    }
-    escaped
-}
-
-fn attribute(text: &str) -> String {
-    text.chars()
-        .map(|one| if one.is_ascii_alphanumeric() || one == '-' { one } else { '-' })
-        .collect()
-}
-
-/// An answer as it was written, unless what follows it would become a part of it: then what is
-/// open is closed, or the whole stands in a fence.
-fn closed(text: &str) -> String {
-    let text = text.trim_end();
-    if is_closed(text) {
-        return text.to_owned();
-    }
-    let fence = ["```", "~~~", "````"].iter().map(|fence| format!("{text}\n{fence}"));
-    fence.into_iter().find(|text| is_closed(text)).unwrap_or_else(|| fenced(text, "markdown"))
-}
-
-/// Whether a paragraph written after a text is a paragraph of its own.
-fn is_closed(text: &str) -> bool {
-    const PROBE: &str = "agent-journal-probe";
-    if text.contains(PROBE) {
-        return false;
-    }
-    let probed = format!("{text}\n\n{PROBE}");
-    let mut depth = 0_usize;
-    let mut is_paragraph = false;
-    for event in Parser::new_ext(&probed, Extensions::ENABLE_TABLES) {
-        match event {
-            Event::Start(tag) => {
-                is_paragraph = depth == 0 && tag == Tag::Paragraph;
-                depth += 1;
-            }
-            Event::End(TagEnd::Paragraph) => {
-                depth -= 1;
-                is_paragraph = false;
-            }
-            Event::End(_) => depth -= 1,
-            Event::Text(text) if is_paragraph && &*text == PROBE => return true,
-            _ => {}
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_content_breaks_a_fence() {
-        assert_eq!(fenced("a ``` b ````` c", "rust"), "``````rust\na ``` b ````` c\n``````");
-        assert_eq!(fenced("plain\n", "a b\n```"), "```ab\nplain\n```");
-        assert_eq!(code("a `b` c"), "``a `b` c``");
-        assert_eq!(code("`b"), "`` `b ``");
-    }
-
-    #[test]
-    fn an_answer_cannot_swallow_what_follows_it() {
-        let check = |text: &str, expected: &str| assert_eq!(closed(text), expected);
-        check("Done.\n\n```rust\nfn a() {}\n```", "Done.\n\n```rust\nfn a() {}\n```");
-        check("Look:\n```rust\nfn a() {}", "Look:\n```rust\nfn a() {}\n```");
-        check("Look:\n~~~\ncut", "Look:\n~~~\ncut\n~~~");
-        check("<!-- never closed", "```markdown\n<!-- never closed\n```");
-        check("> a quote", "> a quote");
-    }
 }

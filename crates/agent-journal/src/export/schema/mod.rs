@@ -1,11 +1,23 @@
 //! The unified document: one shape for the sessions of every agent. These types are the format;
 //! `docs/schema/session.schema.json` is made of them.
 
+mod block;
+mod notes;
+
+#[cfg(test)]
+mod instant;
+
+pub use block::Block;
+pub use notes::{MessageNotes, SessionNotes};
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::model::{self, Counts, Json, Kind, Origin, Ref, Summary, Timestamp, Title, Tokens};
+use crate::model::{Json, Origin, Timestamp};
+
+#[cfg(test)]
+use instant::{Instant, InstantOrNull};
 
 /// Under this name the journal's own facts stand among the extensions.
 pub const OWN: &str = "agent-journal";
@@ -145,67 +157,6 @@ pub enum Role {
     System,
 }
 
-/// One part of a message.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Block {
-    /// Text.
-    Text {
-        /// The text, as Markdown where a model wrote it.
-        text: String,
-    },
-    /// A request for a tool.
-    ToolUse {
-        /// Joins the call with its result.
-        tool_id: String,
-        /// The tool's name.
-        tool_name: String,
-        /// The arguments.
-        #[cfg_attr(test, schemars(with = "serde_json::Value"))]
-        input: Json,
-    },
-    /// What a tool answered.
-    ToolResult {
-        /// The call that is answered.
-        tool_id: String,
-        /// The tool's name.
-        tool_name: String,
-        /// The answer.
-        output: String,
-        /// Whether it failed.
-        is_error: bool,
-    },
-    /// The model's readable reasoning (since 1.1).
-    Thinking {
-        /// The reasoning.
-        thinking: String,
-    },
-    /// A picture (since 1.1).
-    Image {
-        /// Its media type.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        media_type: Option<String>,
-        /// Its size in bytes.
-        bytes: u64,
-        /// Where it lies, when it is not in the record.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        location: Option<String>,
-        /// Its content hash in the journal.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        hash: Option<String>,
-        /// The picture itself in Base64.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        data: Option<String>,
-    },
-    /// Anything else, as the agent recorded it (since 1.1).
-    Other {
-        /// The record.
-        #[cfg_attr(test, schemars(with = "serde_json::Value"))]
-        raw: Json,
-    },
-}
-
 /// The circumstances of a message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -305,92 +256,6 @@ pub struct Branch {
     pub index: u64,
 }
 
-/// What the journal knows of a session beyond the schema.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SessionNotes {
-    /// The title.
-    pub title: String,
-    /// Where the title comes from.
-    pub title_source: String,
-    /// Whether a person, an agent or the machine started it.
-    pub kind: Kind,
-    /// The project's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project: Option<String>,
-    /// The project's directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project_path: Option<String>,
-    /// The repository, where the agent names one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repository: Option<String>,
-    /// The latest branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    /// The latest version of the agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_version: Option<String>,
-    /// The model the agent names for the session as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The models, the most used first.
-    pub models: Vec<String>,
-    /// Seconds of activity: gaps count up to five minutes.
-    pub active_s: u64,
-    /// What is counted.
-    pub counts: Counts,
-    /// Tokens of the session alone.
-    pub tokens: Tokens,
-    /// Sessions that this one started.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub children: Vec<String>,
-    /// Every title on record.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub titles: Vec<Title>,
-    /// Summaries that name the message they end at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub summaries: Vec<Summary>,
-    /// Longer texts about the session.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub documents: Vec<(String, String)>,
-    /// Commits, pull requests and issues.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub refs: Vec<Ref>,
-    /// Files the agent lists as touched.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<String>,
-}
-
-/// What the journal knows of a message beyond the schema.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MessageNotes {
-    /// Who really made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
-    /// The model's own id for the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub api_id: Option<String>,
-    /// Ids of further records folded into this message.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub part_uuids: Vec<String>,
-    /// Part of a side conversation.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub sidechain: bool,
-    /// A failure of the agent's own.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub failed: bool,
-    /// The model, on a message that is not the assistant's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Why the model stopped, on a message that is not the assistant's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop_reason: Option<String>,
-    /// The call's usage with everything that `token_usage` has no word for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<model::Usage>,
-}
-
 impl Session {
     /// Reads the journal's own facts; a document of another program has none.
     pub fn notes(&self) -> SessionNotes {
@@ -435,91 +300,3 @@ impl Document {
         }
     }
 }
-
-/// Every field of every block: what a tagged enum cannot read while raw JSON is kept as it is.
-#[derive(Deserialize)]
-struct AnyBlock {
-    #[serde(rename = "type")]
-    kind: String,
-    text: Option<String>,
-    thinking: Option<String>,
-    #[serde(default)]
-    tool_id: String,
-    #[serde(default)]
-    tool_name: String,
-    input: Option<Json>,
-    #[serde(default)]
-    output: String,
-    #[serde(default)]
-    is_error: bool,
-    media_type: Option<String>,
-    #[serde(default)]
-    bytes: u64,
-    location: Option<String>,
-    hash: Option<String>,
-    data: Option<String>,
-    raw: Option<Json>,
-}
-
-impl<'de> Deserialize<'de> for Block {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let any = AnyBlock::deserialize(deserializer)?;
-        let nothing = || Json::from_value(&serde_json::Value::Null);
-        Ok(match any.kind.as_str() {
-            "text" => Self::Text { text: any.text.unwrap_or_default() },
-            "thinking" => Self::Thinking { thinking: any.thinking.unwrap_or_default() },
-            "tool_use" => Self::ToolUse {
-                tool_id: any.tool_id,
-                tool_name: any.tool_name,
-                input: any.input.unwrap_or_else(nothing),
-            },
-            "tool_result" => Self::ToolResult {
-                tool_id: any.tool_id,
-                tool_name: any.tool_name,
-                output: any.output,
-                is_error: any.is_error,
-            },
-            "image" => Self::Image {
-                media_type: any.media_type,
-                bytes: any.bytes,
-                location: any.location,
-                hash: any.hash,
-                data: any.data,
-            },
-            // A later minor version may know more kinds.
-            _ => Self::Other { raw: any.raw.unwrap_or_else(nothing) },
-        })
-    }
-}
-
-/// An instant as the schema names it.
-#[cfg(test)]
-struct Instant;
-
-/// An instant that may be unknown, but is always spoken of.
-#[cfg(test)]
-struct InstantOrNull;
-
-#[cfg(test)]
-macro_rules! describe {
-    ($kind:ident, $types:tt) => {
-        impl schemars::JsonSchema for $kind {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($kind).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": $types, "format": "date-time" })
-            }
-        }
-    };
-}
-
-#[cfg(test)]
-describe!(Instant, "string");
-#[cfg(test)]
-describe!(InstantOrNull, ["string", "null"]);

@@ -1,0 +1,91 @@
+//! What the journal itself knows: the extensions under its own name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Counts, Kind, Origin, Ref, Summary, Title, Tokens, Usage};
+
+/// What the journal knows of a session beyond the schema.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionNotes {
+    /// The title.
+    pub title: String,
+    /// Where the title comes from.
+    pub title_source: String,
+    /// Whether a person, an agent or the machine started it.
+    pub kind: Kind,
+    /// The project's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The project's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_path: Option<String>,
+    /// The repository, where the agent names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The latest branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The latest version of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// The model the agent names for the session as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The models, the most used first.
+    pub models: Vec<String>,
+    /// Seconds of activity: gaps count up to five minutes.
+    pub active_s: u64,
+    /// What is counted.
+    pub counts: Counts,
+    /// Tokens of the session alone.
+    pub tokens: Tokens,
+    /// Sessions that this one started.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
+    /// Every title on record.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub titles: Vec<Title>,
+    /// Summaries that name the message they end at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub summaries: Vec<Summary>,
+    /// Longer texts about the session.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<(String, String)>,
+    /// Commits, pull requests and issues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<Ref>,
+    /// Files the agent lists as touched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// What the journal knows of a message beyond the schema.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MessageNotes {
+    /// Who really made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// The model's own id for the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_id: Option<String>,
+    /// Ids of further records folded into this message.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub part_uuids: Vec<String>,
+    /// Part of a side conversation.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sidechain: bool,
+    /// A failure of the agent's own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// The model, on a message that is not the assistant's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Why the model stopped, on a message that is not the assistant's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// The call's usage with everything that `token_usage` has no word for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}

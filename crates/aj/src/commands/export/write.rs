@@ -1,0 +1,152 @@
+//! Writing it: to standard output, to one file, or to a directory with an index.
+
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use agent_journal::export::{Listed, Together, Whole};
+use agent_journal::{Entry, Export};
+use anyhow::{Context as _, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::target::{Place, Target};
+use crate::error::remark;
+use crate::output::file::{Draft, Packer, Packing, Pieces};
+use crate::output::{bytes, count, short_id};
+
+/// Files with their sizes, the one to open first.
+pub(super) type Written = Vec<(PathBuf, u64)>;
+
+/// Writes the sessions where they belong.
+pub(super) fn all(export: &mut Export<'_>, entries: &[Entry], target: &Target) -> Result<Written> {
+    match (&target.place, target.format.together()) {
+        (Place::Stdout, _) => to_stdout(export, entries, target),
+        (Place::Path(path), Together::Directory) if entries.len() > 1 => {
+            let directory = path.as_deref().unwrap_or(Path::new("aj-export"));
+            to_directory(export, entries, target, directory)
+        }
+        (Place::Path(path), _) => to_file(export, entries, target, path.as_deref()),
+    }
+}
+
+fn to_stdout(export: &mut Export<'_>, entries: &[Entry], target: &Target) -> Result<Written> {
+    if entries.len() > 1 && target.format.together() == Together::Directory {
+        bail!("{} pages do not fit standard output; give `-o` a directory", entries.len());
+    }
+    let packer = Packer::new(BufWriter::new(std::io::stdout().lock()), target.packing)?;
+    let mut out = Whole(packer);
+    for entry in entries {
+        export.write(entry, &mut out)?;
+    }
+    out.0.finish()?.flush()?;
+    Ok(Vec::new())
+}
+
+fn to_file(
+    export: &mut Export<'_>,
+    entries: &[Entry],
+    target: &Target,
+    path: Option<&Path>,
+) -> Result<Written> {
+    let name = |export: &mut Export<'_>| match entries {
+        [entry] => file_name(&export.title(entry), entry) + &target.suffix(),
+        _ => format!("aj-export{}", target.suffix()),
+    };
+    let path = match path {
+        Some(path) if path.is_dir() => path.join(name(export)),
+        Some(path) => path.to_owned(),
+        None => PathBuf::from(name(export)),
+    };
+    let mut out = Pieces::new(&path, (target.packing, target.replace), target.split)?;
+    let bar = progress(entries.len());
+    for entry in entries {
+        export.write(entry, &mut out)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    out.finish()
+}
+
+fn to_directory(
+    export: &mut Export<'_>,
+    entries: &[Entry],
+    target: &Target,
+    directory: &Path,
+) -> Result<Written> {
+    if directory.is_file() {
+        bail!("{} is a file; several sessions need a directory", directory.display());
+    }
+    let mut listed = Vec::new();
+    let mut written = Vec::new();
+    let bar = progress(entries.len());
+    for entry in entries {
+        let name = file_name(&export.title(entry), entry) + &target.suffix();
+        let mut out =
+            Pieces::new(&directory.join(&name), (target.packing, target.replace), target.split)?;
+        let (head, agent) = export.write(entry, &mut out)?;
+        let pieces = out.finish()?;
+        let first = pieces.first().and_then(|(path, _)| path.file_name()).unwrap_or_default();
+        listed.push(Listed { file: first.to_string_lossy().into_owned(), head, agent });
+        written.extend(pieces);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if let Some(index) = target.format.index(&listed, export.theme()) {
+        let path = directory.join(format!("index.{}", target.format.suffix()));
+        let mut draft = Draft::new(&path, Packing::Plain, target.replace)?;
+        draft
+            .write_all(index.as_bytes())
+            .with_context(|| format!("could not write {}", path.display()))?;
+        let size = draft.keep()?;
+        written.insert(0, (path, size));
+    }
+    Ok(written)
+}
+
+/// A name people know the session by, and still its own.
+fn file_name(title: &str, entry: &Entry) -> String {
+    let mut name = String::new();
+    for one in title.chars().flat_map(char::to_lowercase) {
+        if one.is_alphanumeric() {
+            name.push(one);
+        } else if !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
+        }
+        if name.chars().count() >= 48 {
+            break;
+        }
+    }
+    let id: String =
+        short_id(entry).chars().filter(|one| one.is_alphanumeric() || *one == '-').collect();
+    let name = name.trim_end_matches('-');
+    if name.is_empty() { id } else { format!("{name}-{id}") }
+}
+
+fn progress(sessions: usize) -> ProgressBar {
+    if sessions < 2 || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(sessions as u64);
+    let style = "{bar:32} {pos} of {len} sessions  {eta}";
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is a constant"));
+    bar
+}
+
+/// Tells what was written, and what was taken out.
+pub(super) fn report(written: &[(PathBuf, u64)], export: &Export<'_>, sessions: usize) {
+    let size: u64 = written.iter().map(|(_, size)| size).sum();
+    if let Some((path, _)) = written.first() {
+        anstream::println!("{}", path.display());
+    }
+    let taken: Vec<String> =
+        export.redactions().iter().map(|(rule, times)| format!("{times} × {rule}")).collect();
+    let taken = if taken.is_empty() {
+        String::new()
+    } else {
+        format!(" · taken out: {}", taken.join(", "))
+    };
+    let files = match written.len() {
+        0 => String::new(),
+        number => format!(" · {} ({})", count(number as u64, "file"), bytes(size)),
+    };
+    remark(&format!(" {}{files}{taken}", count(sessions as u64, "session")));
+}

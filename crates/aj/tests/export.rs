@@ -1,0 +1,241 @@
+//! `aj export` and `aj secrets`, run as a person runs them, on the demo's home; and the page in a
+//! real browser where there is one.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(missing_docs, reason = "a test")]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A place to run in: nothing outside it is read or written.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn aj(&self, words: &[&str]) -> Output {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home");
+        Command::new(env!("CARGO_BIN_EXE_aj"))
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("HOME", self.path("nobody"))
+            .env("AJ_HOME", self.path("journal"))
+            .arg("--home")
+            .arg(home)
+            .args(words)
+            .output()
+            .unwrap()
+    }
+
+    fn done(&self, words: &[&str]) -> String {
+        let output = self.aj(words);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refused(&self, words: &[&str]) -> String {
+        let output = self.aj(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn one_session_becomes_a_page_with_a_name_people_know() {
+    let place = Place::new();
+    let name = place.done(&["export", "5e1fb0a2"]);
+    assert_eq!(name, "fix-flaky-login-e2e-test-5e1fb0a2.html\n");
+    let page = fs::read_to_string(place.path(name.trim())).unwrap();
+    assert!(page.contains("<h1>Fix flaky login e2e test</h1>"));
+    assert!(!page.contains("/home/sam"), "whose home it was is nobody's business");
+}
+
+#[test]
+fn nothing_is_replaced_unless_asked() {
+    let place = Place::new();
+    fs::write(place.path("a.md"), "mine").unwrap();
+    let error = place.refused(&["export", "5e1fb0a2", "-o", "a.md"]);
+    assert_eq!(error, "aj: a.md is there already; `--force` replaces it\n");
+    assert_eq!(fs::read_to_string(place.path("a.md")).unwrap(), "mine");
+    place.done(&["export", "5e1fb0a2", "-o", "a.md", "--force"]);
+    assert!(fs::read_to_string(place.path("a.md")).unwrap().starts_with("---\ntitle: "));
+}
+
+#[test]
+fn json_goes_to_standard_output_and_is_complete() {
+    let place = Place::new();
+    let text = place.done(&["export", "5e1f", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema_version"], "1.0");
+    assert_eq!(document["agent"], "claude-code");
+    assert_eq!(document["session"]["workspace_encoded"], "-home-sam-web");
+    assert_eq!(document["messages"].as_array().unwrap().len(), 12);
+    assert_eq!(document["graph"]["is_linear"], true);
+}
+
+#[test]
+fn names_say_how_a_file_is_packed() {
+    let place = Place::new();
+    place.done(&["export", "--all", "-o", "all.ndjson.gz"]);
+    let mut text = String::new();
+    let file = fs::File::open(place.path("all.ndjson.gz")).unwrap();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    // Four sessions and the sub-agent of one.
+    assert_eq!(text.lines().count(), 5);
+    place.done(&["export", "--all", "--format", "ndjson.zst"]);
+    let packed = fs::read(place.path("aj-export.ndjson.zst")).unwrap();
+    let unpacked = zstd::decode_all(&*packed).unwrap();
+    let sessions = |text: &str| -> Vec<String> {
+        let id = |line: &str| -> serde_json::Value { serde_json::from_str(line).unwrap() };
+        text.lines().map(|line| id(line)["session"]["id"].to_string()).collect()
+    };
+    assert_eq!(sessions(&String::from_utf8(unpacked).unwrap()), sessions(&text));
+}
+
+#[test]
+fn a_query_chooses_and_many_pages_have_an_index() {
+    let place = Place::new();
+    assert_eq!(place.done(&["export", "--all", "-o", "site"]), "site/index.html\n");
+    let index = fs::read_to_string(place.path("site/index.html")).unwrap();
+    let pages: Vec<_> = fs::read_dir(place.path("site")).unwrap().collect();
+    assert_eq!(pages.len(), 5);
+    assert!(index.contains("href=\"fix-flaky-login-e2e-test-5e1fb0a2.html\""));
+    let name = place.done(&["export", "project:web", "-f", "md"]);
+    assert_eq!(name, "fix-flaky-login-e2e-test-5e1fb0a2.md\n");
+    let nothing = place.aj(&["export", "nothing-has-this-word"]);
+    assert_eq!(nothing.status.code(), Some(1));
+}
+
+#[test]
+fn several_sessions_do_not_fit_one_document() {
+    let place = Place::new();
+    let error = place.refused(&["export", "--all", "-o", "all.json"]);
+    assert_eq!(error, "aj: 4 sessions do not fit one json file; name it .ndjson\n");
+    let error = place.refused(&["export", "5e1f", "-f", "htlm"]);
+    assert_eq!(error, "aj: unknown format `htlm` — did you mean `html`?\n");
+}
+
+#[test]
+fn markdown_is_split_at_prompts() {
+    let place = Place::new();
+    let name = place.done(&["export", "5e1f", "-o", "a.md", "--split", "1"]);
+    assert_eq!(name, "a-1.md\n");
+    let second = fs::read_to_string(place.path("a-2.md")).unwrap();
+    assert!(second.starts_with("# Fix flaky login e2e test (continued)\n"), "{second}");
+    assert!(second.contains("## 9 · You"));
+}
+
+#[test]
+fn a_history_without_secrets_says_so() {
+    let place = Place::new();
+    assert_eq!(place.aj(&["secrets"]).status.code(), Some(1));
+}
+
+/// What a reader does with the page; each line that fails is told on the console.
+const CLICKS: &str = r#"
+const is = (what, holds) => { if (!holds) { console.error("FAULT " + what); } };
+const tick = () => new Promise((done) => setTimeout(done, 300));
+addEventListener("load", async () => {
+  const root = document.documentElement;
+  const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  is("the prompts are listed", document.querySelectorAll(".toc a").length === 2);
+  const boxes = () => Array.from(document.querySelectorAll("main details"));
+  is("tools are folded", boxes().length === 5 && boxes().every((box) => !box.open));
+  document.getElementById("fold").click();
+  is("tools unfold", boxes().every((box) => box.open));
+  press("e");
+  is("tools fold again", boxes().every((box) => !box.open));
+  const theme = root.dataset.theme;
+  document.getElementById("theme").click();
+  is("the theme changes", root.dataset.theme !== theme);
+  const color = () => getComputedStyle(document.body).backgroundColor;
+  root.dataset.theme = "dark";
+  const dark = color();
+  root.dataset.theme = "light";
+  is("light is not dark", color() !== dark);
+  const find = document.getElementById("find");
+  find.value = "ERR_CONNECTION_RESET";
+  find.dispatchEvent(new Event("input"));
+  await tick();
+  is("a match in a folded tool is found", document.getElementById("found").textContent === "1 of 1");
+  is("and unfolded", boxes().filter((box) => box.open).length === 1);
+  find.value = "nowhere to be found";
+  find.dispatchEvent(new Event("input"));
+  await tick();
+  is("no match is told", document.getElementById("found").textContent === "nothing found");
+  press("?");
+  is("the keys are told", document.getElementById("help").open);
+  console.log("CLICKED");
+});
+"#;
+
+fn browser() -> Option<&'static str> {
+    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    ["chromium", "chromium-browser", "google-chrome"].iter().find(is_there).copied()
+}
+
+/// Opens a page and tells what it wrote to the console.
+fn console(browser: &str, page: &Path, place: &Place) -> Vec<String> {
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", place.path("browser").display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    errors.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_works_in_a_browser() {
+    let Some(browser) = browser() else {
+        println!("skipped: no Chromium on this machine");
+        return;
+    };
+    let place = Place::new();
+    for theme in ["dark", "light", "auto"] {
+        let name = format!("{theme}.html");
+        place.done(&["export", "5e1f", "-o", &name, "--theme", theme]);
+        let told = console(browser, &place.path(&name), &place);
+        assert!(told.is_empty(), "{theme}: {told:#?}");
+    }
+    // The clicks are no part of the page: for them the policy is put aside.
+    let page = fs::read_to_string(place.path("dark.html")).unwrap();
+    let start = page.find("<meta http-equiv=").unwrap();
+    let end = start + page[start..].find('\n').unwrap();
+    let body = page.rfind("</body>").unwrap();
+    let driven =
+        format!("{}{}<script>{CLICKS}</script>{}", &page[..start], &page[end..body], &page[body..]);
+    fs::write(place.path("driven.html"), driven).unwrap();
+    let told = console(browser, &place.path("driven.html"), &place);
+    assert!(told.len() == 1 && told[0].contains("CLICKED"), "{told:#?}");
+}
+
+#[test]
+fn the_policy_of_the_page_stops_a_script_that_is_not_its_own() {
+    let Some(browser) = browser() else {
+        println!("skipped: no Chromium on this machine");
+        return;
+    };
+    let place = Place::new();
+    place.done(&["export", "5e1f", "-o", "a.html"]);
+    let page = fs::read_to_string(place.path("a.html")).unwrap();
+    let evil = page.replace("</body>", "<script>console.log('RAN')</script></body>");
+    fs::write(place.path("evil.html"), evil).unwrap();
+    let told = console(browser, &place.path("evil.html"), &place).join("\n");
+    assert!(told.contains("Content Security Policy") && !told.contains("RAN"), "{told}");
+}
