@@ -247,7 +247,7 @@ fn take_apart(path: &Path, root: &Path) -> SourceFile {
     // Tests come last in a file.
     let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
     let (code, literals) = without_literals(&text[..end]);
-    SourceFile { name, code, literals, text }
+    SourceFile { name, text, code, literals }
 }
 
 /// Takes comments and the inside of literals out of a text; line ends stay.
