@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::analyze::{self, Cost, Figures, Prices, ScoreReport, Stats, StatsQuery};
+use crate::analyze::{self, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery};
 use crate::config::Config;
-use crate::connectors::{ALL, Agent, Machine};
+use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Lexical, LexicalWriter};
 use crate::model::{Message, Session, Timestamp};
@@ -255,7 +255,14 @@ impl Journal {
 
     /// Scores the chosen sessions, by repository and by agent.
     pub fn score(&self, query: &StatsQuery) -> Result<ScoreReport> {
-        analyze::score(self.store.as_ref(), query, &self.machine)
+        let known = Known {
+            servers: &|projects| mcp_config::servers(&self.machine, projects),
+            agent_name: &|id| {
+                let agent = Self::agents().find(|agent| agent.id == id);
+                agent.map_or(id, |agent| agent.name).to_owned()
+            },
+        };
+        analyze::score(self.store.as_ref(), query, &known)
     }
 
     /// Works out what sessions cost, each by the calls it made first.

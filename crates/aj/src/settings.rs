@@ -299,7 +299,8 @@ fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Resu
         anyhow!("{}: {}", path.display(), error.to_string().trim_end())
     })?;
     let homes = table.remove("homes").map(|value| homes::read(value, path)).transpose()?;
-    if let Some(prices) = table.remove("prices") {
+    let is_empty = |prices: &Value| prices.as_table().is_some_and(Table::is_empty);
+    if let Some(prices) = table.remove("prices").filter(|prices| !is_empty(prices)) {
         let read: Result<BTreeMap<String, Rate>, _> = prices.clone().try_into();
         read.map_err(|error| anyhow!("{}: [prices]: {}", path.display(), error.message()))?;
         values.insert("prices".to_owned(), (prices, Where::File));

@@ -3,7 +3,6 @@
 
 mod activity;
 mod cost;
-mod mcp_config;
 mod score;
 mod stats;
 mod tally;
@@ -12,13 +11,12 @@ mod usage;
 
 pub use activity::Streak;
 pub use cost::{Basis, Cost, Long, Rate};
-pub use mcp_config::{McpServer, servers};
 pub use score::{Category, Score, ScoreReport};
 pub use stats::{By, Explained, Extent, Group, Period, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
 pub use usage::Figures;
 
 pub(crate) use cost::Prices;
-pub(crate) use score::score;
+pub(crate) use score::{Known, score};
 pub(crate) use stats::{spent_since, stats};
 pub(crate) use usage::cost_of;

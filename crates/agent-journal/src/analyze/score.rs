@@ -7,11 +7,9 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::activity::Calendar;
-use super::mcp_config::{McpServer, servers};
 use super::stats::{StatsQuery, chosen, quarter_range};
-use crate::connectors::{ALL, Machine};
 use crate::error::Result;
-use crate::model::ASK_USER;
+use crate::model::{ASK_USER, McpServer};
 use crate::store::{Doings, Store};
 
 /// With fewer sessions a score would be made of defaults.
@@ -61,11 +59,19 @@ pub struct Category {
     pub measured: String,
 }
 
+/// What a score takes from outside the journal.
+pub(crate) struct Known<'a> {
+    /// Lists the servers configured for the machine and for some projects.
+    pub(crate) servers: &'a dyn Fn(&[PathBuf]) -> BTreeSet<McpServer>,
+    /// Tells the name of an agent.
+    pub(crate) agent_name: &'a dyn Fn(&str) -> String,
+}
+
 /// Scores the chosen sessions, by repository and by agent.
 pub(crate) fn score(
     store: Option<&Store>,
     query: &StatsQuery,
-    machine: &Machine,
+    known: &Known<'_>,
 ) -> Result<ScoreReport> {
     let Some(store) = store else {
         return Ok(ScoreReport { repositories: Vec::new(), agents: Vec::new() });
@@ -84,7 +90,7 @@ pub(crate) fn score(
         agents.entry(&task.agent).or_default().add(one, task, range, &mut calendar);
     }
     let projects: Vec<PathBuf> = repositories.keys().map(PathBuf::from).collect();
-    let configured = servers(machine, &projects);
+    let configured = (known.servers)(&projects);
     let mut scores: Vec<Score> = repositories
         .into_iter()
         .filter(|(_, measured)| measured.sessions > 0)
@@ -100,14 +106,9 @@ pub(crate) fn score(
     let agents = agents.map(|(id, measured)| {
         let names =
             names(&configured, |project| project.is_none_or(|it| measured.places.contains(it)));
-        measured.score(format!("{} (all sessions)", agent_name(id)), None, &names)
+        measured.score(format!("{} (all sessions)", (known.agent_name)(id)), None, &names)
     });
     Ok(ScoreReport { repositories: scores, agents: agents.collect() })
-}
-
-fn agent_name(id: &str) -> &str {
-    let agent = ALL.iter().map(|connector| connector.agent()).find(|agent| agent.id == id);
-    agent.map_or(id, |agent| agent.name)
 }
 
 fn names(

@@ -6,6 +6,8 @@
 
 pub mod formats;
 
+pub(crate) mod mcp_config;
+
 mod aider;
 mod claude_code;
 mod codex;

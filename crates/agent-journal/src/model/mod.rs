@@ -5,6 +5,7 @@
 mod block;
 mod facts;
 mod json;
+mod mcp;
 mod message;
 mod session;
 mod source;
@@ -15,6 +16,7 @@ mod usage;
 pub use block::{Block, Image};
 pub use facts::{Call, Counts, Facts, Failure, QUARTER};
 pub use json::Json;
+pub use mcp::McpServer;
 pub use message::{Message, Origin, Role};
 pub use session::{Kind, Ref, Session, SessionId, Summary, Title, TitleRank};
 pub use source::{Checkpoint, Source, Stamp};

@@ -105,7 +105,7 @@ mod tests {
 
         let web = home.path().join("web").to_str().unwrap().to_owned();
         let mut projects = Projects::default();
-        assert_eq!(projects.of("C:\\web\\.tool\\worktrees\\fix\\src"), "C:\\web");
+        assert_eq!(projects.of("C:\\web\\.tool\\worktrees\\fix\\src"), "/mnt/c/web");
         assert_eq!(projects.of("/nowhere/web/.worktrees/fix"), "/nowhere/web");
         assert_eq!(projects.of("/nowhere/worktrees/fix"), "/nowhere/worktrees/fix");
         assert_eq!(projects.of("/nowhere/.tool/worktrees"), "/nowhere/.tool/worktrees");

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
 
-use crate::connectors::Machine;
-use crate::connectors::formats::{files, vscode};
+use super::Machine;
+use super::formats::{files, vscode};
+use crate::model::McpServer;
 
 /// A configuration larger than this is none.
 const LARGEST: u64 = 16 << 20;
@@ -23,17 +24,8 @@ const PROJECT: &[&str] = &[".mcp.json", ".vscode/mcp.json", ".github/copilot/mcp
 /// Editors with a file of their own among the user's settings.
 const EDITORS: &[&str] = &["Code", "Code - Insiders"];
 
-/// A configured server.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct McpServer {
-    /// Its name.
-    pub name: String,
-    /// The project it is configured for; `None` for all of them.
-    pub project: Option<PathBuf>,
-}
-
 /// Lists the servers configured for the machine and for some projects.
-pub fn servers(machine: &Machine, projects: &[PathBuf]) -> BTreeSet<McpServer> {
+pub(crate) fn servers(machine: &Machine, projects: &[PathBuf]) -> BTreeSet<McpServer> {
     let mut all = BTreeSet::new();
     let editors = vscode::users(machine, EDITORS);
     let places = HOME.iter().map(|file| machine.home.join(file));

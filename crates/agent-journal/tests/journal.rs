@@ -1,0 +1,576 @@
+//! The journal as a whole: whatever the order in which files appear and grow, there is one
+//! journal, and its answers are those of a plain look through everything in it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agent_journal::connectors::{ALL, Machine};
+use agent_journal::model::{Block, Message, Origin};
+use agent_journal::search::{Filter, Query, Scope, Tier};
+use agent_journal::{Config, Entry, Journal, SyncOptions};
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Cases, TestRng, TestRunner};
+use serde_json::{Value, json};
+use support::{Home, directories, each_file, fixtures};
+
+/// A home that files are put into bit by bit, and its journal.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.directory.path().join("home")
+    }
+
+    fn file(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.home().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn files<'f>(&self, files: impl IntoIterator<Item = &'f (String, Vec<u8>)>) {
+        for (path, content) in files {
+            self.file(path, content);
+        }
+    }
+
+    fn config(&self) -> Config {
+        Config::new(self.directory.path().join("journal"))
+    }
+
+    /// Opens the journal and folds in what is there.
+    fn sync(&self) -> Journal {
+        let machine = Machine {
+            home: self.home(),
+            projects: vec![self.home().join("project")],
+            ..Machine::default()
+        };
+        let mut journal = Journal::open(self.config(), machine).unwrap();
+        journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+        journal
+    }
+
+    fn database(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.directory.path().join("journal/journal.db")).unwrap()
+    }
+
+    /// How many calls are counted, and the tokens of those.
+    fn counted(&self) -> (i64, i64, i64) {
+        let sql = "SELECT count(*), coalesce(sum(input), 0), coalesce(sum(output), 0) FROM usage WHERE counted";
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        self.database().query_row(sql, [], row).unwrap()
+    }
+}
+
+fn all() -> Filter {
+    Filter { scope: Scope::All, ..Filter::default() }
+}
+
+fn query(text: &str) -> Query {
+    Query::parse(text, &"2026-11-15T12:00:00+00:00[UTC]".parse().unwrap()).unwrap()
+}
+
+/// The sessions a query finds, each with the positions of its matches.
+fn found(journal: &Journal, text: &str) -> BTreeMap<String, Vec<Option<u64>>> {
+    let answer = journal.search(&query(text), 1000, 0).unwrap();
+    let hits = answer.sessions.into_iter().map(|session| {
+        let positions = session.hits.iter().map(|hit| hit.position).collect();
+        (session.entry.id, positions)
+    });
+    hits.collect()
+}
+
+/// Everything a journal can say of its sessions, and whom it finds by the words in them.
+fn everything(place: &Place, journal: &Journal) -> Value {
+    let mut sessions = BTreeMap::new();
+    let mut words = BTreeSet::new();
+    for entry in journal.sessions(&all(), None).unwrap() {
+        let messages = journal.messages(&entry, 0..u64::MAX).unwrap();
+        for (_, message) in &messages {
+            let text = message.text();
+            let plain = text.split(|one: char| !one.is_ascii_lowercase()).map(str::to_owned);
+            words.extend(plain.filter(|word| word.len() > 3).take(4));
+        }
+        let account = journal.account(&entry).unwrap();
+        let told = json!({ "entry": entry, "messages": messages, "account": account });
+        sessions.insert(entry.id, told);
+    }
+    let words: Vec<String> = words.into_iter().take(60).collect();
+    let answers: BTreeMap<&String, Vec<String>> =
+        words.iter().map(|word| (word, found(journal, word).into_keys().collect())).collect();
+    json!({ "sessions": sessions, "answers": answers, "counted": place.counted() })
+}
+
+#[track_caller]
+fn same(kept: &Value, expected: &Value, what: &str) {
+    for part in ["counted", "answers"] {
+        assert_eq!(kept[part], expected[part], "{what}: {part}");
+    }
+    let (kept, expected) = (&kept["sessions"], &expected["sessions"]);
+    for (id, session) in expected.as_object().unwrap() {
+        for part in ["entry", "account", "messages"] {
+            assert_eq!(kept[id][part], session[part], "{what}: {part} of {id}");
+        }
+    }
+    assert_eq!(kept, expected, "{what}");
+}
+
+/// Runs `check` on the home of every fixture of every agent.
+fn each_fixture(mut check: impl FnMut(&Path, &Home)) {
+    for connector in ALL {
+        for case in directories(&fixtures().join(connector.agent().id)) {
+            check(&case, &Home::of(&case));
+        }
+    }
+}
+
+/// The files of a home, relative to it.
+fn files(home: &Home) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    each_file(home.path(), &mut |path| {
+        let name = path.strip_prefix(home.path()).unwrap().to_string_lossy().into_owned();
+        all.push((name, fs::read(path).unwrap()));
+    });
+    all
+}
+
+fn random(seed: u64) -> TestRng {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    TestRng::from_seed(proptest::test_runner::RngAlgorithm::ChaCha, &bytes)
+}
+
+#[test]
+fn an_index_that_was_dropped_and_made_anew_gives_the_same_answers() {
+    each_fixture(|case, home| {
+        let place = Place::new();
+        place.files(&files(home));
+        let before = everything(&place, &place.sync());
+        fs::remove_dir_all(place.directory.path().join("journal/index")).unwrap();
+        same(&everything(&place, &place.sync()), &before, &case.display().to_string());
+    });
+}
+
+#[test]
+fn every_order_in_which_files_appear_gives_one_journal() {
+    let mut seed = 0;
+    each_fixture(|case, home| {
+        let files = files(home);
+        let whole = Place::new();
+        whole.files(&files);
+        let expected = relative(&whole, &everything(&whole, &whole.sync()));
+        let sources = sources(home);
+        for _ in 0..2 {
+            seed += 1;
+            let place = Place::new();
+            // What a source refers to is written before it.
+            let (mut order, there): (Vec<_>, Vec<_>) =
+                files.iter().partition(|(path, _)| sources.contains(path));
+            // A lesser form of a session is read only while there is no better one; what it told
+            // then is kept, so that it must not come first here.
+            let (lesser, there): (Vec<_>, Vec<_>) =
+                there.into_iter().partition(|(path, _)| path.contains("/transcripts/"));
+            place.files(there);
+            shuffle(&mut order, &mut random(seed));
+            in_turn(&mut order);
+            for (path, content) in order.into_iter().chain(lesser) {
+                place.file(path, content);
+                place.sync();
+            }
+            let kept = relative(&place, &everything(&place, &place.sync()));
+            same(&kept, &expected, &format!("{} in order {seed}", case.display()));
+        }
+    });
+}
+
+#[test]
+fn every_way_in_which_files_grow_gives_one_journal() {
+    let mut seed = 1000;
+    each_fixture(|case, home| {
+        let files = files(home);
+        let whole = Place::new();
+        whole.files(&files);
+        let expected = relative(&whole, &everything(&whole, &whole.sync()));
+        seed += 1;
+        let mut random = random(seed);
+        let place = Place::new();
+        // What is not written line by line is there from the beginning.
+        let (growing, there): (Vec<_>, Vec<_>) = files
+            .iter()
+            .partition(|(path, _)| Path::new(path).extension().is_some_and(|end| end == "jsonl"));
+        place.files(there);
+        let mut lengths = vec![0; growing.len()];
+        while lengths.iter().zip(&growing).any(|(length, (_, content))| *length < content.len()) {
+            for (length, (path, content)) in lengths.iter_mut().zip(&growing) {
+                let rest = content.len() - *length;
+                *length += (random.random_range(0..=rest + rest / 3)).min(rest);
+                place.file(path, &content[..*length]);
+            }
+            place.sync();
+        }
+        let kept = relative(&place, &everything(&place, &place.sync()));
+        same(&kept, &expected, &format!("{} seed {seed}", case.display()));
+    });
+}
+
+/// Leaves out where a home lies.
+fn relative(place: &Place, document: &Value) -> Value {
+    let home = place.home().to_string_lossy().into_owned();
+    serde_json::from_str(&document.to_string().replace(&home, "~")).unwrap()
+}
+
+/// The files that a connector reads as such, relative to their home.
+fn sources(home: &Home) -> BTreeSet<String> {
+    let found = ALL.iter().flat_map(|connector| home.sources(*connector));
+    let relative = |path: &Path| path.strip_prefix(home.path()).map(Path::to_owned);
+    found.filter_map(|source| Some(relative(&source.path).ok()?.to_str()?.to_owned())).collect()
+}
+
+/// Puts the files of each directory into the order of their names: of two in one directory the
+/// earlier was written first, and some agents give both the same id.
+fn in_turn(order: &mut [&(String, Vec<u8>)]) {
+    let folder = |file: &(String, Vec<u8>)| Path::new(&file.0).parent().map(Path::to_owned);
+    for at in 0..order.len() {
+        let next = (at..order.len())
+            .filter(|other| folder(order[*other]) == folder(order[at]))
+            .min_by_key(|other| &order[*other].0);
+        order.swap(at, next.unwrap_or(at));
+    }
+}
+
+fn shuffle<T>(order: &mut [T], random: &mut TestRng) {
+    for at in (1..order.len()).rev() {
+        order.swap(at, random.random_range(0..=at));
+    }
+}
+
+// What words find
+
+/// Words that begin like each other, and that stand in each other.
+const WORDS: [&str; 10] =
+    ["apple", "apply", "app", "banana", "band", "cherry", "chart", "date", "dates", "elder"];
+
+/// What is looked for: words next to each other (one word is such a phrase too), the last of
+/// which may be a beginning; wanted or not.
+#[derive(Clone, Debug)]
+struct Wanted {
+    words: Vec<&'static str>,
+    is_prefix: bool,
+    is_negated: bool,
+}
+
+impl Wanted {
+    fn text(&self) -> String {
+        let sign = if self.is_negated { "-" } else { "" };
+        match (self.is_prefix, self.words.as_slice()) {
+            (true, words) => format!("{sign}{}*", words[0]),
+            (false, [word]) => format!("{sign}{word}"),
+            (false, words) => format!("{sign}\"{}\"", words.join(" ")),
+        }
+    }
+
+    fn fits(&self, passage: &str) -> bool {
+        let there: Vec<&str> = passage.split(' ').collect();
+        if self.is_prefix {
+            return there.iter().any(|word| word.starts_with(self.words[0]));
+        }
+        there.windows(self.words.len()).any(|run| run == self.words)
+    }
+}
+
+fn wanted() -> impl Strategy<Value = Wanted> {
+    let word = prop::sample::select(&WORDS[..]);
+    (prop::collection::vec(word, 1..3), any::<bool>(), prop::bool::weighted(0.2)).prop_map(
+        |(words, prefix, is_negated)| {
+            let is_prefix = prefix && words.len() == 1;
+            Wanted { words, is_prefix, is_negated }
+        },
+    )
+}
+
+fn text() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(&WORDS[..]);
+    prop::collection::vec(word, 1..8).prop_map(|words| words.join(" "))
+}
+
+/// What a plain look through the journal finds: sessions with a passage in which everything
+/// wanted stands, and nothing unwanted.
+fn look_through(journal: &Journal, query: &[Wanted]) -> BTreeMap<String, BTreeSet<Option<u64>>> {
+    let fits = |passage: &str| query.iter().all(|one| one.fits(passage) != one.is_negated);
+    let mut all_found: BTreeMap<String, BTreeSet<Option<u64>>> = BTreeMap::new();
+    for entry in journal.sessions(&all(), None).unwrap() {
+        let mut places = BTreeSet::new();
+        if fits(&entry.title) {
+            places.insert(None);
+        }
+        for (position, message) in journal.messages(&entry, 0..u64::MAX).unwrap() {
+            if passages(&message).any(fits) {
+                places.insert(Some(position));
+            }
+        }
+        if !places.is_empty() {
+            all_found.insert(entry.id, places);
+        }
+    }
+    all_found
+}
+
+fn passages(message: &Message) -> impl Iterator<Item = &str> {
+    let is_said = matches!(message.origin, Origin::Human | Origin::Assistant);
+    message.blocks.iter().filter_map(move |block| match block {
+        Block::Text(text) if is_said => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+#[test]
+fn words_find_what_a_plain_look_through_everything_finds() {
+    let session = prop::collection::vec(text(), 1..6);
+    let strategy = (
+        prop::collection::vec(session, 1..6),
+        prop::collection::vec(prop::collection::vec(wanted(), 1..4), 12),
+    );
+    let config = Cases { cases: 24, failure_persistence: None, ..Cases::default() };
+    let run = TestRunner::new_with_rng(config, random(7)).run(&strategy, |(sessions, queries)| {
+        let place = Place::new();
+        for (number, texts) in sessions.iter().enumerate() {
+            let session =
+                texts.iter().enumerate().fold(Script::new(number), |script, (at, text)| {
+                    if at % 2 == 0 { script.you(text) } else { script.agent(text) }
+                });
+            place.file(&session.path(), session.lines);
+        }
+        let journal = place.sync();
+        for wanted in queries.iter().filter(|query| query.iter().any(|one| !one.is_negated)) {
+            let text: Vec<String> = wanted.iter().map(Wanted::text).collect();
+            let text = text.join(" ");
+            let expected = look_through(&journal, wanted);
+            let answer = journal.search(&query(&text), 1000, 0).unwrap();
+            if expected.is_empty() {
+                let is_honest = answer.sessions.is_empty() || answer.tier != Tier::AllWords;
+                prop_assert!(is_honest, "{} finds what is not there", text);
+                continue;
+            }
+            prop_assert_eq!(answer.tier, Tier::AllWords, "{}", &text);
+            prop_assert_eq!(answer.total as usize, expected.len(), "{}", &text);
+            for session in &answer.sessions {
+                let places = expected.get(&session.entry.id);
+                prop_assert!(places.is_some(), "{}: {} does not fit", text, session.entry.id);
+                let is_there = |at: &Option<u64>| places.is_some_and(|all| all.contains(at));
+                prop_assert!(session.hits.iter().all(|hit| is_there(&hit.position)), "{}", text);
+                prop_assert!(!session.hits.is_empty());
+            }
+        }
+        Ok(())
+    });
+    run.unwrap();
+}
+
+// Copies, summaries, places
+
+/// A session written line by line.
+struct Script {
+    id: String,
+    lines: String,
+    count: usize,
+}
+
+impl Script {
+    fn new(number: usize) -> Self {
+        let id = format!("{number:08x}-0000-4000-8000-000000000000");
+        Self { id, lines: String::new(), count: 0 }
+    }
+
+    fn path(&self) -> String {
+        format!(".claude/projects/-home-mara-web/{}.jsonl", self.id)
+    }
+
+    fn you(self, text: &str) -> Self {
+        self.line("user", &json!({ "role": "user", "content": text }))
+    }
+
+    fn agent(self, text: &str) -> Self {
+        let id = format!("msg_{}_{}", self.id, self.count);
+        let message = json!({
+            "model": "claude-sonnet-4-5", "id": id, "type": "message", "role": "assistant",
+            "content": [{ "type": "text", "text": text }],
+            "usage": { "input_tokens": 3, "output_tokens": 5 },
+        });
+        self.line("assistant", &message)
+    }
+
+    fn line(mut self, kind: &str, message: &Value) -> Self {
+        let at = self.count;
+        let line = json!({
+            "type": kind, "message": message, "uuid": self.uuid(at), "sessionId": self.id,
+            "cwd": "/home/mara/web", "version": "2.1.40", "requestId": format!("req_{}_{at}", self.id),
+            "timestamp": format!("2026-03-02T09:00:{at:02}.000Z"),
+        });
+        self.lines.push_str(&format!("{line}\n"));
+        self.count += 1;
+        self
+    }
+
+    fn uuid(&self, at: usize) -> String {
+        format!("{}-{at}", self.id)
+    }
+}
+
+fn listed(journal: &Journal) -> Vec<Entry> {
+    journal.sessions(&all(), None).unwrap()
+}
+
+#[test]
+fn working_copies_are_neither_listed_nor_found_and_their_calls_count_once() {
+    let session = Script::new(1).you("map the repository").agent("three packages");
+    let copy =
+        Script::new(1).you("map the repository").agent("three packages").agent("summary zebra");
+    let calls = |lines: &str| lines.matches("output_tokens").count() as i64;
+    for copy_first in [true, false] {
+        let place = Place::new();
+        let copy_path = format!(
+            ".claude/projects/-home-mara-web/{}/subagents/agent-acompact-28136244.jsonl",
+            session.id
+        );
+        let mut files = vec![(session.path(), &session.lines), (copy_path, &copy.lines)];
+        if copy_first {
+            files.reverse();
+        }
+        for (path, lines) in files {
+            place.file(&path, lines);
+            place.sync();
+        }
+        let journal = place.sync();
+        let ids: Vec<String> = listed(&journal).into_iter().map(|entry| entry.native_id).collect();
+        assert_eq!(ids, [session.id.as_str()]);
+        assert!(listed(&journal)[0].children.is_empty());
+        assert!(found(&journal, "zebra").is_empty());
+        assert_eq!(found(&journal, "packages").len(), 1);
+        // The copied call once, and the copy's own.
+        assert_eq!(place.counted(), (calls(&copy.lines), 6, 10));
+        let sql = "SELECT count(*) FROM usage WHERE counted AND owner = (SELECT key FROM sessions WHERE kind = 0)";
+        let owned: i64 = place.database().query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(owned, calls(&session.lines), "the original owns the call it made");
+    }
+}
+
+#[test]
+fn a_summary_names_the_session_it_ends_in_whichever_is_read_first() {
+    let session = Script::new(1).you("port the parser").agent("ported").you("and the printer");
+    let summary =
+        json!({ "type": "summary", "summary": "Port everything", "leafUuid": session.uuid(2) });
+    let other = Script::new(2).you("something else").agent("done");
+    let lines = format!("{summary}\n{}", other.lines);
+    for order in [[0, 1], [1, 0]] {
+        let place = Place::new();
+        for at in order {
+            match at {
+                0 => place.file(&session.path(), &session.lines),
+                _ => place.file(&other.path(), &lines),
+            }
+            place.sync();
+        }
+        let journal = place.sync();
+        let title =
+            |id: &str| journal.session(id).map(|entry| (entry.title, entry.title_source)).unwrap();
+        assert_eq!(title(&session.id), ("Port everything".into(), "summary".into()));
+        assert_eq!(title(&other.id), ("something else".into(), "prompt".into()));
+        assert_eq!(
+            found(&journal, "everything").into_keys().collect::<Vec<_>>(),
+            [format!("claude-code:{}", session.id)]
+        );
+    }
+}
+
+#[test]
+fn a_session_in_two_places_is_one_session_and_the_fullest_is_shown() {
+    let short = Script::new(1).you("apple").agent("banana");
+    let long = Script::new(1).you("apple").agent("banana").you("cherry").agent("date");
+    let elsewhere = short.path().replace(".claude/", ".config/claude/");
+    for order in [[0, 1], [1, 0]] {
+        let place = Place::new();
+        for at in order {
+            match at {
+                0 => place.file(&short.path(), &short.lines),
+                _ => place.file(&elsewhere, &long.lines),
+            }
+            place.sync();
+        }
+        let journal = place.sync();
+        let entries = listed(&journal);
+        assert_eq!(entries.len(), 1);
+        assert_eq!(entries[0].counts.messages, 4);
+        assert!(entries[0].source.path.contains(".config/claude"));
+        assert_eq!(found(&journal, "apple").len(), 1);
+        assert_eq!(found(&journal, "cherry").len(), 1);
+        assert_eq!(place.counted().0, 2, "calls recorded in both places count once");
+
+        // The fuller one is gone: what it told is kept.
+        fs::remove_file(place.home().join(&elsewhere)).unwrap();
+        let entries = listed(&place.sync());
+        assert_eq!((entries[0].counts.messages, entries[0].source.present), (4, false));
+
+        // The other one overtakes it.
+        let longest =
+            Script::new(1).you("apple").agent("banana").you("cherry").agent("date").you("elder");
+        place.file(&short.path(), &longest.lines);
+        let journal = place.sync();
+        assert_eq!(listed(&journal)[0].counts.messages, 5);
+        assert!(listed(&journal)[0].source.present);
+        assert_eq!(found(&journal, "cherry").len(), 1);
+        assert_eq!(found(&journal, "elder").len(), 1);
+    }
+}
+
+#[test]
+fn a_resumed_session_that_repeats_its_history_counts_it_once() {
+    let first = Script::new(1).you("apple").agent("banana");
+    let mut resumed = Script::new(2);
+    // The same records under another session's name, then its own.
+    resumed.lines = first.lines.replace(
+        &format!("\"sessionId\":\"{}\"", first.id),
+        &format!("\"sessionId\":\"{}\"", resumed.id),
+    );
+    resumed.count = first.count;
+    let resumed = resumed.you("cherry").agent("date");
+    for order in [[0, 1], [1, 0]] {
+        let place = Place::new();
+        for at in order {
+            let script = if at == 0 { &first } else { &resumed };
+            place.file(&script.path(), &script.lines);
+            place.sync();
+        }
+        let journal = place.sync();
+        assert_eq!(listed(&journal).len(), 2);
+        assert_eq!(place.counted(), (2, 6, 10));
+    }
+}
+
+#[test]
+fn a_budget_of_nothing_leaves_everything_for_later_and_says_so() {
+    let place = Place::new();
+    for number in 0..20 {
+        let session = Script::new(number).you("apple").agent("banana");
+        place.file(&session.path(), &session.lines);
+    }
+    let machine = Machine { home: place.home(), ..Machine::default() };
+    let mut journal = Journal::open(place.config(), machine).unwrap();
+    let options = SyncOptions { budget: Some(std::time::Duration::ZERO), ..SyncOptions::default() };
+    let report = journal.sync(options, &mut |_| {}).unwrap();
+    assert_eq!(report.sources + report.pending_sources, 20);
+    assert!(report.pending_sources > 0);
+    let report = journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.pending_sources, 0);
+    assert_eq!(listed(&journal).len(), 20);
+    assert_eq!(found(&journal, "banana").len(), 20);
+}
