@@ -2,8 +2,6 @@
 
 use std::io;
 
-use serde::Serialize;
-
 use super::schema::{Graph, Message};
 use super::{Format, Frame, Options, Output, Pick, Together, Writer};
 
@@ -83,11 +81,13 @@ struct Stream<'o> {
     gap: &'static str,
     graph: Graph,
     is_first: bool,
+    /// A message on its way: outputs that compress dislike small pieces.
+    line: Vec<u8>,
 }
 
 impl<'o> Stream<'o> {
     fn new(out: &'o mut dyn Output, gap: &'static str) -> Self {
-        Self { out, gap, graph: Graph::default(), is_first: true }
+        Self { out, gap, graph: Graph::default(), is_first: true, line: Vec::new() }
     }
 }
 
@@ -101,11 +101,13 @@ impl Writer for Stream<'_> {
     }
 
     fn message(&mut self, message: &Message) -> io::Result<()> {
+        self.line.clear();
         if !std::mem::take(&mut self.is_first) {
-            write!(self.out, ",{}", self.gap)?;
+            self.line.push(b',');
+            self.line.extend_from_slice(self.gap.as_bytes());
         }
-        let mut serializer = serde_json::Serializer::new(&mut self.out);
-        Ok(message.serialize(&mut serializer)?)
+        serde_json::to_writer(&mut self.line, message)?;
+        self.out.write_all(&self.line)
     }
 
     fn end(&mut self) -> io::Result<()> {

@@ -50,7 +50,7 @@ impl<W: Write> Packer<W> {
         Ok(match packing {
             Packing::Plain => Self::Plain(inner),
             Packing::Gzip => Self::Gzip(GzEncoder::new(inner, flate2::Compression::default())),
-            Packing::Zstd => Self::Zstd(zstd::Encoder::new(inner, 3)?),
+            Packing::Zstd => Self::Zstd(zstd::Encoder::new(inner, 1)?),
         })
     }
 

@@ -175,7 +175,8 @@ impl Page<'_> {
             }
         }
         write!(self.out, "<div class=\"m prompt\">")?;
-        self.who("You", message)?;
+        // A sub-agent is asked by the session that started it.
+        self.who(if is_inner { "Task" } else { "You" }, message)?;
         for block in &message.content {
             match block {
                 Block::Text { text } => write!(self.out, "{}", markdown(text, Breaks::Hard))?,

@@ -171,6 +171,7 @@ impl Page<'_> {
 
     /// Writes who speaks, when it is somebody else than before.
     fn speaks(&mut self, speaker: Speaker, message: &Message) -> io::Result<()> {
+        let is_inner = self.sessions.len() > 1;
         let is_left = self.state().left.contains(&message.index);
         let state = self.state();
         let is_new = state.speaker.replace(speaker) != Some(speaker);
@@ -180,6 +181,8 @@ impl Page<'_> {
         let anchor = format!("{}m{}", state.prefix, message.index);
         let branch = if is_left { " · other branch" } else { "" };
         let name = match speaker {
+            // A sub-agent is asked by the session that started it.
+            Speaker::You if is_inner => "Task",
             Speaker::You => "You",
             Speaker::Agent => &*state.agent,
             Speaker::Program => "Program",

@@ -31,7 +31,7 @@ pub struct Document {
     /// When the document was made.
     #[cfg_attr(test, schemars(with = "Instant"))]
     pub export_timestamp: Timestamp,
-    /// The agent's id, such as `claude-code`.
+    /// The canonical id of the agent.
     pub agent: String,
     /// What is known of the session as a whole.
     pub session: Session,
