@@ -29,6 +29,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// What the program may know of connectors: facts about agents and machines, never a reader.
 const FACTS: [&str; 3] = ["Agent", "Machine", "Os"];
 
+/// Words that are a name of an agent elsewhere, and mean something else here: the user of
+/// development containers.
+const OTHERWISE: &[(&str, &str)] = &[("export/redact/place.rs", "vscode")];
+
 /// Longest file without its tests, longest function, most parameters.
 const GATES: (usize, usize, usize) = (1000, 100, 6);
 
@@ -73,7 +77,8 @@ fn only_connectors_name_an_agent() {
             // An example of a command line has to use some name.
             let lines = literal.lines().filter(|line| !line.trim_start().starts_with("aj "));
             for word in lines.flat_map(words) {
-                assert!(!names.contains(word), "{} names an agent: {literal:?}", file.name);
+                let is_name = names.contains(word) && !OTHERWISE.contains(&(&file.name, word));
+                assert!(!is_name, "{} names an agent: {literal:?}", file.name);
             }
         }
     }

@@ -807,7 +807,7 @@ fn the_demo_speaks_json_too() {
 // Help
 
 /// Every command that has a help page.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "",
     "search",
     "list",
@@ -815,6 +815,8 @@ const COMMANDS: [&str; 14] = [
     "stats",
     "score",
     "statusline",
+    "export",
+    "secrets",
     "sources",
     "index",
     "config",
@@ -876,10 +878,13 @@ fn the_examples_of_every_help_page_run() {
             let line = example.trim_start();
             // What an example does is told after two or more spaces.
             let line = line.split_once("  ").map_or(line, |(line, _)| line);
+            let line = line.split_once(" | ").map_or(line, |(line, _)| line);
             let words = words(line.strip_prefix("aj ").unwrap());
             let words =
                 words.iter().map(|word| word.replace("3f1c", "3f1c0001").replace("#14", "#4"));
-            let run: Run = test.args(words);
+            // Some write files where they are run.
+            let here = tempfile::tempdir().unwrap();
+            let run = Run::of(test.command(words).current_dir(here.path()));
             assert!(matches!(run.code, Some(0 | 1)) && run.stderr.is_empty(), "{example}\n{run}");
         }
     }

@@ -286,11 +286,3 @@ impl Random {
         (self.0 >> 11) % end.max(1)
     }
 }
-
-/// The size of everything below a directory; what vanishes meanwhile counts nothing.
-pub fn size(path: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(path) else {
-        return fs::metadata(path).map_or(0, |metadata| metadata.len());
-    };
-    entries.flatten().map(|entry| size(&entry.path())).sum()
-}
