@@ -19,6 +19,9 @@ use crate::store::{Entry, Store};
 /// Length of a snippet in bytes.
 const SNIPPET: usize = 200;
 
+/// Sessions of which more than the best match is shown.
+const DETAILED: usize = 5;
+
 /// A prefix stands for at most this many words, the most frequent ones.
 const EXPANSIONS: usize = 200;
 
@@ -138,7 +141,9 @@ impl Search<'_> {
             // Between the index's commit and now the session may have changed its telling.
             let Some(entry) = entries.remove(&group.telling) else { continue };
             let mut hits = Vec::new();
-            for one in &group.best {
+            // The further down, the less is read: the best match says what the session is about.
+            let shown = if sessions.len() < DETAILED { group.best.len() } else { 1 };
+            for one in &group.best[..shown.min(group.best.len())] {
                 hits.extend(self.hit(&entry, one, marks)?);
             }
             hits.sort_by_key(|hit| hit.position.map_or(0, |position| position + 1));

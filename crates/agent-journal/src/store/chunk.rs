@@ -1,14 +1,18 @@
 //! Runs of messages: packed for the store, and unpacked again.
 
-use std::io::Read;
+use std::cell::RefCell;
 
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use zstd::bulk::Decompressor;
 
 use crate::model::{Block, Facts, Message, SessionId, Usage};
 
 /// A run is packed when it has grown to this many bytes.
 pub(crate) const FULL_RUN: u64 = 64 << 10;
+
+/// A run that says it is larger is unpacked step by step: the size may be a lie.
+const LARGEST_RUN: u64 = 1 << 30;
 
 /// The fastest level: a higher one gains a tenth in size and doubles the time.
 const LEVEL: i32 = 1;
@@ -148,30 +152,31 @@ fn compress(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, LEVEL).expect("compressing into memory cannot fail")
 }
 
-/// Unpacks a body; `None` when it is damaged.
-pub(crate) fn unpack(body: &[u8]) -> Option<Vec<u8>> {
-    zstd::decode_all(body).ok()
+thread_local! {
+    /// Making an unpacker costs more than unpacking a run.
+    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Unpacks one line of a body, and no more than is needed to reach it.
-pub(crate) fn unpack_line(body: &[u8], at: usize) -> Option<Vec<u8>> {
-    let mut decoder = zstd::Decoder::new(body).ok()?;
-    let mut bytes = Vec::new();
-    let mut ends = Vec::new();
-    let mut piece = vec![0; 16 << 10];
-    loop {
-        let read = decoder.read(&mut piece).ok()?;
-        if read == 0 {
-            return None;
-        }
-        let base = bytes.len();
-        ends.extend(memchr_iter(b'\n', &piece[..read]).map(|end| base + end));
-        bytes.extend_from_slice(&piece[..read]);
-        if let Some(end) = ends.get(at) {
-            let start = if at == 0 { 0 } else { ends[at - 1] + 1 };
-            return Some(bytes[start..*end].to_vec());
-        }
+/// Unpacks a body; `None` when it is damaged.
+pub(crate) fn unpack(body: &[u8]) -> Option<Vec<u8>> {
+    let size = zstd::zstd_safe::get_frame_content_size(body).ok().flatten()?;
+    if size > LARGEST_RUN {
+        return zstd::decode_all(body).ok();
     }
+    UNPACKER.with_borrow_mut(|unpacker| {
+        if unpacker.is_none() {
+            *unpacker = Decompressor::new().ok();
+        }
+        unpacker.as_mut()?.decompress(body, size as usize).ok()
+    })
+}
+
+/// Unpacks one line of a body.
+pub(crate) fn unpack_line(body: &[u8], at: usize) -> Option<Vec<u8>> {
+    let lines = unpack(body)?;
+    let start = if at == 0 { 0 } else { memchr_iter(b'\n', &lines).nth(at - 1)? + 1 };
+    let end = memchr(b'\n', &lines[start..])?;
+    Some(lines[start..start + end].to_vec())
 }
 
 /// Reads the facts of a chunk; damaged ones tell nothing.

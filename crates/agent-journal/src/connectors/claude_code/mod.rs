@@ -11,6 +11,7 @@ mod line;
 mod prompt;
 mod reader;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -32,6 +33,9 @@ const AGENT: Agent = Agent {
     key: "claude_code",
     variable: "AJ_CLAUDE_PATH",
 };
+
+/// How a note beside a transcript is called.
+const SIDECAR: &str = ".meta.json";
 
 const INDEX: &str = "sessions-index.json";
 
@@ -59,9 +63,10 @@ impl Connector for ClaudeCode {
 
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {
         let root = projects(root.to_owned());
-        let mut sources = files::walk(&root, &|name| {
-            let is_transcript = Path::new(name).extension().is_some_and(|ending| ending == "jsonl");
-            name == INDEX || (is_transcript && !matches!(name, "history.jsonl" | "journal.jsonl"))
+        // A session's folder holds much besides its sub-agents; in the usual place it is known.
+        let is_usual = root.file_name().is_some_and(|name| name == "projects");
+        let mut sources = files::walk_through(&root, &is_source, &|depth, folder| {
+            if is_usual && depth == 1 { folder.join("subagents") } else { folder }
         })?;
         // Claude Desktop keeps other logs beside the projects of its agents.
         if root.ends_with("local-agent-mode-sessions") {
@@ -69,12 +74,7 @@ impl Connector for ClaudeCode {
                 source.path.components().any(|part| part.as_os_str() == "projects")
             });
         }
-        for source in &mut sources {
-            if let Some(meta) = sidecar(&source.path) {
-                source.stamp = source.stamp.with(&meta);
-            }
-        }
-        Ok(sources)
+        Ok(with_sidecars(sources))
     }
 
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
@@ -90,6 +90,30 @@ impl Connector for ClaudeCode {
 fn projects(root: PathBuf) -> PathBuf {
     let child = root.join("projects");
     if child.is_dir() { child } else { root }
+}
+
+/// Whether a file may tell of sessions, by its name.
+fn is_source(name: &str) -> bool {
+    let is_transcript =
+        name.ends_with(".jsonl") && !matches!(name, "history.jsonl" | "journal.jsonl");
+    is_transcript || name == INDEX || (name.starts_with("agent-") && name.ends_with(SIDECAR))
+}
+
+/// Folds the notes beside transcripts into the stamps of those: their change is a change.
+fn with_sidecars(sources: Vec<Source>) -> Vec<Source> {
+    let is_note = |source: &Source| source.path.to_string_lossy().ends_with(SIDECAR);
+    let (notes, mut sources): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(is_note);
+    let notes: HashMap<PathBuf, Source> =
+        notes.into_iter().map(|note| (note.path.clone(), note)).collect();
+    if notes.is_empty() {
+        return sources;
+    }
+    for source in &mut sources {
+        if let Some(note) = sidecar(&source.path).and_then(|path| notes.get(&path)) {
+            source.stamp = source.stamp.and(note.stamp);
+        }
+    }
+    sources
 }
 
 /// Where a sub-agent's task is noted, beside its transcript.

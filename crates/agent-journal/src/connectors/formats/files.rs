@@ -25,8 +25,12 @@ impl Stamp {
     /// Takes a companion file into account, present or not.
     #[must_use]
     pub fn with(self, companion: &Path) -> Self {
-        let Ok(metadata) = fs::metadata(companion) else { return self };
-        let other = Self::of(&metadata);
+        fs::metadata(companion).map_or(self, |metadata| self.and(Self::of(&metadata)))
+    }
+
+    /// Takes the stamp of a companion file into account.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
         Self {
             size: self.size.wrapping_add(other.size),
             modified: self.modified.max(other.modified),
@@ -45,14 +49,24 @@ pub fn source(path: PathBuf) -> Option<Source> {
 /// followed, loops are not; sockets, pipes and devices are never opened. A directory that cannot
 /// be read is an error only when it is the root itself.
 pub fn walk(root: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Vec<Source>> {
-    let mut top = Walk { wanted, found: Vec::new(), folders: Vec::new() };
+    walk_through(root, wanted, &|_, folder| folder)
+}
+
+/// Lists files like [`walk`], in trees whose layout is known: `enter` is asked for every folder,
+/// by its depth below the root (the root's own folders have 0), and says where in it to go on.
+pub fn walk_through(
+    root: &Path,
+    wanted: &(dyn Fn(&str) -> bool + Sync),
+    enter: &(dyn Fn(usize, PathBuf) -> PathBuf + Sync),
+) -> Result<Vec<Source>> {
+    let mut top = Walk { wanted, enter, found: Vec::new(), folders: Vec::new() };
     top.list(fs::read_dir(root).map_err(Error::read(root))?);
     let (mut found, folders) = (top.found, top.folders);
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         let work = || {
-            let mut walk = Walk { wanted, found: Vec::new(), folders: Vec::new() };
+            let mut walk = Walk { wanted, enter, found: Vec::new(), folders: Vec::new() };
             while let Some(folder) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
                 walk.below(folder);
             }
@@ -96,6 +110,7 @@ pub fn walk_in(
 /// A walk through one part of a tree.
 struct Walk<'w> {
     wanted: &'w (dyn Fn(&str) -> bool + Sync),
+    enter: &'w (dyn Fn(usize, PathBuf) -> PathBuf + Sync),
     found: Vec<Source>,
     /// Folders still to be looked into.
     folders: Vec<Folder>,
@@ -117,7 +132,8 @@ impl Walk<'_> {
             depth: folder.depth,
         }];
         while let Some(folder) = stack.pop() {
-            let Ok(entries) = fs::read_dir(&folder.path) else { continue };
+            let place = (self.enter)(folder.depth, folder.path);
+            let Ok(entries) = fs::read_dir(&place) else { continue };
             self.list(entries);
             for mut child in self.folders.drain(..) {
                 child.depth = folder.depth + 1;
