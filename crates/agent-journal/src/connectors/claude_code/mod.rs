@@ -94,8 +94,8 @@ fn projects(root: PathBuf) -> PathBuf {
 
 /// Whether a file may tell of sessions, by its name.
 fn is_source(name: &str) -> bool {
-    let is_transcript =
-        name.ends_with(".jsonl") && !matches!(name, "history.jsonl" | "journal.jsonl");
+    let is_jsonl = Path::new(name).extension().is_some_and(|ending| ending == "jsonl");
+    let is_transcript = is_jsonl && !matches!(name, "history.jsonl" | "journal.jsonl");
     is_transcript || name == INDEX || (name.starts_with("agent-") && name.ends_with(SIDECAR))
 }
 
