@@ -8,13 +8,14 @@ use serde::{Serialize, Serializer};
 
 use crate::analyze::{self, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery};
 use crate::config::Config;
+use crate::connectors::formats::sight;
 use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Lexical, LexicalWriter};
 use crate::model::{Message, Session, Timestamp};
 use crate::search::{Answer, Filter, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
-use crate::sync::{self, Lock, Plan, Progress, Sync, SyncOptions, SyncReport};
+use crate::sync::{self, Lock, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
 
 /// How often a search looks for an index that another process is making.
 const PATIENCE: usize = 50;
@@ -91,38 +92,65 @@ impl Journal {
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
-        let plan = self.plan(options.full)?;
-        if plan.is_empty() && !options.full && self.is_indexed()? {
-            return Ok(SyncReport { failures: plan.failures, ..SyncReport::default() });
+        let news = if options.full {
+            News { plan: self.plan(true)?, ..News::default() }
+        } else {
+            self.news()?
+        };
+        self.fold(news, options, progress)
+    }
+
+    /// Folds in news.
+    pub fn fold(
+        &mut self,
+        news: News,
+        options: SyncOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<SyncReport> {
+        if !options.full && news.indexed && news.plan.is_empty() {
+            return Ok(SyncReport { failures: news.plan.failures, ..SyncReport::default() });
         }
         crate::store::private_directory(&self.config.journal_dir)?;
         let lock = Lock::take(&self.config.journal_dir.join("lock"), options.wait, progress)?;
         let Some(_lock) = lock else {
-            let pending_bytes = plan.changed.iter().map(|found| found.source.stamp.size).sum();
-            let pending_sources = plan.changed.len() as u64;
-            let failures = plan.failures;
+            let changed = &news.plan.changed;
             return Ok(SyncReport {
                 busy: true,
-                pending_sources,
-                pending_bytes,
-                failures,
+                pending_sources: changed.len() as u64,
+                pending_bytes: changed.iter().map(|found| found.source.stamp.size).sum(),
+                failures: news.plan.failures,
                 ..SyncReport::default()
             });
         };
         let store = Store::create(&self.path)?;
-        self.store = Some(store);
         // Whoever held the lock may have done the work.
-        let plan = self.plan(options.full)?;
+        let is_current = store.generation()? == news.generation;
+        self.store = Some(store);
+        let plan = if is_current { news.plan } else { self.plan(options.full)? };
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let mut sync =
             Sync { config: &self.config, store, store_path: &self.path, options, progress };
         sync.run(plan)
     }
 
-    /// Whether a sync would find nothing to do and nothing to complain about.
-    pub fn is_fresh(&self) -> Result<bool> {
-        let plan = self.plan(false)?;
-        Ok(plan.is_empty() && plan.failures.is_empty() && self.is_indexed()?)
+    /// Looks for what the agents wrote since the last time.
+    pub fn news(&self) -> Result<News> {
+        let Some(store) = &self.store else {
+            return Ok(News { plan: self.plan(false)?, indexed: true, ..News::default() });
+        };
+        let (identity, generation) = sync::state(store)?;
+        let indexed = self.is_indexed()?;
+        let memory = Memory::new(&self.config, &self.machine, (identity, generation));
+        if indexed && memory.holds() {
+            return Ok(News { generation, indexed, ..News::default() });
+        }
+        let began = jiff::Timestamp::now().as_nanosecond() as i64;
+        let (plan, sight) = sight::watch(|| self.plan(false));
+        let news = News { plan: plan?, generation, indexed };
+        if news.is_nothing() && sight.is_settled(began) {
+            memory.keep(&sight);
+        }
+        Ok(news)
     }
 
     fn plan(&self, full: bool) -> Result<Plan> {

@@ -28,4 +28,4 @@ pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use store::{AgentTotals, Entry, Origin};
-pub use sync::{Progress, SyncOptions, SyncReport};
+pub use sync::{News, Progress, SyncOptions, SyncReport};

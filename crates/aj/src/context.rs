@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-use agent_journal::{Journal, Progress, SyncOptions, SyncReport};
+use agent_journal::{Journal, News, Progress, SyncOptions, SyncReport};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use jiff::Zoned;
+use jiff::{Timestamp, Zoned};
 
 use crate::args::Args;
 use crate::error::warn;
@@ -46,10 +46,11 @@ pub(crate) struct Answered<T> {
 impl Context {
     pub(crate) fn new(args: &Args) -> Result<Self> {
         let settings = Settings::load(args.home.as_deref())?;
+        let zone = settings.zone.clone();
         Ok(Self {
             settings,
             json: args.json,
-            now: Zoned::now(),
+            now: Timestamp::now().to_zoned(zone),
             paging: true,
             no_sync: args.no_sync,
         })
@@ -58,36 +59,49 @@ impl Context {
     /// A context of its own for a made-up home: nothing of the user's is read or written.
     pub(crate) fn made_up(home: &Path, json: bool) -> Result<Self> {
         let settings = Settings::made_up(home)?;
-        Ok(Self { settings, json, now: Zoned::now(), paging: false, no_sync: false })
+        let now = Timestamp::now().to_zoned(settings.zone.clone());
+        Ok(Self { settings, json, now, paging: false, no_sync: false })
     }
 
     /// Asks the journal, and asks again if there was news. The look for news runs beside the
     /// first question, so that it costs nothing when there is none.
     pub(crate) fn answer<T>(&self, ask: impl Fn(&Journal) -> Result<T>) -> Result<Answered<T>> {
-        let journal = self.journal()?;
-        let (answer, is_fresh) = std::thread::scope(|scope| {
-            let look =
-                scope.spawn(|| Ok::<_, anyhow::Error>(self.no_sync || self.journal()?.is_fresh()?));
+        let mut journal = self.journal()?;
+        let (answer, news) = std::thread::scope(|scope| {
+            let look = scope.spawn(|| self.news(&self.journal()?));
             let answer = ask(&journal);
-            let look = look.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (answer, look)
+            let news = look.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (answer, news)
         });
-        if is_fresh? {
+        let Some(news) = news? else {
             return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
-        }
-        drop(journal);
-        let (journal, freshness) = self.fresh_journal()?;
+        };
+        let freshness = Self::fold(&mut journal, news)?;
         Ok(Answered { answer: ask(&journal)?, journal, freshness })
     }
 
     /// Opens the journal and folds in what is new, as far as that is quick.
     pub(crate) fn fresh_journal(&self) -> Result<(Journal, Freshness)> {
         let mut journal = self.journal()?;
+        let freshness = match self.news(&journal)? {
+            Some(news) => Self::fold(&mut journal, news)?,
+            None => Freshness::default(),
+        };
+        Ok((journal, freshness))
+    }
+
+    /// Looks for news, unless nobody wants any.
+    fn news(&self, journal: &Journal) -> Result<Option<News>> {
         if self.no_sync {
-            return Ok((journal, Freshness::default()));
+            return Ok(None);
         }
+        Ok(Some(journal.news()?).filter(|news| !news.is_nothing()))
+    }
+
+    /// Folds news in, as far as that is quick, and says what is left.
+    fn fold(journal: &mut Journal, news: News) -> Result<Freshness> {
         let options = SyncOptions { budget: Some(BUDGET), ..SyncOptions::default() };
-        let report = journal.sync(options, &mut |_| {})?;
+        let report = journal.fold(news, options, &mut |_| {})?;
         for (path, reason) in &report.failures {
             warn(&format!("could not read {path}: {reason}"));
         }
@@ -96,11 +110,10 @@ impl Context {
             let why = if report.busy { "another aj is reading them" } else { "run `aj index`" };
             warn(&format!("{} sources ({size}) are not read yet: {why}", report.pending_sources));
         }
-        let freshness = Freshness {
+        Ok(Freshness {
             pending_sources: report.pending_sources,
             pending_bytes: report.pending_bytes,
-        };
-        Ok((journal, freshness))
+        })
     }
 
     /// Opens the journal as it is.

@@ -7,6 +7,7 @@ mod error;
 mod homes;
 mod output;
 mod settings;
+mod zone;
 
 use std::process::ExitCode;
 

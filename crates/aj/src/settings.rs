@@ -10,10 +10,11 @@ use agent_journal::connectors::{Machine, Os};
 use agent_journal::search::nearest;
 use agent_journal::{Config, Home, Journal};
 use anyhow::{Context, Result, anyhow, bail};
+use jiff::tz::TimeZone;
 use toml::{Table, Value};
 
 use crate::error::warn;
-use crate::homes;
+use crate::{homes, zone};
 
 /// A key of the configuration file.
 pub(crate) struct Key {
@@ -103,6 +104,8 @@ pub(crate) struct Settings {
     pub(crate) file: PathBuf,
     machine: Machine,
     homes: Vec<Home>,
+    /// The zone of the user's clock.
+    pub(crate) zone: TimeZone,
     values: BTreeMap<String, (Value, Where)>,
 }
 
@@ -142,7 +145,7 @@ impl Settings {
                 (other, dir)
             }
         };
-        Ok(Self { journal_dir, file, machine, homes, values }.completed())
+        Ok(Self { journal_dir, file, machine, homes, zone: zone::local(), values }.completed())
     }
 
     /// The defaults, for a home that is made up: nothing of the user's own has a say.
@@ -150,7 +153,8 @@ impl Settings {
         let machine = other_machine(home)?;
         let journal_dir = machine.home.join(".agent-journal");
         let file = journal_dir.join("config.toml");
-        Ok(Self { journal_dir, file, machine, homes: Vec::new(), values: defaults() }.completed())
+        let (homes, zone, values) = (Vec::new(), zone::local(), defaults());
+        Ok(Self { journal_dir, file, machine, homes, zone, values }.completed())
     }
 
     /// The index lies beside the journal unless somebody said otherwise.
@@ -180,7 +184,7 @@ impl Settings {
         config.writer_memory_mb = self.number("index.writer_memory_mb");
         config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
         config.homes.clone_from(&self.homes);
-        config.zone = jiff::tz::TimeZone::system();
+        config.zone = self.zone.clone();
         if let Some((prices, _)) = self.values.get("prices") {
             config.prices = prices.clone().try_into().unwrap_or_default();
         }
@@ -279,11 +283,16 @@ fn journal_of(base: &Path, home: &Path) -> PathBuf {
 }
 
 fn defaults() -> BTreeMap<String, (Value, Where)> {
-    let parse = |key: &Key| {
-        let table: Table = format!("x = {}", key.default).parse().expect("defaults are valid TOML");
-        (key.name.to_owned(), (table["x"].clone(), Where::Default))
-    };
-    KEYS.iter().map(parse).collect()
+    KEYS.iter().map(|key| (key.name.to_owned(), (default(key), Where::Default))).collect()
+}
+
+/// Reads a default. It is one of few forms, which a whole parser would spend longer on.
+fn default(key: &Key) -> Value {
+    match key.accepts {
+        Number => Value::Integer(key.default.parse().expect("the default is a number")),
+        Flag => Value::Boolean(key.default == "true"),
+        PathText | Word(_) => Value::String(key.default.trim_matches('"').to_owned()),
+    }
 }
 
 /// Reads the settings in the file, and returns the further homes it names.

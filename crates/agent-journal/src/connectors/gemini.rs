@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::formats::chats;
+use super::formats::{chats, files};
 use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
 use crate::error::Result;
 
@@ -37,7 +37,7 @@ impl Connector for Gemini {
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {
         // The agent's home, or the directory of projects in it.
         let projects = root.join("tmp");
-        chats::discover(if projects.is_dir() { &projects } else { root })
+        chats::discover(if files::is_dir(&projects) { &projects } else { root })
     }
 
     fn read(&self, source: &Source, _: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {

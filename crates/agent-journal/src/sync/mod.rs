@@ -2,11 +2,15 @@
 //! one writer record it; then make it findable. Work is proportional to what changed.
 
 mod lock;
+mod news;
 mod plan;
 mod record;
 mod reindex;
 
+pub use news::News;
+
 pub(crate) use lock::Lock;
+pub(crate) use news::{Memory, state};
 pub(crate) use plan::{Found, Plan, roots};
 
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
-use crate::connectors::formats::glob;
+use crate::connectors::formats::{files, glob};
 use crate::connectors::{ALL, Connector, Machine, Source};
 use crate::error::Result;
 use crate::store::{Place, SourceRow, Store};
@@ -154,7 +154,7 @@ impl Plan {
         let (mut sources, mut looked_at) = (Vec::new(), Vec::new());
         for root in look.roots(connector) {
             let base = glob::base(&root.path);
-            if !base.exists() {
+            if !files::exists(&base) {
                 if root.configured {
                     self.fail(&root.path, "no such file or directory");
                 }

@@ -61,7 +61,7 @@ impl Connector for Aider {
         let mut sources = if glob::is_pattern(root) {
             glob::files(root)?.into_iter().filter(|source| is_chat(&source.path)).collect()
         } else {
-            let file = if root.is_dir() { root.join(CHAT) } else { root.to_owned() };
+            let file = if files::is_dir(root) { root.join(CHAT) } else { root.to_owned() };
             Vec::from_iter(files::source(file))
         };
         for source in &mut sources {

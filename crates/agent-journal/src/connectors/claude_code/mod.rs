@@ -89,7 +89,7 @@ impl Connector for ClaudeCode {
 /// Accepts a configuration home or the `projects` directory in it.
 fn projects(root: PathBuf) -> PathBuf {
     let child = root.join("projects");
-    if child.is_dir() { child } else { root }
+    if files::is_dir(&child) { child } else { root }
 }
 
 /// Whether a file may tell of sessions, by its name.

@@ -54,8 +54,11 @@ impl Connector for Codex {
     }
 
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {
-        let mut folders: Vec<PathBuf> =
-            FOLDERS.iter().map(|name| root.join(name)).filter(|folder| folder.is_dir()).collect();
+        let mut folders: Vec<PathBuf> = FOLDERS
+            .iter()
+            .map(|name| root.join(name))
+            .filter(|folder| files::is_dir(folder))
+            .collect();
         let mut home = root;
         if folders.is_empty() {
             // The root is such a folder itself: the index of names lies beside it.

@@ -12,7 +12,6 @@ mod legacy;
 mod yaml;
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::formats::{copilot_events, copilot_store, files, sqlite};
@@ -66,13 +65,13 @@ impl Connector for CopilotCli {
         let mut is_home = false;
         for name in [SESSIONS, DOCUMENTED] {
             let sessions = home.join(name);
-            if sessions.is_dir() {
+            if files::is_dir(&sessions) {
                 is_home = true;
                 add_sessions(&sessions, &mut sources)?;
             }
         }
         let legacy = home.join(LEGACY);
-        if legacy.is_dir() {
+        if files::is_dir(&legacy) {
             is_home = true;
             sources.extend(files::walk(&legacy, &|name| {
                 Path::new(name).extension().is_some_and(|kind| kind == "json")
@@ -119,9 +118,9 @@ fn home(root: &Path) -> &Path {
 
 /// Finds the sessions in a directory: a directory for each, or a flat log.
 fn add_sessions(sessions: &Path, sources: &mut Vec<Source>) -> Result<()> {
-    for entry in fs::read_dir(sessions).map_err(Error::read(sessions))?.flatten() {
+    for entry in files::list(sessions).map_err(Error::read(sessions))?.flatten() {
         let path = entry.path();
-        if path.is_dir() {
+        if files::is_dir(&path) {
             // Before the first prompt there is a workspace and no log.
             let log = files::source(path.join(LOG));
             let found = log.or_else(|| files::source(path.join("workspace.yaml")));

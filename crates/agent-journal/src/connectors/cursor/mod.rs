@@ -59,10 +59,10 @@ impl Connector for Cursor {
     }
 
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {
-        if root.is_file() {
+        if files::is_file(root) {
             return Ok(source(root.to_owned()).into_iter().collect());
         }
-        std::fs::read_dir(root).map_err(Error::read(root))?;
+        files::list(root).map_err(Error::read(root))?;
         let mut sources = states(root);
         sources.extend(below(root, "projects", &is_transcript)?);
         sources.extend(below(root, "chats", &|name| name == CHAT)?);
@@ -96,8 +96,8 @@ fn states(root: &Path) -> Vec<Source> {
 /// one project in it.
 fn below(root: &Path, name: &str, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Vec<Source>> {
     let child = root.join(name);
-    let is_project = || in_transcripts(root) || root.join(place::TRANSCRIPTS).is_dir();
-    let place = if child.is_dir() {
+    let is_project = || in_transcripts(root) || files::is_dir(&root.join(place::TRANSCRIPTS));
+    let place = if files::is_dir(&child) {
         child
     } else if root.file_name().is_some_and(|own| own == name)
         || (name == "projects" && is_project())

@@ -1,11 +1,12 @@
 //! Files and directories, looked at without touching them.
 
-use std::fs::{self, Metadata};
-use std::io::Read;
+use std::fs::{self, Metadata, ReadDir};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
+use super::sight::{self, Sight};
 use crate::connectors::{Source, Stamp};
 use crate::error::{Error, Result};
 
@@ -25,7 +26,7 @@ impl Stamp {
     /// Takes a companion file into account, present or not.
     #[must_use]
     pub fn with(self, companion: &Path) -> Self {
-        fs::metadata(companion).map_or(self, |metadata| self.and(Self::of(&metadata)))
+        metadata(companion).map_or(self, |metadata| self.and(Self::of(&metadata)))
     }
 
     /// Takes the stamp of a companion file into account.
@@ -39,9 +40,46 @@ impl Stamp {
     }
 }
 
+/// Looks at a file or folder whose state counts.
+pub fn metadata(path: &Path) -> io::Result<Metadata> {
+    let seen = fs::metadata(path);
+    sight::note(path, &seen);
+    seen
+}
+
+/// Lists a folder.
+pub fn list(path: &Path) -> io::Result<ReadDir> {
+    // Looked at before it is listed: what comes in between is seen the next time.
+    if sight::is_watched() {
+        sight::note(path, &fs::metadata(path));
+    }
+    fs::read_dir(path)
+}
+
+/// Whether there is anything at a path.
+pub fn exists(path: &Path) -> bool {
+    has(path, |_| true)
+}
+
+/// Whether a path leads to a folder.
+pub fn is_dir(path: &Path) -> bool {
+    has(path, Metadata::is_dir)
+}
+
+/// Whether a path leads to a regular file.
+pub fn is_file(path: &Path) -> bool {
+    has(path, Metadata::is_file)
+}
+
+fn has(path: &Path, kind: impl FnOnce(&Metadata) -> bool) -> bool {
+    let seen = fs::metadata(path);
+    sight::note_kind(path, &seen);
+    seen.is_ok_and(|metadata| kind(&metadata))
+}
+
 /// Makes a source of a regular file; `None` when it is anything else or gone.
 pub fn source(path: PathBuf) -> Option<Source> {
-    let metadata = fs::metadata(&path).ok().filter(Metadata::is_file)?;
+    let metadata = metadata(&path).ok().filter(Metadata::is_file)?;
     Some(Source { stamp: Stamp::of(&metadata), path })
 }
 
@@ -60,24 +98,28 @@ pub fn walk_through(
     enter: &(dyn Fn(usize, PathBuf) -> PathBuf + Sync),
 ) -> Result<Vec<Source>> {
     let mut top = Walk { wanted, enter, found: Vec::new(), folders: Vec::new() };
-    top.list(fs::read_dir(root).map_err(Error::read(root))?);
+    top.list(list(root).map_err(Error::read(root))?);
     let (mut found, folders) = (top.found, top.folders);
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let is_watched = sight::is_watched();
+    let work = || {
+        let mut walk = Walk { wanted, enter, found: Vec::new(), folders: Vec::new() };
+        while let Some(folder) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
+            walk.below(folder);
+        }
+        walk.found
+    };
+    let watched = || if is_watched { sight::watch(work) } else { (work(), Sight::default()) };
     std::thread::scope(|scope| {
-        let work = || {
-            let mut walk = Walk { wanted, enter, found: Vec::new(), folders: Vec::new() };
-            while let Some(folder) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
-                walk.below(folder);
-            }
-            walk.found
-        };
         // A handful of folders is read sooner than a thread is started.
         let threads = workers.min(folders.len() / 4);
-        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(watched)).collect();
         found.extend(work());
         for thread in threads {
-            found.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            found.extend(done.0);
+            sight::join(done.1);
         }
     });
     // As bytes: comparing paths part by part costs more than the walk.
@@ -96,10 +138,10 @@ pub fn walk_in(
     if root.file_name().is_some_and(|name| name == inner) {
         return walk(root, wanted);
     }
-    let children = fs::read_dir(root).map_err(Error::read(root))?.flatten();
+    let children = list(root).map_err(Error::read(root))?.flatten();
     let around = std::iter::once(root.to_owned()).chain(children.map(|entry| entry.path()));
     let mut found = Vec::new();
-    for directory in around.map(|path| path.join(inner)).filter(|path| path.is_dir()) {
+    for directory in around.map(|path| path.join(inner)).filter(|path| is_dir(path)) {
         // A directory that cannot be read does not hide the others.
         found.extend(walk(&directory, wanted).unwrap_or_default());
     }
@@ -133,7 +175,7 @@ impl Walk<'_> {
         }];
         while let Some(folder) = stack.pop() {
             let place = (self.enter)(folder.depth, folder.path);
-            let Ok(entries) = fs::read_dir(&place) else { continue };
+            let Ok(entries) = list(&place) else { continue };
             self.list(entries);
             for mut child in self.folders.drain(..) {
                 child.depth = folder.depth + 1;
@@ -155,19 +197,24 @@ impl Walk<'_> {
             } else if file_type.is_symlink() {
                 self.follow(entry.path());
             } else if file_type.is_file() && (self.wanted)(&entry.file_name().to_string_lossy()) {
-                let Ok(metadata) = entry.metadata() else { continue };
-                self.found.push(Source { stamp: Stamp::of(&metadata), path: entry.path() });
+                let (path, seen) = (entry.path(), entry.metadata());
+                sight::note(&path, &seen);
+                let Ok(metadata) = seen else { continue };
+                self.found.push(Source { stamp: Stamp::of(&metadata), path });
             }
         }
     }
 
     fn follow(&mut self, path: PathBuf) {
-        let Ok(metadata) = fs::metadata(&path) else { return };
+        let seen = fs::metadata(&path);
+        sight::note_kind(&path, &seen);
+        let Ok(metadata) = seen else { return };
         if metadata.is_dir() {
             self.folders.push(Folder { path, through: vec![inode(&metadata)], depth: 0 });
         } else if metadata.is_file()
             && path.file_name().is_some_and(|name| (self.wanted)(&name.to_string_lossy()))
         {
+            sight::note(&path, &Ok(metadata.clone()));
             self.found.push(Source { stamp: Stamp::of(&metadata), path });
         }
     }
@@ -175,13 +222,13 @@ impl Walk<'_> {
 
 /// Reads a small companion file whole; `None` when it is absent, too large or no regular file.
 pub fn small_text(path: &Path, limit: u64) -> Option<String> {
-    let metadata = fs::metadata(path).ok()?;
+    let metadata = metadata(path).ok()?;
     if metadata.len() > limit { None } else { text_up_to(path, limit) }
 }
 
 /// Reads a companion file up to a limit, and says so at the end when that cut it.
 pub fn text_up_to(path: &Path, limit: u64) -> Option<String> {
-    let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
+    let metadata = metadata(path).ok().filter(Metadata::is_file)?;
     let mut bytes = Vec::with_capacity(metadata.len().min(limit) as usize);
     fs::File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();

@@ -4,7 +4,6 @@
 //! `**` stays out of hidden directories, links and the places where tools put other people's
 //! files, and goes only so deep: a pattern says where to look, it is no licence to read a disk.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::files;
@@ -36,7 +35,7 @@ pub fn files(pattern: &Path) -> Result<Vec<Source>> {
         .skip_while(|part| !is_wild(part))
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
         .collect();
-    fs::read_dir(&base).map_err(Error::read(&base))?;
+    files::list(&base).map_err(Error::read(&base))?;
     let mut found = Vec::new();
     expand(&base, &rest, 0, &mut found);
     found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -57,7 +56,7 @@ fn expand(directory: &Path, pattern: &[String], depth: usize, found: &mut Vec<So
         let place = directory.join(part);
         if rest.is_empty() {
             found.extend(files::source(place));
-        } else if place.is_dir() {
+        } else if files::is_dir(&place) {
             expand(&place, rest, depth, found);
         }
     } else if rest.is_empty() {
@@ -71,13 +70,13 @@ fn expand(directory: &Path, pattern: &[String], depth: usize, found: &mut Vec<So
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let Ok(entries) = files::list(directory) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// Lists real directories: only links can lead back.
 fn directories(directory: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let Ok(entries) = files::list(directory) else { return Vec::new() };
     entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))

@@ -9,5 +9,6 @@ pub mod glob;
 pub mod json;
 pub mod jsonl;
 pub mod sha256;
+pub mod sight;
 pub mod sqlite;
 pub mod vscode;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::files;
 use crate::connectors::{Source, Stamp};
 use crate::error::{Error, Result};
 
@@ -21,7 +22,7 @@ pub struct Database {
 
 /// Makes a source of a database, so that a change of its `-wal` counts as a change.
 pub fn source(path: PathBuf) -> Option<Source> {
-    let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+    let metadata = files::metadata(&path).ok().filter(fs::Metadata::is_file)?;
     let stamp = Stamp::of(&metadata).with(&beside(&path, "-wal"));
     Some(Source { path, stamp })
 }

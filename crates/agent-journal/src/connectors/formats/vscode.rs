@@ -42,7 +42,7 @@ pub fn users(machine: &Machine, products: &[&str]) -> Vec<PathBuf> {
 /// parent's, a `--user-data-dir`, or a server's home.
 pub fn user(root: &Path) -> PathBuf {
     let inside = ["User", "data/User", "user-data/User", "data/user-data/User"];
-    let found = inside.iter().map(|place| root.join(place)).find(|place| place.is_dir());
+    let found = inside.iter().map(|place| root.join(place)).find(|place| files::is_dir(place));
     found.unwrap_or_else(|| match root.file_name() {
         Some(name) if name == "workspaceStorage" || name == "globalStorage" => {
             root.parent().unwrap_or(root).to_owned()
@@ -53,9 +53,9 @@ pub fn user(root: &Path) -> PathBuf {
 
 /// The workspace storages of a user directory, in a stable order.
 pub fn storages(user: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(user.join("workspaceStorage")) else { return Vec::new() };
+    let Ok(entries) = files::list(&user.join("workspaceStorage")) else { return Vec::new() };
     let mut all: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        entries.flatten().map(|entry| entry.path()).filter(|path| files::is_dir(path)).collect();
     all.sort();
     all
 }
@@ -64,7 +64,7 @@ pub fn storages(user: &Path) -> Vec<PathBuf> {
 /// folder writes to `<id>-1`, which has no such file of its own.
 pub fn workspace_file(storage: &Path) -> PathBuf {
     let own = storage.join("workspace.json");
-    if own.exists() {
+    if files::exists(&own) {
         return own;
     }
     let name = storage.file_name().unwrap_or_default().to_string_lossy();

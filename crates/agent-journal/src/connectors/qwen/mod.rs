@@ -45,10 +45,10 @@ impl Connector for Qwen {
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {
         let parts = [root.join("projects"), root.join("tmp")];
         let mut sources = Vec::new();
-        if !parts.iter().any(|part| part.is_dir()) {
+        if !parts.iter().any(|part| files::is_dir(part)) {
             return projects(root);
         }
-        for part in parts.iter().filter(|part| part.is_dir()) {
+        for part in parts.iter().filter(|part| files::is_dir(part)) {
             sources.extend(projects(part)?);
         }
         Ok(sources)

@@ -16,7 +16,6 @@ mod turn;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -92,8 +91,8 @@ impl Connector for VscodeCopilot {
         let global = user.join("globalStorage");
         let storages = vscode::storages(&user);
         let mut sources = Vec::new();
-        if storages.is_empty() && !global.is_dir() {
-            fs::read_dir(&user).map_err(Error::read(&user))?;
+        if storages.is_empty() && !files::is_dir(&global) {
+            files::list(&user).map_err(Error::read(&user))?;
             chats(&user, None, &mut sources);
             return Ok(sources);
         }
@@ -147,7 +146,7 @@ fn transcripts(storages: &[PathBuf], sources: &mut Vec<Source>) {
     let known: HashSet<OsString> =
         sources.iter().filter_map(|source| source.path.file_stem()).map(Into::into).collect();
     for storage in storages {
-        let Ok(entries) = fs::read_dir(storage.join(TRANSCRIPTS)) else { continue };
+        let Ok(entries) = files::list(&storage.join(TRANSCRIPTS)) else { continue };
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         found.retain(|path| {
             path.extension().is_some_and(|extension| extension == "jsonl")
@@ -174,7 +173,7 @@ fn transcript(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Che
 /// Adds the session documents in a directory. Where a session is there in both forms, the log
 /// is the newer one.
 fn chats(directory: &Path, folder: Option<&Path>, sources: &mut Vec<Source>) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
+    let Ok(entries) = files::list(directory) else { return };
     let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let has = |path: &Path, wanted: &str| path.extension().is_some_and(|found| found == wanted);
     let logs: HashSet<PathBuf> = paths.iter().filter(|path| has(path, "jsonl")).cloned().collect();

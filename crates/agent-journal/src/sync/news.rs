@@ -1,0 +1,98 @@
+//! What is new, found out quickly: the last look that found nothing is remembered, and as long as
+//! everything it saw still looks the same, there is nothing new.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::plan::{Plan, roots};
+use crate::config::Config;
+use crate::connectors::formats::sight::Sight;
+use crate::connectors::{ALL, Machine};
+use crate::store::Store;
+
+/// What a remembered look begins with; another form has another one.
+const MARK: &[u8; 8] = b"ajseen1\n";
+
+/// What a look found.
+#[derive(Default)]
+pub struct News {
+    pub(crate) plan: Plan,
+    /// The journal's generation when it was compared.
+    pub(crate) generation: i64,
+    /// Whether the index holds what the journal does.
+    pub(crate) indexed: bool,
+}
+
+impl News {
+    /// Whether there is nothing to do and nothing to complain about.
+    pub fn is_nothing(&self) -> bool {
+        self.indexed && self.plan.is_empty() && self.plan.failures.is_empty()
+    }
+
+    /// Roots that could not be looked at, with the reason.
+    pub fn failures(&self) -> &[(String, String)] {
+        &self.plan.failures
+    }
+}
+
+/// The last look that found nothing.
+pub(crate) struct Memory {
+    path: PathBuf,
+    /// What the look was about: places and the journal they were compared with.
+    question: u64,
+}
+
+impl Memory {
+    /// The memory of looks at a machine's places for one state of a journal.
+    pub(crate) fn new(config: &Config, machine: &Machine, journal: (i64, i64)) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(env!("CARGO_PKG_VERSION").as_bytes());
+        hash.update(&journal.0.to_le_bytes());
+        hash.update(&journal.1.to_le_bytes());
+        for connector in ALL {
+            hash.update(connector.agent().id.as_bytes());
+            for root in roots(*connector, config, machine) {
+                hash.update(root.path.as_os_str().as_encoded_bytes());
+                hash.update(&[0, u8::from(root.configured)]);
+            }
+        }
+        Self { path: config.journal_dir.join("seen"), question: hash.digest() }
+    }
+
+    /// Whether the last look found nothing and everything it saw still looks the same.
+    pub(crate) fn holds(&self) -> bool {
+        self.read().is_some_and(|sight| sight.holds())
+    }
+
+    fn read(&self) -> Option<Sight> {
+        let bytes = std::fs::read(&self.path).ok()?;
+        let rest = bytes.strip_prefix(MARK)?.strip_prefix(&self.question.to_le_bytes())?;
+        let (sum, body) = rest.split_first_chunk::<8>()?;
+        if xxh3_64(body).to_le_bytes() != *sum {
+            return None;
+        }
+        Sight::from_bytes(body)
+    }
+
+    /// Remembers a look. It only saves time, so that a full disk is no reason to fail.
+    pub(crate) fn keep(&self, sight: &Sight) {
+        let body = sight.to_bytes();
+        let write = || {
+            let directory = self.path.parent().unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(directory)?;
+            file.write_all(MARK)?;
+            file.write_all(&self.question.to_le_bytes())?;
+            file.write_all(&xxh3_64(&body).to_le_bytes())?;
+            file.write_all(&body)?;
+            file.persist(&self.path).map_err(|error| error.error)
+        };
+        drop(write());
+    }
+}
+
+/// The journal's identity and generation, which tell one state of it from every other.
+pub(crate) fn state(store: &Store) -> crate::error::Result<(i64, i64)> {
+    Ok((store.identity()?, store.generation()?))
+}
