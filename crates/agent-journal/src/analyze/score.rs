@@ -137,7 +137,7 @@ impl Measured {
         let is_session = one.key == task.key && one.is_root && one.is_shown;
         let mut active = false;
         let inside = |number: i64| (range.0..=range.1).contains(&number);
-        for quarter in one.done.quarters.iter().filter(|quarter| inside(quarter.number)) {
+        for quarter in one.done().quarters.iter().filter(|quarter| inside(quarter.number)) {
             active = true;
             for tool in &quarter.tools {
                 let sums = self.tools.entry(tool.name.to_string()).or_default();

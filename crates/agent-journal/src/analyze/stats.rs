@@ -1,6 +1,6 @@
 //! Statistics: one pass over what the sessions did and spent, sorted into groups.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use jiff::Zoned;
 use jiff::civil::Date;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::activity::Streak;
 use super::cost::Prices;
-use super::tally::{Side, Tally};
+use super::tally::Tally;
 use super::tools::{Counted, ToolFigures, ranked, refs};
 use super::usage::Figures;
 use crate::error::Result;
@@ -152,7 +152,7 @@ pub(crate) fn stats(store: Option<&Store>, query: &StatsQuery, prices: &Prices) 
     let seen: Vec<&Ref> = tally.refs(&doings, &chosen);
     let refs = refs(seen.into_iter());
     let files = match query.by {
-        None => files(store, &doings, &chosen, &tally)?,
+        None => files(store, &tally)?,
         Some(_) => Vec::new(),
     };
     let explained = query.explain.then(|| tally.explain(store)).transpose()?;
@@ -164,7 +164,7 @@ pub(crate) fn spent_since(store: &Store, since: Timestamp, prices: &Prices) -> R
     let first = since.as_millis().div_euclid(QUARTER);
     let mut sum = Figures::default();
     for one in store.doings(&Filter::default(), Some(since.as_millis()))? {
-        for spent in one.spent.iter().filter(|spent| spent.quarter >= first) {
+        for spent in one.spent().iter().filter(|spent| spent.quarter >= first) {
             sum.add_spent(spent, prices.cost(spent));
         }
     }
@@ -210,24 +210,10 @@ fn tasks(doings: &[Doings]) -> Vec<(usize, usize)> {
     (0..doings.len()).map(|at| (at, root(at))).collect()
 }
 
-fn files(
-    store: &Store,
-    doings: &[Doings],
-    chosen: &[(usize, usize)],
-    tally: &Tally<'_>,
-) -> Result<Vec<Counted>> {
-    let active = |one: &Doings| {
-        one.done.quarters.iter().any(|quarter| tally.side(quarter.number) == Side::Asked)
-    };
-    let keys: BTreeSet<u64> = chosen
-        .iter()
-        .map(|(_, at)| &doings[*at])
-        .filter(|one| active(one))
-        .map(|one| one.key)
-        .collect();
+fn files(store: &Store, tally: &Tally<'_>) -> Result<Vec<Counted>> {
     let mut counts: HashMap<String, u64> = HashMap::new();
     store.each_file(&mut |session, path, count| {
-        if !keys.contains(&session) {
+        if !tally.active.contains(&session) {
             return;
         }
         match counts.get_mut(path) {

@@ -1,6 +1,6 @@
 //! The sums on their way: every session once, sorted into groups and times.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use jiff::civil::{Date, Weekday};
 
@@ -11,11 +11,11 @@ use super::tools::{Counted, ToolTally, ranked};
 use super::usage::Figures;
 use crate::error::Result;
 use crate::model::{QUARTER, Ref};
-use crate::store::{Doings, Store};
+use crate::store::{Doings, Done, Store};
 
 /// Which of the two periods a quarter belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+enum Side {
     Asked,
     Before,
     Outside,
@@ -41,6 +41,8 @@ pub(super) struct Tally<'p> {
     active_days: BTreeSet<Date>,
     periods: Vec<(i64, i64)>,
     unpriced: HashMap<String, u64>,
+    /// Sessions that did something in the period asked for.
+    pub(super) active: HashSet<u64>,
     /// What was done and spent in each quarter hour asked for.
     quarters: HashMap<i64, Figures>,
 }
@@ -80,11 +82,12 @@ impl<'p> Tally<'p> {
             active_days: BTreeSet::new(),
             periods: Vec::new(),
             unpriced: HashMap::new(),
+            active: HashSet::new(),
             quarters: HashMap::new(),
         }
     }
 
-    pub(super) fn side(&self, quarter: i64) -> Side {
+    fn side(&self, quarter: i64) -> Side {
         let limited = self.asked.0 != i64::MIN || self.asked.1 != i64::MAX;
         if quarter == 0 && limited {
             return Side::Outside;
@@ -106,8 +109,9 @@ impl<'p> Tally<'p> {
     ) {
         let mut sum = Figures::default();
         for one in sessions {
-            self.add_done(one, task, &mut sum);
-            self.add_periods(one, task);
+            let done = one.done();
+            self.add_done((one, &done), task, &mut sum);
+            self.add_periods(&done, task);
             self.add_spent(one, task, &mut sum);
         }
         if task.is_root && task.is_shown {
@@ -116,9 +120,9 @@ impl<'p> Tally<'p> {
         self.add_sum(task, &sum);
     }
 
-    fn add_done(&mut self, one: &Doings, task: &Doings, sum: &mut Figures) {
+    fn add_done(&mut self, (one, done): (&Doings, &Done), task: &Doings, sum: &mut Figures) {
         let counts = one.key == task.key && one.is_root && one.is_shown;
-        for quarter in &one.done.quarters {
+        for quarter in &done.quarters {
             let local = if counts { self.calendar.local(quarter.number) } else { None };
             self.active_days.extend(local.map(|local| local.date));
             match self.side(quarter.number) {
@@ -130,6 +134,7 @@ impl<'p> Tally<'p> {
                     }
                 }
                 Side::Asked => {
+                    self.active.insert(one.key);
                     self.tools.add(quarter, task.key);
                     sum.add_done(quarter, one.is_root);
                     let moment = self.quarters.entry(quarter.number).or_default();
@@ -194,11 +199,11 @@ impl<'p> Tally<'p> {
         }
     }
 
-    fn add_periods(&mut self, one: &Doings, task: &Doings) {
+    fn add_periods(&mut self, done: &Done, task: &Doings) {
         // Up to the end of the last quarter, without running over.
         let end = self.asked.1.checked_add(1).and_then(|last| last.checked_mul(QUARTER));
         let (start, end) = (self.asked.0.saturating_mul(QUARTER), end.unwrap_or(i64::MAX));
-        for (from, to) in &one.done.periods {
+        for (from, to) in &done.periods {
             let period = ((*from).max(start), (*to).min(end));
             if period.0 >= period.1 {
                 continue;
@@ -213,7 +218,7 @@ impl<'p> Tally<'p> {
     }
 
     fn add_spent(&mut self, one: &Doings, task: &Doings, sum: &mut Figures) {
-        for spent in &one.spent {
+        for spent in &one.spent() {
             let side = self.side(spent.quarter);
             if side == Side::Outside {
                 continue;
@@ -253,9 +258,7 @@ impl<'p> Tally<'p> {
 
     /// The references of the sessions that were active in the period.
     pub(super) fn refs<'d>(&self, doings: &'d [Doings], chosen: &[(usize, usize)]) -> Vec<&'d Ref> {
-        let active = |one: &&Doings| {
-            one.done.quarters.iter().any(|quarter| self.side(quarter.number) == Side::Asked)
-        };
+        let active = |one: &&Doings| self.active.contains(&one.key);
         chosen.iter().map(|(_, at)| &doings[*at]).filter(active).flat_map(|one| &one.refs).collect()
     }
 

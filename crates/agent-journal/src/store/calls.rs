@@ -191,7 +191,7 @@ mod tests {
             let store = self.open();
             let filter = crate::search::Filter::default();
             let doings = store.doings(&filter, None).unwrap();
-            let calls = doings.into_iter().flat_map(|one| one.spent);
+            let calls = doings.into_iter().flat_map(|one| one.spent());
             let counted = calls.fold((0, 0), |(input, output), call| {
                 (input + call.tokens.input, output + call.tokens.output)
             });

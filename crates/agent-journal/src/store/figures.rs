@@ -26,8 +26,21 @@ pub(crate) struct Doings {
     /// When it began, in milliseconds.
     pub(crate) started: Option<i64>,
     pub(crate) refs: Vec<Ref>,
-    pub(crate) done: Done,
-    pub(crate) spent: Vec<Spent>,
+    /// Packed: unpacked all at once, years of work would fill the memory.
+    done: Box<[u8]>,
+    spent: Box<[u8]>,
+}
+
+impl Doings {
+    /// What it did.
+    pub(crate) fn done(&self) -> Done {
+        Done::unpack(&self.done)
+    }
+
+    /// What it spent.
+    pub(crate) fn spent(&self) -> Vec<Spent> {
+        ledger::unpack_spent(&self.spent)
+    }
 }
 
 /// Records of calls that are not counted.
@@ -128,8 +141,8 @@ fn doings(row: &Row<'_>) -> rusqlite::Result<Doings> {
         branch: row.get(9)?,
         started: row.get(10)?,
         refs: refs.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
-        done: row.get_ref(12)?.as_blob_or_null()?.map(Done::unpack).unwrap_or_default(),
-        spent: row.get_ref(13)?.as_blob_or_null()?.map(ledger::unpack_spent).unwrap_or_default(),
+        done: row.get_ref(12)?.as_blob_or_null()?.unwrap_or_default().into(),
+        spent: row.get_ref(13)?.as_blob_or_null()?.unwrap_or_default().into(),
         is_chosen: row.get(14)?,
     })
 }

@@ -16,7 +16,7 @@ mod write;
 pub use read::{AgentTotals, Entry, Origin};
 
 pub(crate) use figures::Doings;
-pub(crate) use ledger::{Quarter, SIZES, Spent};
+pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
 pub(crate) use read::SourceRow;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
