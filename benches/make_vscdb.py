@@ -2,6 +2,7 @@
 """Makes a synthetic Cursor `state.vscdb` of a given size, laid out as a home. Deterministic.
 
     make_vscdb.py --mb 1000 --out DIR
+    make_vscdb.py --messages 1000000 --needle WORD --out DIR
 
 What fills such databases in life fills this one: most bytes are caches that hold no conversation
 (`agentKv:blob:`, `checkpointId:`, `messageRequestContext:`), a third are bubbles; there are empty
@@ -26,9 +27,11 @@ FOLDER = "/home/mara/shop"
 
 
 class Maker:
-    def __init__(self, out, megabytes, seed):
-        self.random = random.Random(seed)
-        self.target = megabytes * 1_000_000
+    def __init__(self, out, arguments):
+        self.random = random.Random(arguments.seed)
+        self.target = arguments.mb * 1_000_000
+        self.messages = arguments.messages
+        self.needle = arguments.needle
         user = Path(out) / ".config/Cursor/User"
         self.workspace = user / "workspaceStorage/0f0e0d0c0b0a"
         self.workspace.mkdir(parents=True, exist_ok=True)
@@ -56,7 +59,7 @@ class Maker:
         self.database.execute("INSERT INTO cursorDiskKV VALUES (?, ?)", (key, value))
 
     def run(self):
-        while self.size() < self.target:
+        while not self.is_full():
             self.composer()
             if self.counts["composers"] % 5 == 0:
                 self.empty()
@@ -64,6 +67,11 @@ class Maker:
         self.database.close()
         self.list_heads()
         return self.counts
+
+    def is_full(self):
+        if self.messages:
+            return self.counts["bubbles"] >= self.messages
+        return self.size() >= self.target
 
     def composer(self):
         composer, at = self.id(), START + self.counts["composers"] * 600_000
@@ -74,7 +82,8 @@ class Maker:
             for _ in range(self.random.randint(0, 6)):
                 headers.append(self.call(composer, when))
             headers.append(self.answer(composer, when))
-            self.caches(composer)
+            if not self.messages:
+                self.caches(composer)
         if self.random.random() < 0.2:
             self.counts["orphans"] += 1
             self.prompt(composer, at)
@@ -125,7 +134,10 @@ class Maker:
 
     def answer(self, composer, when):
         count = {"inputTokens": self.random.randint(500, 9000), "outputTokens": 200}
-        fields = {"text": self.text(self.random.randint(20, 300)), "createdAt": stamp(when + 15_000)}
+        text = self.text(self.random.randint(20, 300))
+        if self.needle:
+            text, self.needle = f"{text} {self.needle}", None
+        fields = {"text": text, "createdAt": stamp(when + 15_000)}
         return self.bubble(composer, 2, {**fields, "tokenCount": count, "usageUuid": self.id()})
 
     def call(self, composer, when):
@@ -195,10 +207,12 @@ def stamp(millis):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=1000, help="size of the database in megabytes")
+    parser.add_argument("--messages", type=int, help="this many messages instead of a size")
+    parser.add_argument("--needle", help="a word that is to stand in one message")
     parser.add_argument("--out", required=True, help="the home to make")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    maker = Maker(options.out, options.mb, options.seed)
+    maker = Maker(options.out, options)
     counts = maker.run()
     size = maker.path.stat().st_size
     print(json.dumps({"path": str(maker.path), "bytes": size, **counts}))

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bless;
+mod bounds;
 mod cargo;
 mod check;
 mod ci;
@@ -52,6 +53,12 @@ const CHORES: &[Chore] = &[
         arguments: "[--mb N]",
         about: "measure speed, memory and size against their limits",
         run: bench::run,
+    },
+    Chore {
+        name: "bounds",
+        arguments: "[case…]",
+        about: "read histories of unusual size within 512 MiB",
+        run: bounds::run,
     },
 ];
 

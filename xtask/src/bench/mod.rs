@@ -1,9 +1,9 @@
 //! `bench`: speed, memory and size on a generated history, against their limits, with ripgrep
 //! beside it. Every figure is that of fresh processes with the files in the cache.
 
-mod corpus;
+pub(crate) mod corpus;
 pub(crate) mod process;
-mod report;
+pub(crate) mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,143 @@
+//! `bounds`: histories of unusual size, read within 512 MiB. Each is made once, read from nothing
+//! in a group of processes that may not have more (where the system lets this program make one),
+//! and asked one question. Time and memory are printed, limits are checked.
+
+mod fence;
+mod homes;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::bench::process::{Used, measure};
+use crate::bench::report::{machine, memory, time};
+use crate::cargo::{self, aj};
+use fence::Fence;
+
+const MIB: u64 = 1 << 20;
+
+/// What reading any history may take.
+const LIMIT: u64 = 512 * MIB;
+
+/// A history of unusual size.
+struct Case {
+    name: &'static str,
+    what: &'static str,
+    make: fn(&Path) -> Result<()>,
+    /// A word that stands in one message, or in none because what holds it is left out.
+    word: &'static str,
+    is_found: bool,
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "large",
+        what: "5 GB in 2,500 sessions",
+        make: |home| homes::sessions(home, 2_500, 2_000_000),
+        word: homes::NEEDLE,
+        is_found: true,
+    },
+    Case {
+        name: "long",
+        what: "one session of 2 GB",
+        make: |home| homes::sessions(home, 1, 2_000_000_000),
+        word: homes::NEEDLE,
+        is_found: true,
+    },
+    Case {
+        name: "many",
+        what: "100,000 sessions of 4 KB",
+        make: |home| homes::sessions(home, 100_000, 4_000),
+        word: homes::NEEDLE,
+        is_found: true,
+    },
+    Case {
+        name: "line",
+        what: "one line of 1 GB among others",
+        make: |home| homes::long_line(home, 1_000_000_000),
+        word: homes::NEEDLE,
+        is_found: true,
+    },
+    Case {
+        name: "database",
+        what: "1,000,000 messages in one database",
+        make: |home| homes::database(home, 1_000_000),
+        word: homes::NEEDLE,
+        is_found: true,
+    },
+];
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let chosen: Vec<&Case> = CASES
+        .iter()
+        .filter(|case| arguments.is_empty() || arguments.iter().any(|name| name == case.name))
+        .collect();
+    if chosen.len() < arguments.len() {
+        let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+        bail!("`bounds` takes names of cases: {}", names.join(", "));
+    }
+    let program = cargo::build("release")?;
+    let place = cargo::target()?.join("bounds");
+    let fence = Fence::new(LIMIT);
+    let held = if fence.is_some() { "held by the system" } else { "measured only" };
+    println!("{} · {} · memory {held}\n", jiff::Zoned::now().date(), machine());
+    println!("| history | size | read in | CPU | peak memory | search | search memory |");
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    for case in chosen {
+        let line = case.run(&program, &place, fence.as_ref());
+        println!("{}", line.with_context(|| format!("the case `{}` failed", case.name))?);
+    }
+    Ok(())
+}
+
+impl Case {
+    fn run(&self, program: &Path, place: &Path, fence: Option<&Fence>) -> Result<String> {
+        let home = place.join(self.name);
+        if !home.is_dir() {
+            let unfinished = home.with_extension("unfinished");
+            fs::create_dir_all(&unfinished).context("could not make the history")?;
+            (self.make)(&unfinished)?;
+            fs::rename(&unfinished, &home).context("could not keep the history")?;
+        }
+        let journal = place.join(format!("{}-journal", self.name));
+        if journal.exists() {
+            fs::remove_dir_all(&journal).context("could not remove the last journal")?;
+        }
+        let ask = |words: &[&str]| {
+            let mut command = aj(program, &home, &journal);
+            command.args(words);
+            fence.map_or(command_as_it_is(&command), |fence| fence.around(&command))
+        };
+        let read = measure(&ask(&["index"]), 0)?;
+        let found = i32::from(!self.is_found);
+        let search: Used = measure(&ask(&["search", self.word]), found)?;
+        let size = crate::bench::corpus::size(&home)?;
+        fs::remove_dir_all(&journal).context("could not remove the journal")?;
+        ensure!(read.memory < LIMIT, "reading took {}", memory(read.memory));
+        ensure!(search.memory < LIMIT, "searching took {}", memory(search.memory));
+        Ok(format!(
+            "| {} | {:.1} GB | {} | {} | {} | {} | {} |",
+            self.what,
+            size as f64 / 1e9,
+            time(read.wall),
+            time(read.cpu),
+            memory(read.memory),
+            time(search.wall),
+            memory(search.memory),
+        ))
+    }
+}
+
+fn command_as_it_is(command: &Command) -> Command {
+    let mut same = Command::new(command.get_program());
+    same.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => same.env(name, value),
+            None => same.env_remove(name),
+        };
+    }
+    same
+}
