@@ -10,7 +10,7 @@ use crate::analyze::{self, Cost, Figures, Known, Prices, ScoreReport, Stats, Sta
 use crate::config::Config;
 use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, LexicalWriter};
+use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
 use crate::model::{Message, Session, Timestamp};
 use crate::search::{Answer, Filter, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
@@ -92,7 +92,8 @@ impl Journal {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
         let plan = self.plan(options.full)?;
-        if plan.is_empty() && !options.full && self.is_indexed()? {
+        let is_indexed = self.is_indexed()? && (options.budget.is_some() || self.is_embedded()?);
+        if plan.is_empty() && !options.full && is_indexed {
             return Ok(SyncReport { failures: plan.failures, ..SyncReport::default() });
         }
         crate::store::private_directory(&self.config.journal_dir)?;
@@ -137,6 +138,27 @@ impl Journal {
         let Some(store) = &self.store else { return Ok(true) };
         let indexed = Lexical::generation(&self.lexical_dir(), store.identity()?);
         Ok(indexed == Some(store.generation()?))
+    }
+
+    /// Whether everything can be found by meaning that should be.
+    fn is_embedded(&self) -> Result<bool> {
+        let Some(store) = &self.store else { return Ok(true) };
+        let semantic = Semantic::chosen(&self.config, store.identity()?);
+        let generation = store.generation()?;
+        Ok(semantic.is_none_or(|semantic| semantic.generation() == generation))
+    }
+
+    /// Tells how much can be found by meaning.
+    pub fn coverage(&self) -> Result<Coverage> {
+        let mut coverage =
+            Coverage { problem: Semantic::problem(&self.config), ..Coverage::default() };
+        let Some(store) = &self.store else { return Ok(coverage) };
+        let semantic = Semantic::serving(&self.config, store.identity()?);
+        let generation = semantic.as_ref().map_or(0, Semantic::generation);
+        (coverage.covered, coverage.sessions) = store.settled_sessions(generation)?;
+        coverage.embedder = semantic.as_ref().map(|semantic| semantic.id().to_owned());
+        coverage.vectors = semantic.and_then(Semantic::read).map_or(0, |reader| reader.live());
+        Ok(coverage)
     }
 
     fn lexical(&self) -> Result<Option<Lexical>> {
@@ -236,7 +258,8 @@ impl Journal {
     fn mend_index(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         LexicalWriter::discard(&self.lexical_dir())?;
-        let options = SyncOptions::default();
+        // Somebody waits for an answer: meanings have to wait.
+        let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
         let (config, store_path, progress) = (&self.config, &self.path, &mut |_| {});
         Sync { config, store, store_path, options, progress }.open_index()?.close()
     }

@@ -418,6 +418,16 @@ impl Store {
         Ok(wholes)
     }
 
+    /// Counts the sessions that did not change after a generation, and all of them.
+    pub(crate) fn settled_sessions(&self, generation: i64) -> Result<(u64, u64)> {
+        let sql =
+            "SELECT coalesce(sum(generation <= ?1), 0), count(*) FROM sessions WHERE shown = 1";
+        let counts = self.connection.query_row(sql, [generation], |row| {
+            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+        });
+        counts.map_err(self.error())
+    }
+
     /// Lists the directories of known projects.
     pub(crate) fn projects(&self) -> Result<Vec<PathBuf>> {
         let sql = "SELECT DISTINCT project_path FROM sessions WHERE project_path IS NOT NULL";
