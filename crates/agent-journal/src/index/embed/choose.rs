@@ -46,9 +46,19 @@ fn is_model(directory: &Path) -> bool {
     ["model.onnx", "tokenizer.json"].iter().all(|name| directory.join(name).is_file())
 }
 
+#[cfg(feature = "onnx")]
 fn load(directory: &Path) -> Result<AnyEmbedder, String> {
-    Err(format!(
-        "could not use the model in {}: this program was built without `onnx`",
-        directory.display()
-    ))
+    match super::onnx::Onnx::load(directory) {
+        Ok(model) => Ok(Box::new(model)),
+        Err(problem) => Err(unusable(directory, &problem)),
+    }
+}
+
+#[cfg(not(feature = "onnx"))]
+fn load(directory: &Path) -> Result<AnyEmbedder, String> {
+    Err(unusable(directory, "this program was built without `onnx`"))
+}
+
+fn unusable(directory: &Path, problem: &str) -> String {
+    format!("could not use the model in {}: {problem}", directory.display())
 }

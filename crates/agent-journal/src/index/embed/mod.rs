@@ -6,6 +6,8 @@
 
 mod choose;
 mod hash;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod table;
 mod tokens;
 mod windows;
