@@ -14,6 +14,6 @@ mod vectors;
 
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
 pub(crate) use passages::{Passage, of_message, text_of};
-pub(crate) use tokenizer::{Word, words};
+pub(crate) use tokenizer::{Word, whole_words, words};
 
 pub use passages::TextKind;
