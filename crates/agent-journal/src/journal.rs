@@ -12,7 +12,7 @@ use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
 use crate::model::{Message, Session, Timestamp};
-use crate::search::{Answer, Filter, Query, Search};
+use crate::search::{Answer, Filter, Options, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Plan, Progress, Sync, SyncOptions, SyncReport};
 
@@ -223,14 +223,19 @@ impl Journal {
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.
     pub fn search(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
+        self.find(query, &Options { limit, offset, ..Options::default() })
+    }
+
+    /// Answers a query.
+    pub fn find(&self, query: &Query, options: &Options) -> Result<Answer> {
         for _ in 0..PATIENCE {
-            if let Some(answer) = self.answer(query, limit, offset)? {
+            if let Some(answer) = self.answer(query, options)? {
                 return Ok(answer);
             }
             let lock = self.config.journal_dir.join("lock");
             // Whoever held the lock may have made it.
             if let Some(_lock) = Lock::take(&lock, Some(PAUSE), &mut |_| {})?
-                && self.answer(query, limit, offset)?.is_none()
+                && self.answer(query, options)?.is_none()
             {
                 self.mend_index()?;
             }
@@ -239,8 +244,8 @@ impl Journal {
     }
 
     /// Answers a query; `None` when the index cannot be used.
-    fn answer(&self, query: &Query, limit: usize, offset: usize) -> Result<Option<Answer>> {
-        let empty = Answer { tier: crate::search::Tier::AllWords, total: 0, sessions: Vec::new() };
+    fn answer(&self, query: &Query, options: &Options) -> Result<Option<Answer>> {
+        let empty = Answer { mode: options.mode, ..Answer::default() };
         let Some(store) = &self.store else { return Ok(Some(empty)) };
         if store.generation()? == 0 {
             return Ok(Some(empty));
@@ -248,7 +253,7 @@ impl Journal {
         let Some(lexical) = self.lexical()? else { return Ok(None) };
         let search =
             Search { store, lexical: &lexical, path: &self.config.index_dir, now: self.now };
-        match search.run(query, limit, offset) {
+        match search.run(query, options) {
             Err(Error::Index { .. }) => Ok(None),
             answer => answer.map(Some),
         }

@@ -13,7 +13,7 @@ mod writer;
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
 pub(crate) use passages::{Passage, text_of};
 pub(crate) use semantic::{Semantic, SemanticReader, SemanticWriter};
-pub(crate) use tokenizer::{Word, words};
+pub(crate) use tokenizer::{Word, whole_words, words};
 pub(crate) use vectors::Near;
 pub(crate) use writer::{IndexWriter, Targets};
 

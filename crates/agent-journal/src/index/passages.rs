@@ -42,6 +42,11 @@ impl TextKind {
         Self::Thinking,
     ];
 
+    /// The kind of a number in the index.
+    pub(crate) fn of(number: u64) -> Self {
+        Self::ALL[(number as usize).min(Self::ALL.len() - 1)]
+    }
+
     /// How much a match in this kind counts.
     pub(crate) fn boost(self) -> f32 {
         match self {

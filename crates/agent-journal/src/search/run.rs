@@ -1,303 +1,196 @@
-//! Runs a query: words against the index, the best sessions with their best messages back.
+//! Runs a query: step by step from what fits closely to what fits at all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
-use serde::Serialize;
-use tantivy::query::{BooleanQuery, BoostQuery, Occur, PhraseQuery, Query as Engine, TermQuery};
-use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{Searcher, TantivyError, Term};
+use tantivy::{Searcher, TantivyError};
 
-use super::gather::{Gather, Group, Match};
-use super::snippet::{Marks, Snippet, snippet};
-use super::{Clause, Filter, Pattern, Query, Scope};
+use super::answer::{Answer, Grouping, Options, Sort, Stage, Tier};
+use super::engine::{Engine, deciding};
+use super::gather::{BEST, Gather, Group};
+use super::query::{Query, join};
+use super::verify::Text;
+use super::{Filter, Scope};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, TextKind, text_of, words};
-use crate::model::{Message, Timestamp};
-use crate::store::{Entry, Store};
+use crate::index::{Lexical, TextKind, text_of};
+use crate::model::Timestamp;
+use crate::store::Store;
 
-/// Length of a snippet in bytes.
-const SNIPPET: usize = 200;
+/// A regular expression is tried on at most this many messages, the best candidates first.
+const TRIED: usize = 50_000;
 
-/// Sessions of which more than the best match is shown.
-const DETAILED: usize = 5;
-
-/// A prefix stands for at most this many words, the most frequent ones.
-const EXPANSIONS: usize = 200;
-
-/// Words that decide nothing when not every word can be found.
-const STOP_WORDS: &[&str] = &[
-    "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
-    "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have",
-    "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not", "of", "on", "or",
-    "our", "out", "so", "that", "the", "their", "them", "then", "there", "these", "they", "this",
-    "those", "to", "us", "was", "we", "were", "what", "when", "where", "which", "who", "why",
-    "will", "with", "would", "you", "your",
-];
-
-/// How closely an answer fits its query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tier {
-    /// Everything that was asked for stands in one message.
-    AllWords,
-    /// Some of the words do.
-    SomeWords,
-}
-
-/// What was found.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// How closely it fits.
-    pub tier: Tier,
-    /// How many sessions fit.
-    pub total: u64,
-    /// The best of them.
-    pub sessions: Vec<Found>,
-}
-
-/// A session that was found.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The session.
-    pub entry: Entry,
-    /// What it is worth.
-    pub score: f32,
-    /// Its best messages.
-    pub hits: Vec<Hit>,
-    /// How many passages fit in all.
-    pub matches: u64,
-}
-
-/// A message (or title) that was found.
-#[derive(Clone, Debug)]
-pub struct Hit {
-    /// The message's position; none for what is about the session as a whole.
-    pub position: Option<u64>,
-    /// The message.
-    pub message: Option<Message>,
-    /// The kind of text.
-    pub kind: TextKind,
-    /// What it is worth.
-    pub score: f32,
-    /// The part that shows why.
-    pub snippet: Snippet,
-}
-
-/// Where to search.
+/// Answers queries.
 pub(crate) struct Search<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lexical: &'a Lexical,
-    pub(crate) path: &'a std::path::Path,
+    pub(crate) path: &'a Path,
     pub(crate) now: Timestamp,
 }
 
+/// What has been found so far.
+pub(super) struct Progress {
+    pub(super) groups: Vec<Group>,
+    pub(super) answer: Answer,
+}
+
 impl Search<'_> {
-    /// Answers a query with at most `limit` sessions.
-    pub(crate) fn run(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
+    /// Answers a query.
+    pub(crate) fn run(&self, query: &Query, options: &Options) -> Result<Answer> {
         let searcher = self.lexical.searcher();
-        let engine = EngineQuery { field: self.lexical.body(), searcher: &searcher };
-        let gather = self.gather(&query.filter)?;
-        let mut tier = Tier::AllWords;
-        let mut groups = Vec::new();
-        if let Some(all) = engine.all(&query.clauses).map_err(self.error())? {
-            groups = searcher.search(&all, &gather).map_err(self.error())?;
+        let engine = Engine { field: self.lexical.body(), searcher: &searcher };
+        let gather = self.gather(query, options)?;
+        let mut progress = Progress {
+            groups: Vec::new(),
+            answer: Answer { mode: options.mode, ..Answer::default() },
+        };
+        self.by_words(query, &engine, &gather, &mut progress)?;
+        let wanted = options.offset + options.limit;
+        if progress.groups.len() < wanted && !query.has_regex() {
+            self.by_some_words(query, (&engine, &gather), &mut progress)?;
         }
-        if groups.is_empty()
-            && let Some(some) = engine.some(&query.clauses).map_err(self.error())?
-        {
-            tier = Tier::SomeWords;
-            groups = searcher.search(&some, &gather).map_err(self.error())?;
-        }
-        let total = groups.len() as u64;
-        let page: Vec<Group> = groups.into_iter().skip(offset).take(limit).collect();
-        let sessions = self.present(&page, &marks(&query.clauses))?;
-        Ok(Answer { tier, total, sessions })
+        let Progress { mut groups, mut answer } = progress;
+        self.order(&mut groups, options);
+        answer.total = groups.len() as u64;
+        let page: Vec<Group> =
+            groups.into_iter().skip(options.offset).take(options.limit).collect();
+        self.present(&page, query, options, &mut answer)?;
+        Ok(answer)
     }
 
-    fn error(&self) -> impl FnOnce(TantivyError) -> Error {
+    pub(super) fn error(&self) -> impl FnOnce(TantivyError) -> Error {
         Error::index(self.path)
     }
 
-    fn gather(&self, filter: &Filter) -> Result<Gather> {
+    fn by_words(
+        &self,
+        query: &Query,
+        engine: &Engine<'_>,
+        gather: &Gather,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let Some(all) = engine.all(&query.clauses).map_err(self.error())? else { return Ok(()) };
+        let mut groups = collect(engine.searcher, &all, gather).map_err(self.error())?;
+        if query.has_regex() {
+            progress.answer.stages.push(stage("candidates", &query.clauses, &groups, started));
+            progress.answer.untried = self.try_on_messages(query, &mut groups)?;
+        }
+        let name = if query.has_regex() { "regular expression" } else { "all words" };
+        progress.answer.stages.push(stage(name, &deciding(&query.clauses), &groups, started));
+        progress.groups = groups;
+        Ok(())
+    }
+
+    fn by_some_words(
+        &self,
+        query: &Query,
+        (engine, gather): (&Engine<'_>, &Gather),
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let Some(some) = engine.some(&query.clauses).map_err(self.error())? else { return Ok(()) };
+        let mut groups = collect(engine.searcher, &some, gather).map_err(self.error())?;
+        let known: HashSet<u64> = progress.groups.iter().map(|group| group.telling).collect();
+        groups.retain(|group| !known.contains(&group.telling));
+        for group in &mut groups {
+            group.tier = Tier::SomeWords;
+        }
+        progress.answer.stages.push(stage(
+            "some words",
+            &deciding(&query.clauses),
+            &groups,
+            started,
+        ));
+        progress.groups.extend(groups);
+        Ok(())
+    }
+
+    fn gather(&self, query: &Query, options: &Options) -> Result<Gather> {
+        let filter = &query.filter;
         // A search looks into sub-agents too; only facts of sessions need the store.
         let wide = Filter { scope: Scope::All, since: None, until: None, ..filter.clone() };
         let only = wide.limits_sessions().then(|| self.store.chosen_tellings(&wide)).transpose()?;
         let millis = |at: Option<Timestamp>, or| at.map_or(or, Timestamp::as_millis);
+        let every = query.has_regex() || options.group == Grouping::Message;
         Ok(Gather {
             only: only.map(|only| Arc::new(HashSet::from_iter(only))),
             hidden: Arc::new(self.store.hidden_tellings()?.into_iter().collect()),
-            kinds: filter.roles.iter().flat_map(|role| kinds(role)).copied().collect(),
+            kinds: filter.text_kinds(),
             span: (millis(filter.since, i64::MIN), millis(filter.until, i64::MAX)),
             now: self.now.as_millis(),
+            keep: if every { usize::MAX } else { BEST },
         })
     }
 
-    fn present(&self, groups: &[Group], marks: &Marks) -> Result<Vec<Found>> {
-        let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
-        let mut entries = self.store.sessions_by_telling(&tellings, self.now)?;
-        let mut sessions = Vec::new();
-        for group in groups {
-            // Between the index's commit and now the session may have changed its telling.
-            let Some(entry) = entries.remove(&group.telling) else { continue };
-            let mut hits = Vec::new();
-            // The further down, the less is read: the best match says what the session is about.
-            let shown = if sessions.len() < DETAILED { group.best.len() } else { 1 };
-            for one in &group.best[..shown.min(group.best.len())] {
-                hits.extend(self.hit(&entry, one, marks)?);
-            }
-            hits.sort_by_key(|hit| hit.position.map_or(0, |position| position + 1));
-            sessions.push(Found { entry, score: group.score(), hits, matches: group.count });
-        }
-        Ok(sessions)
-    }
-
-    fn hit(&self, entry: &Entry, one: &Match, marks: &Marks) -> Result<Option<Hit>> {
-        let Match { position, kind, score } = *one;
-        let Some(position) = position else {
-            let snippet = snippet(&entry.title, marks, SNIPPET);
-            return Ok(Some(Hit { position: None, message: None, kind, score, snippet }));
-        };
-        let Some(message) = self.store.message(entry.telling, position)? else { return Ok(None) };
-        let snippet = snippet(&text_of(&message, kind), marks, SNIPPET);
-        Ok(Some(Hit { position: Some(position), message: Some(message), kind, score, snippet }))
-    }
-}
-
-/// The kinds of text a role means.
-fn kinds(role: &str) -> &'static [TextKind] {
-    match role {
-        "user" => &[TextKind::Prompt],
-        "assistant" => &[TextKind::Reply, TextKind::Thinking, TextKind::ToolInput],
-        "tool" => &[TextKind::ToolInput, TextKind::ToolOutput],
-        "title" => &[TextKind::Title],
-        "document" => &[TextKind::Document],
-        "input" => &[TextKind::ToolInput],
-        _ => &[TextKind::ToolOutput],
-    }
-}
-
-/// The words to mark in what is shown.
-fn marks(clauses: &[Clause]) -> Marks {
-    let mut marks = Marks::default();
-    for clause in clauses.iter().filter(|clause| !clause.negated) {
-        let mut parts: Vec<String> = match &clause.pattern {
-            Pattern::Word(text) | Pattern::Phrase(text) | Pattern::Prefix(text) => {
-                words(text).into_iter().map(|word| word.text).collect()
-            }
-        };
-        if matches!(clause.pattern, Pattern::Prefix(_)) {
-            marks.prefixes.extend(parts.pop());
-        }
-        marks.words.extend(parts);
-    }
-    marks
-}
-
-/// Says clauses to the engine.
-struct EngineQuery<'s> {
-    field: Field,
-    searcher: &'s Searcher,
-}
-
-type Parts = Vec<(Occur, Box<dyn Engine>)>;
-
-impl EngineQuery<'_> {
-    /// Everything that is asked for, in one passage.
-    fn all(&self, clauses: &[Clause]) -> tantivy::Result<Option<BooleanQuery>> {
-        self.join(clauses, Occur::Must)
-    }
-
-    /// Some of the words, stop words left out.
-    fn some(&self, clauses: &[Clause]) -> tantivy::Result<Option<BooleanQuery>> {
-        let decides = |clause: &&Clause| match &clause.pattern {
-            Pattern::Word(text) => !STOP_WORDS.contains(&text.to_lowercase().as_str()),
-            Pattern::Phrase(_) | Pattern::Prefix(_) => true,
-        };
-        let clauses: Vec<Clause> = clauses.iter().filter(decides).cloned().collect();
-        // With a single clause there is nothing to leave out; a phrase is never given up.
-        let words = clauses.iter().filter(|clause| !clause.negated).count();
-        if words < 2 { Ok(None) } else { self.join(&clauses, Occur::Should) }
-    }
-
-    fn join(&self, clauses: &[Clause], occur: Occur) -> tantivy::Result<Option<BooleanQuery>> {
-        let mut parts: Parts = Vec::new();
-        let mut wanted = 0;
-        for clause in clauses {
-            let Some(query) = self.pattern(&clause.pattern)? else { continue };
-            if clause.negated {
-                parts.push((Occur::MustNot, query));
-            } else {
-                let phrase = matches!(clause.pattern, Pattern::Phrase(_));
-                parts.push((if phrase { Occur::Must } else { occur }, query));
-                wanted += 1;
-            }
-        }
-        Ok((wanted > 0).then(|| BooleanQuery::new(parts)))
-    }
-
-    /// `None` when there is nothing in it that could be looked for.
-    fn pattern(&self, pattern: &Pattern) -> tantivy::Result<Option<Box<dyn Engine>>> {
-        let (text, is_prefix) = match pattern {
-            Pattern::Word(text) | Pattern::Phrase(text) => (text, false),
-            Pattern::Prefix(text) => (text, true),
-        };
-        let mut parts: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
-        if is_prefix {
-            let Some(beginning) = parts.pop() else { return Ok(None) };
-            return self.prefix(&parts, &beginning).map(Some);
-        }
-        Ok(self.sequence(parts))
-    }
-
-    /// Words next to each other.
-    fn sequence(&self, mut parts: Vec<String>) -> Option<Box<dyn Engine>> {
-        match parts.len() {
-            0 => None,
-            1 => Some(self.term(&parts.remove(0))),
-            _ => {
-                let terms = parts.iter().map(|part| Term::from_field_text(self.field, part));
-                Some(Box::new(PhraseQuery::new(terms.collect())))
-            }
-        }
-    }
-
-    fn term(&self, word: &str) -> Box<dyn Engine> {
-        let term = Term::from_field_text(self.field, word);
-        Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))
-    }
-
-    /// Words next to each other, of which the last only begins like this.
-    fn prefix(&self, before: &[String], beginning: &str) -> tantivy::Result<Box<dyn Engine>> {
-        let mut alternatives: Parts = Vec::new();
-        for word in self.expand(beginning)? {
-            let mut parts = before.to_vec();
-            parts.push(word);
-            alternatives.extend(self.sequence(parts).map(|query| (Occur::Should, query)));
-        }
-        if alternatives.is_empty() {
-            // A word nobody wrote: the clause matches nothing, as it should.
-            alternatives.push((Occur::Should, self.term(&format!("{beginning}\u{1}"))));
-        }
-        Ok(Box::new(BoostQuery::new(Box::new(BooleanQuery::new(alternatives)), 1.0)))
-    }
-
-    /// The most frequent words that begin like this.
-    fn expand(&self, beginning: &str) -> tantivy::Result<Vec<String>> {
-        let mut counts: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
-        for segment in self.searcher.segment_readers() {
-            let inverted = segment.inverted_index(self.field)?;
-            let end = format!("{beginning}\u{10ffff}");
-            let mut terms = inverted.terms().range().ge(beginning).lt(end).into_stream()?;
-            while terms.advance() {
-                if let Ok(word) = std::str::from_utf8(terms.key()) {
-                    *counts.entry(word.to_owned()).or_default() +=
-                        u64::from(terms.value().doc_freq);
+    /// Keeps the matches whose messages really fit; says how many were not tried.
+    fn try_on_messages(&self, query: &Query, groups: &mut Vec<Group>) -> Result<u64> {
+        let mut left = TRIED;
+        let mut untried = 0;
+        for group in groups.iter_mut() {
+            let tried = group.best.len().min(left);
+            untried += (group.best.len() - tried) as u64;
+            left -= tried;
+            group.best.truncate(tried);
+            let positions: HashSet<u64> =
+                group.best.iter().filter_map(|one| one.position).collect();
+            let messages: HashMap<u64, _> =
+                self.store.messages_at(group.telling, &positions)?.into_iter().collect();
+            let mut kept = Vec::new();
+            for one in &group.best {
+                let text = match one.position {
+                    Some(position) => messages.get(&position).map(|it| text_of(it, one.kind)),
+                    None => self.whole_text(group.telling, one.kind)?,
+                };
+                if text.is_some_and(|text| Text::new(&text).fits(&query.clauses)) {
+                    kept.push(*one);
                 }
             }
+            group.count = kept.len() as u64;
+            group.best = kept;
         }
-        let mut words: Vec<(String, u64)> = counts.into_iter().collect();
-        words.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Ok(words.into_iter().take(EXPANSIONS).map(|(word, _)| word).collect())
+        groups.retain(|group| group.count > 0);
+        Ok(untried)
+    }
+
+    /// A text that is about a session as a whole.
+    pub(super) fn whole_text(&self, telling: u64, kind: TextKind) -> Result<Option<String>> {
+        if kind == TextKind::Title {
+            let mut entries = self.store.sessions_by_telling(&[telling], self.now)?;
+            return Ok(entries.remove(&telling).map(|entry| entry.title));
+        }
+        let documents = self.store.account(telling)?.map(|account| account.documents);
+        let texts = documents.into_iter().flatten().map(|(_, text)| text).collect::<Vec<_>>();
+        Ok(Some(texts.join("\n")))
+    }
+
+    fn order(&self, groups: &mut [Group], options: &Options) {
+        match options.sort {
+            Sort::Relevance => groups.sort_by(|a, b| {
+                let score = b.score().total_cmp(&a.score());
+                a.tier.cmp(&b.tier).then(score).then(a.telling.cmp(&b.telling))
+            }),
+            Sort::Time => {
+                groups.sort_by_key(|group| std::cmp::Reverse((group.at(), group.telling)))
+            }
+        }
+    }
+}
+
+fn collect(
+    searcher: &Searcher,
+    query: &dyn tantivy::query::Query,
+    gather: &Gather,
+) -> tantivy::Result<Vec<Group>> {
+    searcher.search(query, gather)
+}
+
+fn stage(name: &str, clauses: &[super::Clause], groups: &[Group], started: Instant) -> Stage {
+    Stage {
+        name: name.to_owned(),
+        query: join(clauses),
+        found: groups.len() as u64,
+        took: started.elapsed(),
     }
 }

@@ -3,6 +3,7 @@
 //! number read; readers never wait.
 
 mod calls;
+mod choose;
 mod chunk;
 mod figures;
 mod ledger;

@@ -23,10 +23,12 @@ const MATCH: Style = AnsiColor::Yellow.on_default().bold();
 #[command(after_help = "Examples:
   aj search flaky login test
   aj search '\"copper lattice\" -draft'           a phrase, without a word
-  aj search 'tokeniz* agent:claude since:7d'     a beginning, and where to look
+  aj search login OR signin -draft agent:claude since:7d
+  aj search '/E0[0-9]+/ path:src file:main.rs'     a regular expression
   aj search login --project web --json")]
 pub(crate) struct Args {
-    /// Words, "phrases", begin*, -not, and agent: project: branch: role: since: until:
+    /// Words, "phrases", begin*, -not, /regex/, OR, ( ), and fields: agent: project: path: file:
+    /// branch: model: role: tool: kind: is: has: since: until: session:
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
 
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let started = Instant::now();
     let mut query = Query::parse(&args.query.join(" "), &context.now)?;
     args.filter.apply(&mut query.filter, &context.now)?;
-    if query.clauses.iter().all(|clause| clause.negated) {
+    if !query.looks_for_something() {
         bail!("nothing to look for: give at least one word; `aj list` takes the same filters");
     }
     let limit = args.limit.unwrap_or(context.settings.number("search.max_results")).max(1);
@@ -69,7 +71,7 @@ fn print(answer: &Answer, context: &Context) -> Result<()> {
         if at > 0 {
             writeln!(out)?;
         }
-        heading(&mut out, session, answer.tier, (width, context))?;
+        heading(&mut out, session, (width, context))?;
         for hit in &session.hits {
             line(&mut out, session, hit, width)?;
         }
@@ -81,7 +83,6 @@ fn print(answer: &Answer, context: &Context) -> Result<()> {
 fn heading(
     out: &mut dyn Write,
     session: &Found,
-    tier: Tier,
     (width, context): (usize, &Context),
 ) -> Result<()> {
     let entry = &session.entry;
@@ -91,7 +92,7 @@ fn heading(
         ago(entry.ended_at, &context.now),
         count(entry.counts.user_prompts, "prompt"),
     );
-    if tier == Tier::SomeWords {
+    if session.tier == Tier::SomeWords {
         facts.push_str(" · some words");
     }
     let facts = cut(&facts, width / 2);
@@ -165,7 +166,7 @@ fn document(query: &Query, answer: &Answer, took: u64, freshness: Freshness) -> 
     let hits: Vec<Value> = answer
         .sessions
         .iter()
-        .flat_map(|session| session.hits.iter().map(|hit| hit_document(session, hit, answer.tier)))
+        .flat_map(|session| session.hits.iter().map(|hit| hit_document(session, hit)))
         .collect();
     json!({
         "query": query.text,
@@ -179,7 +180,7 @@ fn document(query: &Query, answer: &Answer, took: u64, freshness: Freshness) -> 
     })
 }
 
-fn hit_document(session: &Found, hit: &Hit, tier: Tier) -> Value {
+fn hit_document(session: &Found, hit: &Hit) -> Value {
     let message = hit.message.as_ref().map(|message| {
         json!({
             "index": hit.position.map(|position| position + 1),
@@ -192,7 +193,7 @@ fn hit_document(session: &Found, hit: &Hit, tier: Tier) -> Value {
         "session": session.entry.id,
         "message": message,
         "kind": hit.kind,
-        "tier": tier,
+        "tier": hit.tier,
         "score": hit.score,
         "snippet": hit.snippet,
     })
