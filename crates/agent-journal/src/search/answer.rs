@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Snippet;
@@ -26,6 +27,8 @@ pub struct Options {
     pub context: u64,
     /// What to count the results by.
     pub facets: Vec<Facet>,
+    /// The zone whose months are meant.
+    pub zone: TimeZone,
 }
 
 impl Default for Options {
@@ -38,6 +41,7 @@ impl Default for Options {
             group: Grouping::default(),
             context: 0,
             facets: Vec::new(),
+            zone: TimeZone::UTC,
         }
     }
 }
