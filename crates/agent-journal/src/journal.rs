@@ -11,9 +11,9 @@ use crate::config::Config;
 use crate::connectors::formats::sight;
 use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, LexicalWriter};
+use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
 use crate::model::{Message, Session, Timestamp};
-use crate::search::{Answer, Filter, Query, Search};
+use crate::search::{Answer, Filter, Options, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
 
@@ -92,11 +92,13 @@ impl Journal {
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
-        let news = if options.full {
+        let mut news = if options.full {
             News { plan: self.plan(true)?, ..News::default() }
         } else {
             self.news()?
         };
+        // Vectors of another model serve until somebody takes the time to make new ones.
+        news.indexed &= options.budget.is_some() || self.is_embedded()?;
         self.fold(news, options, progress)
     }
 
@@ -167,6 +169,27 @@ impl Journal {
         Ok(indexed == Some(store.generation()?))
     }
 
+    /// Whether everything can be found by meaning that should be.
+    fn is_embedded(&self) -> Result<bool> {
+        let Some(store) = &self.store else { return Ok(true) };
+        let semantic = Semantic::chosen(&self.config, store.identity()?);
+        let generation = store.generation()?;
+        Ok(semantic.is_none_or(|semantic| semantic.generation() == generation))
+    }
+
+    /// Tells how much can be found by meaning.
+    pub fn coverage(&self) -> Result<Coverage> {
+        let mut coverage =
+            Coverage { problem: Semantic::problem(&self.config), ..Coverage::default() };
+        let Some(store) = &self.store else { return Ok(coverage) };
+        let semantic = Semantic::serving(&self.config, store.identity()?);
+        let generation = semantic.as_ref().map_or(0, Semantic::generation);
+        (coverage.covered, coverage.sessions) = store.settled_sessions(generation)?;
+        coverage.embedder = semantic.as_ref().map(|semantic| semantic.id().to_owned());
+        coverage.vectors = semantic.and_then(Semantic::read).map_or(0, |reader| reader.live());
+        Ok(coverage)
+    }
+
     fn lexical(&self) -> Result<Option<Lexical>> {
         let Some(store) = &self.store else { return Ok(None) };
         Ok(Lexical::open(&self.lexical_dir(), store.identity()?))
@@ -229,14 +252,19 @@ impl Journal {
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.
     pub fn search(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
+        self.find(query, &Options { limit, offset, ..Options::default() })
+    }
+
+    /// Answers a query.
+    pub fn find(&self, query: &Query, options: &Options) -> Result<Answer> {
         for _ in 0..PATIENCE {
-            if let Some(answer) = self.answer(query, limit, offset)? {
+            if let Some(answer) = self.answer(query, options)? {
                 return Ok(answer);
             }
             let lock = self.config.journal_dir.join("lock");
             // Whoever held the lock may have made it.
             if let Some(_lock) = Lock::take(&lock, Some(PAUSE), &mut |_| {})?
-                && self.answer(query, limit, offset)?.is_none()
+                && self.answer(query, options)?.is_none()
             {
                 self.mend_index()?;
             }
@@ -245,8 +273,8 @@ impl Journal {
     }
 
     /// Answers a query; `None` when the index cannot be used.
-    fn answer(&self, query: &Query, limit: usize, offset: usize) -> Result<Option<Answer>> {
-        let empty = Answer { tier: crate::search::Tier::AllWords, total: 0, sessions: Vec::new() };
+    fn answer(&self, query: &Query, options: &Options) -> Result<Option<Answer>> {
+        let empty = Answer { mode: options.mode, ..Answer::default() };
         let Some(store) = &self.store else { return Ok(Some(empty)) };
         if store.generation()? == 0 {
             return Ok(Some(empty));
@@ -254,7 +282,7 @@ impl Journal {
         let Some(lexical) = self.lexical()? else { return Ok(None) };
         let search =
             Search { store, lexical: &lexical, path: &self.config.index_dir, now: self.now };
-        match search.run(query, limit, offset) {
+        match search.run(query, options) {
             Err(Error::Index { .. }) => Ok(None),
             answer => answer.map(Some),
         }
@@ -264,7 +292,8 @@ impl Journal {
     fn mend_index(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         LexicalWriter::discard(&self.lexical_dir())?;
-        let options = SyncOptions::default();
+        // Somebody waits for an answer: meanings have to wait.
+        let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
         let (config, store_path, progress) = (&self.config, &self.path, &mut |_| {});
         Sync { config, store, store_path, options, progress }.open_index()?.close()
     }

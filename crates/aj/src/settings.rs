@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use agent_journal::analyze::Rate;
 use agent_journal::connectors::{Machine, Os};
 use agent_journal::search::nearest;
-use agent_journal::{Config, Home, Journal};
+use agent_journal::{Config, Fallback, Home, Journal, Meaning, Precision};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
 use toml::{Table, Value};
@@ -183,6 +183,7 @@ impl Settings {
         }
         config.writer_memory_mb = self.number("index.writer_memory_mb");
         config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
+        config.meaning = self.meaning();
         config.homes.clone_from(&self.homes);
         config.zone = self.zone.clone();
         if let Some((prices, _)) = self.values.get("prices") {
@@ -195,6 +196,21 @@ impl Settings {
             }
         }
         config
+    }
+
+    fn meaning(&self) -> Meaning {
+        Meaning {
+            off: !self.flag("index.vector.enabled"),
+            precision: match self.word("index.vector_precision") {
+                "f32" => Precision::F32,
+                _ => Precision::F16,
+            },
+            model_path: Some(expand(self.word("index.vector.model_path"))),
+            fallback: match self.word("index.vector.fallback") {
+                "none" => Fallback::None,
+                _ => Fallback::Hash,
+            },
+        }
     }
 
     /// The machine whose home is read.

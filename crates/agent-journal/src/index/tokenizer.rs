@@ -4,6 +4,8 @@
 //! apart by themselves. `camelCase` is found by its parts and as a whole. Scripts without spaces
 //! are cut into pairs of characters. Case and accents do not matter.
 
+use std::collections::HashSet;
+
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
@@ -30,6 +32,18 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
         if !cutter.is_whole {
             let Token { offset_from, offset_to, position, text, .. } = cutter.token.clone();
             all.push(Word { text, from: offset_from, to: offset_to, position });
+        }
+    }
+    all
+}
+
+/// The whole `camelCase` words of a text, which the index has beside their parts.
+pub(crate) fn whole_words(text: &str) -> HashSet<String> {
+    let mut cutter = Cutter::new(text);
+    let mut all = HashSet::new();
+    while cutter.step() {
+        if cutter.is_whole {
+            all.insert(cutter.token.text.clone());
         }
     }
     all
