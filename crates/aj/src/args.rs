@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, index, list, resume, score, search, secrets, show, sources, stats,
-    statusline,
+    config, demo, export, index, list, mcp, resume, score, search, secrets, show, skill, sources,
+    stats, statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -70,6 +70,10 @@ pub(crate) enum Command {
     Sources(sources::Args),
     /// Read everything new into the journal
     Index(index::Args),
+    /// Give agents the journal, as an MCP server
+    Mcp(mcp::Args),
+    /// Print a skill that teaches an agent to use the journal
+    Skill(skill::Args),
     /// Show or make the configuration
     Config(config::Args),
     /// Try it on a few made-up sessions

@@ -96,6 +96,7 @@ const fn key(
 }
 
 /// The settings in force.
+#[derive(Clone)]
 pub(crate) struct Settings {
     /// The journal's own directory.
     pub(crate) journal_dir: PathBuf,

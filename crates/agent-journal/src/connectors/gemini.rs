@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::formats::chats;
-use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, McpClient, Resume, Shape, Sink, Source};
 use crate::error::Result;
 use crate::model::Session;
 
@@ -23,6 +23,13 @@ const AGENT: Agent = Agent {
     color: (2, 132, 199),
     key: "gemini",
     variable: "AJ_GEMINI_PATH",
+    mcp: Some(McpClient {
+        file: ".gemini/settings.json",
+        add: Some("gemini mcp add --scope user NAME COMMAND"),
+        introduces: "gemini",
+        skills: Some(".gemini/skills"),
+        shape: Shape::McpServers,
+    }),
 };
 
 impl Connector for Gemini {

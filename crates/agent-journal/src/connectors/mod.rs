@@ -8,6 +8,8 @@ pub mod formats;
 
 pub(crate) mod mcp_config;
 
+mod mcp_client;
+
 mod aider;
 mod claude_code;
 mod codex;
@@ -23,10 +25,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::mcp_client::McpClient;
 pub use crate::model::{Checkpoint, Source, Stamp};
 
 use crate::error::Result;
 use crate::model::{Message, Session};
+
+use self::mcp_client::Shape;
 
 /// Every connector, in the order their agents are listed.
 pub const ALL: &[&dyn Connector] = &[
@@ -103,6 +108,8 @@ pub struct Agent {
     pub key: &'static str,
     /// The environment variable that replaces its roots.
     pub variable: &'static str,
+    /// How it is told of MCP servers, if it can use any.
+    pub mcp: Option<McpClient>,
 }
 
 /// The machine whose homes are read. Everything a connector may know of its surroundings is

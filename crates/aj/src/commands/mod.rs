@@ -5,11 +5,13 @@ pub(crate) mod demo;
 pub(crate) mod export;
 pub(crate) mod index;
 pub(crate) mod list;
+pub(crate) mod mcp;
 pub(crate) mod resume;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod secrets;
 pub(crate) mod show;
+pub(crate) mod skill;
 pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod statusline;
@@ -43,6 +45,8 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Secrets(args) => secrets::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
+        Command::Mcp(args) => mcp::run(&args, context),
+        Command::Skill(args) => skill::run(&args, context),
         Command::Config(args) => config::run(&args, context),
         Command::Demo(args) => demo::run(&args, context.json),
     }

@@ -16,7 +16,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::formats::{copilot_events, copilot_store, files, sqlite};
-use super::{Agent, Checkpoint, Connector, Machine, Record, Resume, Sink, Source};
+use super::{
+    Agent, Checkpoint, Connector, Machine, McpClient, Record, Resume, Shape, Sink, Source,
+};
 use crate::error::{Error, Result};
 use crate::model::Session;
 
@@ -31,6 +33,13 @@ const AGENT: Agent = Agent {
     color: (37, 99, 235),
     key: "copilot_cli",
     variable: "AJ_COPILOT_PATH",
+    mcp: Some(McpClient {
+        file: ".copilot/mcp-config.json",
+        add: None,
+        introduces: "copilot",
+        skills: Some(".copilot/skills"),
+        shape: Shape::Described,
+    }),
 };
 
 const LOG: &str = "events.jsonl";

@@ -23,7 +23,7 @@ mod value;
 use std::path::{Path, PathBuf};
 
 use super::formats::{files, sqlite, vscode};
-use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, McpClient, Resume, Shape, Sink, Source};
 use crate::error::{Error, Result};
 use crate::model::Session;
 
@@ -38,6 +38,13 @@ const AGENT: Agent = Agent {
     color: (100, 116, 139),
     key: "cursor",
     variable: "AJ_CURSOR_PATH",
+    mcp: Some(McpClient {
+        file: ".cursor/mcp.json",
+        add: None,
+        introduces: "cursor",
+        skills: Some(".cursor/skills"),
+        shape: Shape::McpServers,
+    }),
 };
 
 /// The database of one chat in the terminal.

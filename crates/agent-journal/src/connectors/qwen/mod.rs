@@ -15,7 +15,7 @@ mod telemetry;
 use std::path::{Path, PathBuf};
 
 use super::formats::{chats, files};
-use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, McpClient, Resume, Shape, Sink, Source};
 use crate::error::Result;
 use crate::model::Session;
 
@@ -30,6 +30,13 @@ const AGENT: Agent = Agent {
     color: (97, 92, 237),
     key: "qwen",
     variable: "AJ_QWEN_PATH",
+    mcp: Some(McpClient {
+        file: ".qwen/settings.json",
+        add: Some("qwen mcp add --scope user NAME COMMAND"),
+        introduces: "qwen",
+        skills: Some(".qwen/skills"),
+        shape: Shape::McpServers,
+    }),
 };
 
 impl Connector for Qwen {
