@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::analyze::{self, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery};
+use crate::analyze::{
+    self, Brief, BriefMaker, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery,
+};
 use crate::config::Config;
 use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
@@ -197,6 +199,18 @@ impl Journal {
     /// Reads what is recorded about a session as a whole.
     pub fn account(&self, entry: &Entry) -> Result<Option<Session>> {
         self.store.as_ref().map_or(Ok(None), |store| store.account(entry.telling))
+    }
+
+    /// Works out what somebody needs who takes a session over.
+    pub fn brief(&self, entry: &Entry) -> Result<Brief> {
+        let mut maker = BriefMaker::default();
+        if let Some(store) = &self.store {
+            store.each_message(entry.telling, |position, message: Message| {
+                maker.add(position, &message);
+                Ok(())
+            })?;
+        }
+        Ok(maker.finish())
     }
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.

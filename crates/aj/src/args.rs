@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, index, list, mcp, resume, score, search, secrets, show, skill, sources,
-    stats, statusline,
+    config, demo, export, handoff, index, list, mcp, resume, score, search, secrets, show, skill,
+    sources, stats, statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Go on with a session in its own agent
     Resume(resume::Args),
+    /// Sum a session up for whoever goes on with it
+    Handoff(handoff::Args),
     /// Sum up tokens, cost, time and tools
     Stats(stats::Args),
     /// Show how well the work with agents goes, and why

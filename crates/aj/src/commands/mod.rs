@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod handoff;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod mcp;
@@ -38,6 +39,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
         Command::Resume(args) => resume::run(&args, context),
+        Command::Handoff(args) => handoff::run(&args, context),
         Command::Stats(args) => stats::run(&args, context),
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),

@@ -2,6 +2,7 @@
 
 pub(crate) mod chart;
 pub(crate) mod file;
+pub(crate) mod handoff;
 pub(crate) mod json;
 pub(crate) mod pager;
 pub(crate) mod quote;
