@@ -127,7 +127,7 @@ impl Journal {
         Ok(plan.is_empty() && plan.failures.is_empty() && self.is_indexed()?)
     }
 
-    fn plan(&self, full: bool) -> Result<Plan> {
+    pub(crate) fn plan(&self, full: bool) -> Result<Plan> {
         let mut machine = self.machine.clone();
         if let Some(store) = &self.store {
             machine.projects.extend(store.projects()?);
@@ -135,13 +135,13 @@ impl Journal {
         Plan::make(&self.config, &machine, self.store.as_ref(), full)
     }
 
-    fn is_indexed(&self) -> Result<bool> {
+    pub(crate) fn is_indexed(&self) -> Result<bool> {
         let Some(store) = &self.store else { return Ok(true) };
         let indexed = Lexical::generation(&self.lexical_dir(), store.identity()?);
         Ok(indexed == Some(store.generation()?))
     }
 
-    fn lexical(&self) -> Result<Option<Lexical>> {
+    pub(crate) fn lexical(&self) -> Result<Option<Lexical>> {
         let Some(store) = &self.store else { return Ok(None) };
         Ok(Lexical::open(&self.lexical_dir(), store.identity()?))
     }

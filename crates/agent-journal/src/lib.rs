@@ -16,18 +16,22 @@ pub mod search;
 
 mod config;
 mod error;
+mod health;
 mod index;
 mod journal;
 mod leave;
+mod reach;
 mod resume;
 mod store;
 mod sync;
 
 pub use config::{Config, Home, HomeKind};
 pub use error::{Error, Result};
+pub use health::{Health, IndexState};
 pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
+pub use reach::{Missed, Reach, ReachQuery, ReachRow};
 pub use resume::{Guess, Obstacle, Resumption};
 pub use store::{AgentTotals, Entry, Origin};
 pub use sync::{Progress, SyncOptions, SyncReport};

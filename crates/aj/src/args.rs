@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, handoff, index, list, mcp, resume, score, search, secrets, show, skill,
-    sources, stats, statusline,
+    completions, config, demo, doctor, export, handoff, index, list, man, mcp, resume, score,
+    search, secrets, show, skill, sources, stats, statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -78,6 +78,12 @@ pub(crate) enum Command {
     Skill(skill::Args),
     /// Show or make the configuration
     Config(config::Args),
+    /// Look whether everything is in order, and what to do
+    Doctor(doctor::Args),
+    /// Print what a shell needs to complete commands
+    Completions(completions::Args),
+    /// Print manual pages
+    Man(man::Args),
     /// Try it on a few made-up sessions
     Demo(demo::Args),
 }
