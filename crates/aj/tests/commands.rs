@@ -813,6 +813,7 @@ const COMMANDS: &[&str] = &[
     "list",
     "show",
     "resume",
+    "handoff",
     "stats",
     "score",
     "statusline",
@@ -824,6 +825,11 @@ const COMMANDS: &[&str] = &[
     "config show",
     "config path",
     "config init",
+    "mcp",
+    "skill",
+    "doctor",
+    "completions",
+    "man",
     "demo",
 ];
 
@@ -880,6 +886,7 @@ fn the_examples_of_every_help_page_run() {
             // What an example does is told after two or more spaces.
             let line = line.split_once("  ").map_or(line, |(line, _)| line);
             let line = line.split_once(" | ").map_or(line, |(line, _)| line);
+            let line = line.split_once(" > ").map_or(line, |(line, _)| line);
             let words = words(line.strip_prefix("aj ").unwrap());
             let words =
                 words.iter().map(|word| word.replace("3f1c", "3f1c0001").replace("#14", "#4"));
