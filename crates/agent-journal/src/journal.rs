@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::analyze::{self, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery};
+use crate::analyze::{
+    self, Brief, BriefMaker, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery,
+};
 use crate::config::Config;
 use crate::connectors::formats::sight;
 use crate::connectors::{ALL, Agent, Machine, mcp_config};
@@ -155,7 +157,7 @@ impl Journal {
         Ok(news)
     }
 
-    fn plan(&self, full: bool) -> Result<Plan> {
+    pub(crate) fn plan(&self, full: bool) -> Result<Plan> {
         let mut machine = self.machine.clone();
         if let Some(store) = &self.store {
             machine.projects.extend(store.projects()?);
@@ -163,7 +165,7 @@ impl Journal {
         Plan::make(&self.config, &machine, self.store.as_ref(), full)
     }
 
-    fn is_indexed(&self) -> Result<bool> {
+    pub(crate) fn is_indexed(&self) -> Result<bool> {
         let Some(store) = &self.store else { return Ok(true) };
         let indexed = Lexical::generation(&self.lexical_dir(), store.identity()?);
         Ok(indexed == Some(store.generation()?))
@@ -190,7 +192,7 @@ impl Journal {
         Ok(coverage)
     }
 
-    fn lexical(&self) -> Result<Option<Lexical>> {
+    pub(crate) fn lexical(&self) -> Result<Option<Lexical>> {
         let Some(store) = &self.store else { return Ok(None) };
         Ok(Lexical::open(&self.lexical_dir(), store.identity()?))
     }
@@ -248,6 +250,18 @@ impl Journal {
     /// Reads what is recorded about a session as a whole.
     pub fn account(&self, entry: &Entry) -> Result<Option<Session>> {
         self.store.as_ref().map_or(Ok(None), |store| store.account(entry.telling))
+    }
+
+    /// Works out what somebody needs who takes a session over.
+    pub fn brief(&self, entry: &Entry) -> Result<Brief> {
+        let mut maker = BriefMaker::default();
+        if let Some(store) = &self.store {
+            store.each_message(entry.telling, |position, message: Message| {
+                maker.add(position, &message);
+                Ok(())
+            })?;
+        }
+        Ok(maker.finish())
     }
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.

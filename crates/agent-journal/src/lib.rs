@@ -16,16 +16,22 @@ pub mod search;
 
 mod config;
 mod error;
+mod health;
 mod index;
 mod journal;
 mod leave;
+mod reach;
+mod resume;
 mod store;
 mod sync;
 
 pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
+pub use health::{Health, IndexState};
 pub use index::{Coverage, TextKind};
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
+pub use reach::{Missed, Reach, ReachQuery, ReachRow};
+pub use resume::{Guess, Obstacle, Resumption};
 pub use store::{AgentTotals, Entry, Origin};
 pub use sync::{News, Progress, SyncOptions, SyncReport};

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, index, list, score, search, secrets, show, sources, stats, statusline,
+    completions, config, demo, doctor, export, handoff, index, list, man, mcp, resume, score,
+    search, secrets, show, skill, sources, stats, statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -99,6 +100,10 @@ pub(crate) enum Command {
     List(list::Args),
     /// Read a session
     Show(show::Args),
+    /// Go on with a session in its own agent
+    Resume(resume::Args),
+    /// Sum a session up for whoever goes on with it
+    Handoff(handoff::Args),
     /// Sum up tokens, cost, time and tools
     Stats(stats::Args),
     /// Show how well the work with agents goes, and why
@@ -113,8 +118,18 @@ pub(crate) enum Command {
     Sources(sources::Args),
     /// Read everything new into the journal
     Index(index::Args),
+    /// Give agents the journal, as an MCP server
+    Mcp(mcp::Args),
+    /// Print a skill that teaches an agent to use the journal
+    Skill(skill::Args),
     /// Show or make the configuration
     Config(config::Args),
+    /// Look whether everything is in order, and what to do
+    Doctor(doctor::Args),
+    /// Print what a shell needs to complete commands
+    Completions(completions::Args),
+    /// Print manual pages
+    Man(man::Args),
     /// Try it on a few made-up sessions
     Demo(demo::Args),
 }

@@ -20,6 +20,7 @@ const BUDGET: Duration = Duration::from_millis(300);
 const WAIT: Duration = Duration::from_mins(10);
 
 /// What every command needs.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) json: bool,
@@ -54,6 +55,11 @@ impl Context {
             paging: true,
             no_sync: args.no_sync,
         })
+    }
+
+    /// The same, later.
+    pub(crate) fn later(&self) -> Self {
+        Self { now: Zoned::now(), ..self.clone() }
     }
 
     /// A context of its own for a made-up home: nothing of the user's is read or written.

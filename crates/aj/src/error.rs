@@ -60,7 +60,8 @@ fn is_closed_pipe(failure: &anyhow::Error) -> bool {
     })
 }
 
-fn hints(failure: &anyhow::Error) -> Vec<String> {
+/// What helps against an error, as far as that is known.
+pub(crate) fn hints(failure: &anyhow::Error) -> Vec<String> {
     let Some(error) = failure.chain().find_map(|cause| cause.downcast_ref::<Error>()) else {
         return Vec::new();
     };

@@ -5,6 +5,7 @@ mod commands;
 mod context;
 mod error;
 mod homes;
+mod mcp;
 mod output;
 mod settings;
 mod zone;

@@ -8,8 +8,9 @@
 use std::path::{Path, PathBuf};
 
 use super::formats::{chats, files};
-use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, McpClient, Resume, Shape, Sink, Source};
 use crate::error::Result;
+use crate::model::Session;
 
 /// The connector.
 pub(super) struct Gemini;
@@ -22,6 +23,13 @@ const AGENT: Agent = Agent {
     color: (2, 132, 199),
     key: "gemini",
     variable: "AJ_GEMINI_PATH",
+    mcp: Some(McpClient {
+        file: ".gemini/settings.json",
+        add: Some("gemini mcp add --scope user NAME COMMAND"),
+        introduces: "gemini",
+        skills: Some(".gemini/skills"),
+        shape: Shape::McpServers,
+    }),
 };
 
 impl Connector for Gemini {
@@ -43,5 +51,9 @@ impl Connector for Gemini {
     fn read(&self, source: &Source, _: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
         chats::read(&source.path, AGENT.id, sink)?;
         Ok(Checkpoint::default())
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("gemini", ["--resume", chats::resumable(session)?]))
     }
 }

@@ -8,6 +8,8 @@ pub mod formats;
 
 pub(crate) mod mcp_config;
 
+mod mcp_client;
+
 mod aider;
 mod claude_code;
 mod codex;
@@ -23,10 +25,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::mcp_client::McpClient;
 pub use crate::model::{Checkpoint, Source, Stamp};
 
 use crate::error::Result;
 use crate::model::{Message, Session};
+
+use self::mcp_client::Shape;
 
 /// Every connector, in the order their agents are listed.
 pub const ALL: &[&dyn Connector] = &[
@@ -63,6 +68,27 @@ pub trait Connector: Sync {
     fn has_local_times(&self) -> bool {
         false
     }
+
+    /// The command with which the agent goes on with a session that it recorded in `source`;
+    /// `None` when it has none for this one.
+    fn resume_command(&self, _session: &Session, _source: &Path) -> Option<Resume> {
+        None
+    }
+}
+
+/// A command that goes on with a session, to be run in the session's directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Resume {
+    /// The agent's program.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+impl Resume {
+    fn new<const N: usize>(program: &'static str, arguments: [&str; N]) -> Self {
+        Self { program, arguments: arguments.map(str::to_owned).into() }
+    }
 }
 
 /// What there is to know about an agent.
@@ -82,6 +108,8 @@ pub struct Agent {
     pub key: &'static str,
     /// The environment variable that replaces its roots.
     pub variable: &'static str,
+    /// How it is told of MCP servers, if it can use any.
+    pub mcp: Option<McpClient>,
 }
 
 /// The machine whose homes are read. Everything a connector may know of its surroundings is

@@ -21,7 +21,7 @@ pub use message::{Message, Origin, Role};
 pub use session::{Kind, Ref, Session, SessionId, Summary, Title, TitleRank};
 pub use source::{Checkpoint, Source, Stamp};
 pub use time::Timestamp;
-pub(crate) use tools::AGENT_FAILURE;
+pub(crate) use tools::{AGENT_FAILURE, changed_files};
 pub use tools::{ASK_USER, failure_name, tool_name};
 pub use usage::{Tokens, Usage};
 

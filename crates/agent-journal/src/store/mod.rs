@@ -59,6 +59,16 @@ impl Store {
         Ok(ready.then(|| Self { connection, path: path.to_owned() }))
     }
 
+    /// Lists what is wrong with the file; nothing when it is sound.
+    pub(crate) fn faults(&self) -> Result<Vec<String>> {
+        let mut statement =
+            self.connection.prepare("PRAGMA quick_check(5)").map_err(self.error())?;
+        let rows = statement.query_map([], |row| row.get::<_, String>(0));
+        let mut faults: Vec<String> = rows.and_then(Iterator::collect).map_err(self.error())?;
+        faults.retain(|fault| fault != "ok");
+        Ok(faults)
+    }
+
     /// Opens the journal for writing, making or migrating it. The caller holds the lock.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("."));

@@ -1,14 +1,21 @@
 //! One file per command: its arguments, its `run`.
 
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod handoff;
 pub(crate) mod index;
 pub(crate) mod list;
+pub(crate) mod man;
+pub(crate) mod mcp;
+pub(crate) mod resume;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod secrets;
 pub(crate) mod show;
+pub(crate) mod skill;
 pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod statusline;
@@ -24,8 +31,13 @@ use crate::context::Context;
 
 /// Runs the command that was asked for.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    let context = Context::new(&args)?;
-    run_in(args, &context)
+    match Context::new(&args) {
+        Ok(context) => run_in(args, &context),
+        Err(error) if matches!(args.command, Command::Doctor(_)) => {
+            doctor::without_settings(&error, args.json)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Runs a command in a context of the caller's making.
@@ -34,6 +46,8 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Search(args) => search::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
+        Command::Resume(args) => resume::run(&args, context),
+        Command::Handoff(args) => handoff::run(&args, context),
         Command::Stats(args) => stats::run(&args, context),
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),
@@ -41,7 +55,12 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Secrets(args) => secrets::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
+        Command::Mcp(args) => mcp::run(&args, context),
+        Command::Skill(args) => skill::run(&args, context),
         Command::Config(args) => config::run(&args, context),
+        Command::Doctor(args) => doctor::run(&args, context),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Demo(args) => demo::run(&args, context.json),
     }
 }

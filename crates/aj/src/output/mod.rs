@@ -2,9 +2,12 @@
 
 pub(crate) mod chart;
 pub(crate) mod file;
+pub(crate) mod handoff;
 pub(crate) mod json;
 pub(crate) mod pager;
+pub(crate) mod quote;
 pub(crate) mod search;
+pub(crate) mod shell;
 pub(crate) mod stats;
 pub(crate) mod table;
 pub(crate) mod transcript;

@@ -184,7 +184,7 @@ impl<'a, W: Write> Transcript<'a, W> {
 }
 
 /// What a call is about, in one line: the argument a reader would name.
-fn gist(input: &Json) -> String {
+pub(crate) fn gist(input: &Json) -> String {
     const TELLING: [&str; 12] = [
         "command",
         "cmd",

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::formats::files;
-use super::{Agent, Checkpoint, Connector, Machine, Os, Record, Sink, Source};
+use super::{
+    Agent, Checkpoint, Connector, Machine, McpClient, Os, Record, Resume, Shape, Sink, Source,
+};
 use crate::error::{Error, Result};
 use crate::model::{Kind, Session, TitleRank};
 
@@ -32,6 +34,13 @@ const AGENT: Agent = Agent {
     color: (217, 119, 6),
     key: "claude_code",
     variable: "AJ_CLAUDE_PATH",
+    mcp: Some(McpClient {
+        file: ".claude.json",
+        add: Some("claude mcp add --scope user NAME -- COMMAND"),
+        introduces: "claude",
+        skills: Some(".claude/skills"),
+        shape: Shape::McpServers,
+    }),
 };
 
 /// How a note beside a transcript is called.
@@ -83,6 +92,10 @@ impl Connector for ClaudeCode {
             return Ok(Checkpoint::default());
         }
         reader::read(&source.path, &start, sink)
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("claude", ["--resume", &session.id.native]))
     }
 }
 

@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::formats::{files, jsonl};
-use super::{Agent, Checkpoint, Connector, Machine, Record, Sink, Source};
+use super::{
+    Agent, Checkpoint, Connector, Machine, McpClient, Record, Resume, Shape, Sink, Source,
+};
 use crate::error::Result;
 use crate::model::{Session, Timestamp, TitleRank};
 
@@ -37,6 +39,13 @@ const AGENT: Agent = Agent {
     color: (13, 148, 136),
     key: "codex",
     variable: "AJ_CODEX_PATH",
+    mcp: Some(McpClient {
+        file: ".codex/config.toml",
+        add: Some("codex mcp add NAME -- COMMAND"),
+        introduces: "codex",
+        skills: Some(".codex/skills"),
+        shape: Shape::Toml,
+    }),
 };
 
 const INDEX: &str = "session_index.jsonl";
@@ -86,6 +95,10 @@ impl Connector for Codex {
             Some("json") => reader::read_document(path, sink),
             _ => reader::read(path, &start, sink),
         }
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("codex", ["resume", &session.id.native]))
     }
 }
 

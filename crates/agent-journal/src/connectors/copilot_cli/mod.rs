@@ -15,7 +15,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::formats::{copilot_events, copilot_store, files, sqlite};
-use super::{Agent, Checkpoint, Connector, Machine, Record, Sink, Source};
+use super::{
+    Agent, Checkpoint, Connector, Machine, McpClient, Record, Resume, Shape, Sink, Source,
+};
 use crate::error::{Error, Result};
 use crate::model::Session;
 
@@ -30,6 +32,13 @@ const AGENT: Agent = Agent {
     color: (37, 99, 235),
     key: "copilot_cli",
     variable: "AJ_COPILOT_PATH",
+    mcp: Some(McpClient {
+        file: ".copilot/mcp-config.json",
+        add: None,
+        introduces: "copilot",
+        skills: Some(".copilot/skills"),
+        shape: Shape::Described,
+    }),
 };
 
 const LOG: &str = "events.jsonl";
@@ -107,6 +116,11 @@ impl Connector for CopilotCli {
                 Ok(Checkpoint::default())
             }
         }
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        // The value is optional: as a word of its own it could be taken for a prompt.
+        Some(Resume::new("copilot", [&format!("--resume={}", session.id.native)]))
     }
 }
 

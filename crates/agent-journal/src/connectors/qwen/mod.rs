@@ -15,8 +15,9 @@ mod telemetry;
 use std::path::{Path, PathBuf};
 
 use super::formats::{chats, files};
-use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, McpClient, Resume, Shape, Sink, Source};
 use crate::error::Result;
+use crate::model::Session;
 
 /// The connector.
 pub(super) struct Qwen;
@@ -29,6 +30,13 @@ const AGENT: Agent = Agent {
     color: (97, 92, 237),
     key: "qwen",
     variable: "AJ_QWEN_PATH",
+    mcp: Some(McpClient {
+        file: ".qwen/settings.json",
+        add: Some("qwen mcp add --scope user NAME COMMAND"),
+        introduces: "qwen",
+        skills: Some(".qwen/skills"),
+        shape: Shape::McpServers,
+    }),
 };
 
 impl Connector for Qwen {
@@ -60,6 +68,10 @@ impl Connector for Qwen {
             return Ok(Checkpoint::default());
         }
         reader::read(&source.path, &start, sink)
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("qwen", ["--resume", chats::resumable(session)?]))
     }
 }
 

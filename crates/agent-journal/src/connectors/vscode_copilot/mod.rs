@@ -22,7 +22,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use super::formats::{copilot_events, copilot_store, files, sqlite, vscode};
-use super::{Agent, Checkpoint, Connector, Machine, Os, Record, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, McpClient, Os, Record, Shape, Sink, Source};
 use crate::error::{Error, Result};
 use crate::model::Session;
 
@@ -37,6 +37,13 @@ const AGENT: Agent = Agent {
     color: (126, 34, 206),
     key: "vscode_copilot",
     variable: "AJ_VSCODE_PATH",
+    mcp: Some(McpClient {
+        file: ".vscode/mcp.json",
+        add: None,
+        introduces: "visual studio code",
+        skills: None,
+        shape: Shape::Servers,
+    }),
 };
 
 /// The extension's directory in a workspace storage.

@@ -1,0 +1,65 @@
+//! Whether what agents recorded is found again.
+
+use std::io::Write;
+
+use agent_journal::{Journal, Reach, ReachQuery};
+use anyhow::{Result, ensure};
+
+use super::check::Check;
+use crate::output::{DIM, count, cut, pad, pad_left, width};
+
+/// What should be found, out of a thousand.
+const GOAL: u64 = 995;
+
+/// How many misses are shown.
+const SHOWN: usize = 20;
+
+pub(super) fn look(journal: &Journal, samples: usize, seed: u64) -> Result<(Reach, Check)> {
+    ensure!(samples > 0, "nothing is found of nothing: --reach needs a number");
+    let reach = journal.reach(ReachQuery { samples, seed })?;
+    let (all, found) = reach.totals();
+    let finding =
+        format!("{found} of {} found as phrases ({})", count(all, "piece"), share(found, all));
+    let check = if all == 0 {
+        Check::note(
+            "reach",
+            "there is nothing to look for".to_owned(),
+            "`aj sources --all` tells where was looked",
+        )
+    } else if found * 1000 >= all * GOAL {
+        Check::good("reach", finding)
+    } else {
+        let advice = "run `aj index` and look again; what is still missed is worth an issue";
+        Check::bad("reach", format!("{finding}; {} is the goal", share(GOAL, 1000)), advice)
+    };
+    Ok((reach, check))
+}
+
+pub(super) fn print(reach: &Reach) -> Result<()> {
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    for row in &reach.rows {
+        let kind = kind(row.kind);
+        let found = pad_left(&format!("{} of {}", row.found, row.samples), 12);
+        let share = pad_left(&share(row.found, row.samples), 8);
+        writeln!(out, " {} {} {found} {share}", pad(row.agent, 15), pad(&kind, 12))?;
+    }
+    for missed in reach.missed.iter().take(SHOWN) {
+        let text = cut(&missed.text.replace(['\n', '\t'], " "), width().saturating_sub(40));
+        let kind = kind(missed.kind);
+        writeln!(out, " {DIM}missed {} {kind}: {text}{DIM:#}", pad(&missed.session, 24))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn kind(kind: agent_journal::TextKind) -> String {
+    let name = serde_json::to_value(kind).ok();
+    let name = name.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
+    name.replace('_', " ")
+}
+
+fn share(part: u64, all: u64) -> String {
+    // Nothing is called complete that is not.
+    let tenths = if all == 0 { 0 } else { part * 1000 / all };
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}

@@ -1,0 +1,268 @@
+//! The tools that answer over many sessions: search, list and stats.
+
+use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
+use agent_journal::search::{Answer, Found, Hit, Query, Scope, Tier};
+use agent_journal::{Entry, TextKind};
+use anyhow::{Result, ensure};
+
+use super::caller::is_among;
+use super::page::{Item, Page};
+use super::{Call, input};
+use crate::output::quote::Quoter;
+use crate::output::{amount, duration, money};
+
+/// Tokens of a title, a snippet, a name.
+const LINE: (usize, usize, usize) = (60, 160, 30);
+
+impl Call {
+    /// Finds sessions.
+    pub(super) fn search(&self) -> Result<String> {
+        let input: input::Search = self.input()?;
+        let limit = checked(input.limit, input.offset, 10)?;
+        ensure!(!input.query.trim().is_empty(), "the query is empty");
+        ensure!(input.query.len() <= input::QUERY, "the query is too long");
+        let choice: input::Choice = self.input()?;
+        let chosen = choice.filter(Scope::All, &self.context.now)?;
+        let mut query = Query::parse(&input.query, &self.context.now)?;
+        query.filter.agents.extend(chosen.agents);
+        query.filter.projects.extend(chosen.projects);
+        query.filter.branches.extend(chosen.branches);
+        query.filter.since = chosen.since.or(query.filter.since);
+        query.filter.until = chosen.until.or(query.filter.until);
+        let answered = self.context.answer(|journal| {
+            let own = if input.include_current { Vec::new() } else { self.current(journal)? };
+            // The sessions that ask are passed over, not counted against the limit.
+            let answer = journal.search(&query, limit + own.len() * 4, input.offset)?;
+            Ok((own, answer))
+        })?;
+        let (own, mut answer) = answered.answer;
+        let before = answer.sessions.len();
+        answer.sessions.retain(|found| !is_among(&found.entry, &own));
+        let hidden = before - answer.sessions.len();
+        answer.total -= hidden as u64;
+        answer.sessions.truncate(limit);
+        let mut quoter = Quoter::new(answered.journal.redactor());
+        let page = Page::new(self.budget()?, &found_heading(&answer));
+        Ok(sessions(page, &answer, &mut quoter, (input.offset, hidden)))
+    }
+
+    /// Lists sessions.
+    pub(super) fn list(&self) -> Result<String> {
+        let input: input::List = self.input()?;
+        let limit = checked(input.limit, input.offset, 20)?;
+        let choice: input::Choice = self.input()?;
+        let scope = if input.include_sub_agents { Scope::All } else { Scope::Roots };
+        let filter = choice.filter(scope, &self.context.now)?;
+        let answered = self.context.answer(|journal| {
+            let own = if input.include_current { Vec::new() } else { self.current(journal)? };
+            let entries = journal.sessions(&filter, Some(limit + input.offset + own.len()))?;
+            Ok((own, entries, journal.count(&filter)?))
+        })?;
+        let (own, mut entries, total) = answered.answer;
+        let before = entries.len();
+        entries.retain(|entry| !is_among(entry, &own));
+        let hidden = before - entries.len();
+        let total = total - hidden as u64;
+        let mut quoter = Quoter::new(answered.journal.redactor());
+        let mut page = Page::new(self.budget()?, &format!("{total} sessions, the latest first"));
+        let mut shown = 0;
+        for entry in entries.iter().skip(input.offset).take(limit) {
+            if !page.add(&session(entry, &mut quoter)) {
+                break;
+            }
+            shown += 1;
+        }
+        Ok(page.finish(&closing(total, input.offset + shown, hidden)))
+    }
+
+    /// Sums up.
+    pub(super) fn stats(&self) -> Result<String> {
+        let input: input::Stats = self.input()?;
+        let choice: input::Choice = self.input()?;
+        let by = input.by.map(By::from);
+        let query = StatsQuery {
+            filter: choice.filter(Scope::All, &self.context.now)?,
+            by,
+            extent: Extent::Tasks,
+            explain: false,
+            now: self.context.now.clone(),
+        };
+        let answered = self.context.answer(|journal| Ok(journal.stats(&query)?))?;
+        let mut quoter = Quoter::new(answered.journal.redactor());
+        let mut page =
+            Page::new(self.budget()?, &format!("all: {}", figures(&answered.answer.totals)));
+        let rows = rows(&answered.answer, &mut quoter);
+        let shown = rows.iter().take_while(|row| page.add(row)).count();
+        let left = rows.len() - shown;
+        let closing = (left > 0)
+            .then(|| format!("Left out: {left} lines; narrow with since, project, agent."));
+        Ok(page.finish(&closing.into_iter().collect::<Vec<_>>()))
+    }
+}
+
+impl From<input::By> for By {
+    fn from(by: input::By) -> Self {
+        match by {
+            input::By::Day => Self::Day,
+            input::By::Week => Self::Week,
+            input::By::Month => Self::Month,
+            input::By::Agent => Self::Agent,
+            input::By::Model => Self::Model,
+            input::By::Project => Self::Project,
+            input::By::Branch => Self::Branch,
+            input::By::Tool => Self::Tool,
+        }
+    }
+}
+
+/// The limit in force.
+fn checked(limit: Option<usize>, offset: usize, usual: usize) -> Result<usize> {
+    let limit = limit.unwrap_or(usual);
+    let most = input::LIMIT;
+    ensure!((1..=most).contains(&limit), "limit must be a number from 1 to {most}");
+    ensure!(offset <= 1_000_000, "offset must be at most 1000000");
+    Ok(limit)
+}
+
+fn found_heading(answer: &Answer) -> String {
+    let how = match answer.tier {
+        Tier::AllWords => "with everything that was asked for in one message",
+        Tier::SomeWords => "with some of the words only",
+    };
+    match answer.total {
+        0 => "nothing found; try fewer words, or begin* for beginnings".to_owned(),
+        total => format!("{total} sessions {how}"),
+    }
+}
+
+/// Writes the sessions of an answer, as many as fit, the last one with fewer messages.
+fn sessions(
+    mut page: Page,
+    answer: &Answer,
+    quoter: &mut Quoter,
+    (offset, hidden): (usize, usize),
+) -> String {
+    let mut shown = 0;
+    for found in &answer.sessions {
+        let head = session(&found.entry, quoter);
+        let mut hits: Vec<Item> = found.hits.iter().map(|one| hit(found, one, quoter)).collect();
+        let room = page.room();
+        let cost = |hits: &[Item]| head.tokens() + hits.iter().map(Item::tokens).sum::<usize>();
+        while cost(&hits) > room && hits.len() > 1 {
+            hits.pop();
+        }
+        if cost(&hits) > room || !page.add(&head) {
+            break;
+        }
+        for hit in &hits {
+            page.add(hit);
+        }
+        shown += 1;
+    }
+    page.finish(&closing(answer.total, offset + shown, hidden))
+}
+
+/// A session's own line, and what it is called.
+fn session(entry: &Entry, quoter: &mut Quoter) -> Item {
+    let (title, _, name) = LINE;
+    let date = entry.ended_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
+    let counts = &entry.counts;
+    let own = format!(
+        "{}{date} {} prompts, {} messages",
+        plain_id(&entry.id),
+        counts.user_prompts,
+        counts.messages
+    );
+    let mut facts = vec![quoter.line(&entry.title, title)];
+    for (what, value) in [("project", &entry.project), ("branch", &entry.branch)] {
+        facts.extend(value.as_ref().map(|value| format!("{what} {}", quoter.line(value, name))));
+    }
+    Item::new(&own).quote(&facts.join(", "))
+}
+
+/// A message that was found.
+fn hit(found: &Found, hit: &Hit, quoter: &mut Quoter) -> Item {
+    let kind = match hit.kind {
+        TextKind::Title => "title",
+        TextKind::Document => "summary",
+        TextKind::Prompt => "prompt",
+        TextKind::Reply => "reply",
+        TextKind::ToolInput => "tool input",
+        TextKind::ToolOutput => "tool output",
+        TextKind::Thinking => "reasoning",
+    };
+    let place = match hit.position {
+        Some(position) => format!("{}#{} {kind}", short(&found.entry), position + 1),
+        None => kind.to_owned(),
+    };
+    let texts = hit.message.as_ref().map(super::read::texts).unwrap_or_default();
+    let whole: Vec<&str> = texts.iter().map(String::as_str).collect();
+    Item::new(&place).quote(&quoter.piece(&hit.snippet.text, &whole, LINE.1))
+}
+
+/// What else there is, and how to get it.
+fn closing(total: u64, next: usize, hidden: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let left = total.saturating_sub(next as u64);
+    if left > 0 {
+        lines.push(format!("Left out: {left} sessions; the same call with \"offset\": {next}"));
+    }
+    if hidden > 0 {
+        lines.push(format!("Not shown: {hidden} running here; \"include_current\": true"));
+    }
+    if total > 0 {
+        lines.push("Read on: show with \"id\": \"ID#MESSAGE\"".to_owned());
+    }
+    lines
+}
+
+/// An id as it can be said in our own words: what is no plain character is a question mark.
+pub(super) fn plain_id(id: &str) -> String {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.:@".contains(one);
+    id.chars().take(120).map(|one| if is_plain(one) { one } else { '?' }).collect()
+}
+
+fn short(entry: &Entry) -> String {
+    plain_id(crate::output::short_id(entry))
+}
+
+/// The groups of statistics, a line each.
+fn rows(stats: &Stats, quoter: &mut Quoter) -> Vec<Item> {
+    let mut name = |text: &str| quoter.line(text, LINE.2);
+    match stats.by {
+        Some(By::Tool) => stats
+            .tools
+            .iter()
+            .map(|tool| {
+                let failed = format!("{} calls, {} failed", tool.calls, tool.errors);
+                Item::default().quote(&format!("{}: {failed}", name(&tool.tool)))
+            })
+            .collect(),
+        by => {
+            let groups = if by.is_some() { &stats.groups } else { &stats.models };
+            groups
+                .iter()
+                .map(|group| {
+                    let key = name(group.label.as_deref().unwrap_or(&group.key));
+                    Item::default().quote(&format!("{key}: {}", figures(&group.figures)))
+                })
+                .collect()
+        }
+    }
+}
+
+fn figures(figures: &Figures) -> String {
+    let tokens = &figures.tokens;
+    let cost = money(&figures.cost).replace('–', "unknown");
+    format!(
+        "{} sessions, {} prompts, {} tool calls ({} failed), active {}, tokens in {} out {} cached {}, cost {cost}",
+        figures.sessions,
+        figures.prompts,
+        figures.tool_calls,
+        figures.tool_errors,
+        duration(figures.active_s),
+        amount(tokens.input),
+        amount(tokens.output),
+        amount(tokens.cache_read),
+    )
+}

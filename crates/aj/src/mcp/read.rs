@@ -1,0 +1,208 @@
+//! The tool that reads one session.
+
+use std::ops::Range;
+
+use agent_journal::model::{Block, Message, Origin, Role};
+use agent_journal::{Entry, Error, Journal};
+use anyhow::{Result, anyhow, ensure};
+
+use super::ask::plain_id;
+use super::page::{Item, Page, fit};
+use super::{Call, input};
+use crate::output::quote::{Quoter, cut, tokens};
+use crate::output::transcript::gist;
+
+/// Messages before and after one that was asked for.
+const AROUND: u64 = 3;
+
+/// Messages read at a time.
+const STEP: u64 = 64;
+
+/// Tokens of a tool's call or result when it is not wanted in full.
+const BRIEF: usize = 60;
+
+impl Call {
+    /// Reads a session.
+    pub(super) fn show(&self) -> Result<String> {
+        let input: input::Show = self.input()?;
+        let (id, place) = match input.id.split_once('#') {
+            Some((id, place)) => (id, Some(place)),
+            None => (input.id.as_str(), None),
+        };
+        let answered = self.context.answer(|journal| Ok(journal.session(id)?));
+        let answered = answered.map_err(|error| unknown(&error, id))?;
+        let (journal, entry) = (answered.journal, answered.answer);
+        let range = range(&entry, place, input.from)?;
+        let mut reading = Reading {
+            quoter: Quoter::new(journal.redactor()),
+            entry: &entry,
+            tools: input.tools,
+            skip: input.skip,
+        };
+        let page = reading.begin(self.budget()?);
+        reading.messages(page, &journal, range)
+    }
+}
+
+/// An error about an id says nothing that was recorded.
+fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
+    let id = cut(id, 30);
+    match error.downcast_ref() {
+        Some(Error::AmbiguousSession { candidates, .. }) => {
+            let ids: Vec<String> = candidates.iter().take(3).map(|(id, _)| plain_id(id)).collect();
+            anyhow!("`{id}` fits {} sessions: {}", candidates.len(), ids.join(", "))
+        }
+        Some(Error::UnknownSession { .. }) => anyhow!("there is no session `{id}`: list tells ids"),
+        _ => anyhow!("{error:#}"),
+    }
+}
+
+/// Which messages are meant, counted from 0.
+fn range(entry: &Entry, place: Option<&str>, from: Option<u64>) -> Result<Range<u64>> {
+    let total = entry.counts.messages;
+    let inside = |number: u64| {
+        ensure!((1..=total).contains(&number), "it has messages 1 to {total}");
+        Ok(number - 1)
+    };
+    match (place, from) {
+        (_, Some(number)) => Ok(inside(number)?..total),
+        (None, None) => Ok(0..total),
+        (Some(place), None) => {
+            let number = place.parse().map_err(|_| anyhow!("what follows # must be a number"))?;
+            let at = inside(number)?;
+            Ok(at.saturating_sub(AROUND)..(at + AROUND + 1).min(total))
+        }
+    }
+}
+
+struct Reading<'e> {
+    quoter: Quoter,
+    entry: &'e Entry,
+    tools: bool,
+    /// Characters of the first message to leave out.
+    skip: usize,
+}
+
+impl Reading<'_> {
+    /// Begins the answer with the facts about the session.
+    fn begin(&mut self, budget: usize) -> Page {
+        let entry = self.entry;
+        let date =
+            entry.started_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
+        let own = format!(
+            "{}{date} {}, {} messages",
+            plain_id(&entry.id),
+            entry.status,
+            entry.counts.messages
+        );
+        let mut page = Page::new(budget, &own);
+        let mut facts = vec![self.quoter.line(&entry.title, BRIEF)];
+        for (what, value) in [("directory", &entry.cwd), ("branch", &entry.branch)] {
+            let told = value.as_ref().map(|value| self.quoter.line(value, BRIEF));
+            facts.extend(told.map(|told| format!("{what} {told}")));
+        }
+        page.add(&Item::default().quote(&facts.join("\n")));
+        page
+    }
+
+    /// Writes messages until there is no more room, the last one in part.
+    fn messages(&mut self, mut page: Page, journal: &Journal, range: Range<u64>) -> Result<String> {
+        let mut at = range.start;
+        while at < range.end {
+            for (position, message) in
+                journal.messages(self.entry, at..(at + STEP).min(range.end))?
+            {
+                let skip = std::mem::take(&mut self.skip);
+                let Some((own, text)) = self.message(position, &message) else { continue };
+                let text: String = text.chars().skip(skip).collect();
+                let item = Item::new(&own).quote(&text);
+                if page.add(&item) {
+                    continue;
+                }
+                return Ok(self.break_off(page, (position, &own), (&text, skip)));
+            }
+            at = (at + STEP).min(range.end);
+        }
+        let left = self.entry.counts.messages - range.end;
+        let next =
+            (left > 0).then(|| format!("{left} messages follow: \"from\": {}", range.end + 1));
+        Ok(page.finish(&next.into_iter().collect::<Vec<_>>()))
+    }
+
+    /// Ends inside a message, and says how to read on.
+    fn break_off(
+        &self,
+        mut page: Page,
+        (position, own): (u64, &str),
+        (text, skip): (&str, usize),
+    ) -> String {
+        let room = page.room().saturating_sub(tokens(own) + 1);
+        let kept = fit(text, room);
+        let number = position + 1;
+        let from = if kept.trim().is_empty() {
+            format!("\"from\": {number}")
+        } else {
+            page.add(&Item::new(own).quote(kept));
+            format!("\"from\": {number}, \"skip\": {}", skip + kept.chars().count())
+        };
+        let left = self.entry.counts.messages - position;
+        let brief = if self.tools { "" } else { "; tools are shortened, \"tools\": true has all" };
+        page.finish(&[format!("Left out: {left} messages; read on with {from}{brief}")])
+    }
+
+    /// A message: our own line about it, and its text.
+    fn message(&mut self, position: u64, message: &Message) -> Option<(String, String)> {
+        let who = match (message.origin, message.role) {
+            (Origin::Human | Origin::Queued | Origin::Command, _) => "prompt",
+            (Origin::Assistant, _) => "reply",
+            (Origin::Tool, _) | (_, Role::Tool) => "tool",
+            (Origin::Summary, _) => "summary",
+            (Origin::Injected | Origin::System, _) if message.failed => "failure",
+            (Origin::Injected | Origin::System, _) => return None,
+        };
+        let mut parts = Vec::new();
+        for block in &message.blocks {
+            parts.extend(self.block(block).filter(|text| !text.trim().is_empty()));
+        }
+        if parts.is_empty() {
+            return None;
+        }
+        let at = message.at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..16]));
+        Some((format!("#{} {who}{at}", position + 1), parts.join("\n")))
+    }
+
+    fn block(&mut self, block: &Block) -> Option<String> {
+        match block {
+            Block::Text(text) => Some(self.quoter.text(text.trim())),
+            Block::ToolCall { name, input, .. } if self.tools => {
+                let (name, input) =
+                    (self.quoter.line(name, BRIEF), self.quoter.text(input.as_str()));
+                Some(format!("[{name}] {input}"))
+            }
+            Block::ToolCall { name, input, .. } => {
+                let name = self.quoter.line(name, BRIEF);
+                Some(format!("[{name}] {}", self.quoter.line(&gist(input), BRIEF)))
+            }
+            Block::ToolResult { output, .. } if self.tools => Some(self.quoter.text(output)),
+            Block::ToolResult { output, is_error, .. } => {
+                let failed = if *is_error == Some(true) { "failed: " } else { "" };
+                Some(format!("{failed}{}", self.quoter.line(output, BRIEF)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Every text in a message, as it was recorded.
+pub(super) fn texts(message: &Message) -> Vec<String> {
+    let mut all = Vec::new();
+    for block in &message.blocks {
+        match block {
+            Block::Text(text) | Block::Thinking(text) => all.push(text.clone()),
+            Block::ToolResult { output, .. } => all.push(output.clone()),
+            Block::ToolCall { input, .. } => input.strings(&mut |text| all.push(text.to_owned())),
+            _ => {}
+        }
+    }
+    all
+}
