@@ -91,7 +91,17 @@ impl Journal {
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
-        let plan = self.plan(options.full)?;
+        self.fold_in(options, progress, &|journal| journal.plan(options.full))
+    }
+
+    /// Carries out a plan, if there is anything to do.
+    pub(crate) fn fold_in(
+        &mut self,
+        options: SyncOptions,
+        progress: &mut dyn FnMut(Progress),
+        make: &dyn Fn(&Self) -> Result<Plan>,
+    ) -> Result<SyncReport> {
+        let plan = make(self)?;
         if plan.is_empty() && !options.full && self.is_indexed()? {
             return Ok(SyncReport { failures: plan.failures, ..SyncReport::default() });
         }
@@ -109,10 +119,12 @@ impl Journal {
                 ..SyncReport::default()
             });
         };
-        let store = Store::create(&self.path)?;
-        self.store = Some(store);
+        // One that is open is ready, unless somebody deleted it meanwhile.
+        if self.store.is_none() || !self.path.exists() {
+            self.store = Some(Store::create(&self.path)?);
+        }
         // Whoever held the lock may have done the work.
-        let plan = self.plan(options.full)?;
+        let plan = make(self)?;
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let mut sync =
             Sync { config: &self.config, store, store_path: &self.path, options, progress };
@@ -126,11 +138,20 @@ impl Journal {
     }
 
     fn plan(&self, full: bool) -> Result<Plan> {
+        Plan::make(&self.config, &self.machine_now()?, self.store.as_ref(), full)
+    }
+
+    /// The machine, with the projects the journal knows.
+    pub(crate) fn machine_now(&self) -> Result<Machine> {
         let mut machine = self.machine.clone();
         if let Some(store) = &self.store {
             machine.projects.extend(store.projects()?);
         }
-        Plan::make(&self.config, &machine, self.store.as_ref(), full)
+        Ok(machine)
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     fn is_indexed(&self) -> Result<bool> {

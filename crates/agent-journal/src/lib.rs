@@ -16,6 +16,7 @@ pub mod search;
 
 mod config;
 mod error;
+mod follow;
 mod index;
 mod journal;
 mod leave;
@@ -28,4 +29,4 @@ pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use store::{AgentTotals, Entry, Origin};
-pub use sync::{Progress, SyncOptions, SyncReport};
+pub use sync::{Changes, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};

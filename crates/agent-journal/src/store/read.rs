@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 
+use super::write::PathValue;
 use super::{Store, chunk};
 use crate::error::{Error, Result};
 use crate::model::{Checkpoint, Counts, Message, Ref, Session, Stamp, Timestamp, Tokens};
@@ -311,9 +312,38 @@ impl Store {
 
     /// Lists the sources of an agent.
     pub(crate) fn sources(&self, agent: &str) -> Result<Vec<SourceRow>> {
-        let sql = "SELECT id, path, size, modified, inode, present FROM sources WHERE agent = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows = statement.query_map([agent], |row| {
+        self.source_rows("agent = ?1", params![agent])
+    }
+
+    /// Finds a source by its path.
+    pub(crate) fn source(&self, agent: &str, path: &Path) -> Result<Option<SourceRow>> {
+        let rows = self.source_rows("agent = ?1 AND path = ?2", params![agent, PathValue(path)]);
+        Ok(rows?.pop())
+    }
+
+    /// Lists the sources at a path and below it.
+    pub(crate) fn sources_at(&self, agent: &str, path: &Path) -> Result<Vec<SourceRow>> {
+        let Some(text) = path.to_str() else {
+            return Ok(self.source(agent, path)?.into_iter().collect());
+        };
+        let separator = std::path::MAIN_SEPARATOR;
+        // What follows the separator sorts before the character that follows it.
+        let end = char::from_u32(separator as u32 + 1).unwrap_or(separator);
+        let condition = "agent = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)";
+        let (below, end) = (format!("{text}{separator}"), format!("{text}{end}"));
+        self.source_rows(condition, params![agent, text, below, end])
+    }
+
+    fn source_rows(
+        &self,
+        condition: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<SourceRow>> {
+        let sql = format!(
+            "SELECT id, path, size, modified, inode, present FROM sources WHERE {condition}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let rows = statement.query_map(values, |row| {
             Ok(SourceRow {
                 id: row.get(0)?,
                 path: row.get::<_, StoredPath>(1)?.0,

@@ -2,12 +2,17 @@
 //! one writer record it; then make it findable. Work is proportional to what changed.
 
 mod lock;
+mod near;
 mod plan;
 mod record;
 mod reindex;
+mod watch;
 
 pub(crate) use lock::Lock;
+pub(crate) use near::spots;
 pub(crate) use plan::{Found, Plan, roots};
+pub(crate) use watch::Spot;
+pub use watch::{Changes, StopWatch, Watch, WatchOptions};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
