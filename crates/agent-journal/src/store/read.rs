@@ -148,8 +148,30 @@ pub(crate) struct Whole {
 /// What the journal holds of one telling.
 pub(crate) struct Telling {
     pub(crate) account: Session,
-    /// Hashes of its messages.
-    pub(crate) hashes: Vec<u64>,
+    pub(crate) hashes: Hashes,
+}
+
+/// Hashes of a telling's messages, or of the last of them.
+#[derive(Default)]
+pub(crate) struct Hashes {
+    /// How many messages come before.
+    first: u64,
+    hashes: Vec<u64>,
+}
+
+impl Hashes {
+    pub(crate) fn get(&self, position: u64) -> Option<u64> {
+        self.hashes.get(position.checked_sub(self.first)? as usize).copied()
+    }
+
+    /// How many messages there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.first + self.hashes.len() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl Store {
@@ -385,19 +407,21 @@ impl Store {
         Ok(row.optional().map_err(self.error())?.unwrap_or_default())
     }
 
-    /// Reads what the journal holds of a telling.
-    pub(crate) fn telling(&self, key: u64) -> Result<Option<Telling>> {
+    /// Reads what the journal holds of a telling, as far as messages from a position on are
+    /// concerned.
+    pub(crate) fn telling(&self, key: u64, from: u64) -> Result<Option<Telling>> {
         let Some(account) = self.account(key)? else { return Ok(None) };
-        let sql = "SELECT hashes FROM chunks WHERE telling = ?1 ORDER BY first";
+        let first = self.run_before(key, from, 0)?;
+        let sql = "SELECT hashes FROM chunks WHERE telling = ?1 AND first >= ?2 ORDER BY first";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut rows = statement.query([key as i64]).map_err(self.error())?;
+        let mut rows = statement.query([key as i64, first as i64]).map_err(self.error())?;
         let mut hashes = Vec::new();
         while let Some(row) = rows.next().map_err(self.error())? {
             let bytes =
                 row.get_ref(0).and_then(|blob| Ok(blob.as_blob()?)).map_err(self.error())?;
             hashes.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
         }
-        Ok(Some(Telling { account, hashes }))
+        Ok(Some(Telling { account, hashes: Hashes { first, hashes } }))
     }
 
     /// Tells where a run that is to change from `position` on must begin again: at that position

@@ -26,8 +26,8 @@ pub struct Watch {
     armed: Armed,
     pace: Pace,
     limit: Option<String>,
-    /// When the last changes were handed over.
-    handed: Option<Instant>,
+    /// The changes that were handed over last, and when.
+    handed: Option<(Changes, Instant)>,
 }
 
 /// Ends a watch, from any thread.
@@ -93,9 +93,16 @@ impl Watch {
         &mut self,
         spots: &dyn Fn() -> Result<Vec<Spot>>,
     ) -> Result<Option<Changes>> {
-        if let Some(handed) = self.handed.take() {
+        if let Some((changes, handed)) = self.handed.take() {
             let now = Instant::now();
             self.pace.worked(now - handed, now);
+            // A look at everything may have found more to watch, which may have changed since.
+            if changes == Changes::Everything {
+                let found = self.arm(spots()?);
+                if !found.is_empty() {
+                    self.pace.note(found, now);
+                }
+            }
         }
         loop {
             let now = Instant::now();
@@ -103,7 +110,7 @@ impl Watch {
                 if changes == Changes::Everything {
                     self.arm(spots()?);
                 }
-                self.handed = Some(Instant::now());
+                self.handed = Some((changes.clone(), Instant::now()));
                 return Ok(Some(changes));
             }
             match self.signals.recv_timeout(self.pace.due() - now) {
@@ -137,9 +144,10 @@ impl Watch {
         }
     }
 
-    /// Watches exactly these places, as many of them as the system allows.
-    fn arm(&mut self, spots: Vec<Spot>) {
-        let Some(watcher) = &mut self.watcher else { return };
+    /// Watches exactly these places, as many of them as the system allows, and tells which were
+    /// not watched before.
+    fn arm(&mut self, spots: Vec<Spot>) -> Vec<PathBuf> {
+        let Some(watcher) = &mut self.watcher else { return Vec::new() };
         let mut before = std::mem::take(&mut self.armed);
         self.armed.new = std::mem::take(&mut before.new);
         self.armed.new.retain(|path| path.is_dir());
@@ -149,7 +157,7 @@ impl Watch {
             // It may have gone already.
             let _ = watcher.unwatch(path);
         }
-        let mut limit = None;
+        let (mut limit, mut found) = (None, Vec::new());
         for (Spot { path, is_deep }, inode) in wanted {
             if before.spots.get(&path) != Some(&(is_deep, inode)) {
                 let mode =
@@ -161,10 +169,12 @@ impl Watch {
                     }
                     continue;
                 }
+                found.push(path.clone());
             }
             self.armed.spots.insert(path, (is_deep, inode));
         }
         self.limit_to(limit);
+        found
     }
 
     fn limit_to(&mut self, limit: Option<String>) {
