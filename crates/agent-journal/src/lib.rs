@@ -22,6 +22,7 @@ mod journal;
 mod leave;
 mod store;
 mod sync;
+mod trace;
 
 pub use config::{Config, Home, HomeKind};
 pub use error::{Error, Result};
@@ -30,3 +31,4 @@ pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use store::{AgentTotals, Entry, Origin};
 pub use sync::{Changes, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};
+pub use trace::{Author, Blame, BlamedFile, Touch, TouchedFile};

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, index, list, score, search, secrets, show, sources, stats, statusline,
+    blame, config, demo, export, files, index, list, score, search, secrets, show, sources, stats,
+    statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -53,6 +54,10 @@ pub(crate) enum Command {
     List(list::Args),
     /// Read a session
     Show(show::Args),
+    /// Tell which session wrote the lines of a file
+    Blame(blame::Args),
+    /// List the files that sessions changed
+    Files(files::Args),
     /// Sum up tokens, cost, time and tools
     Stats(stats::Args),
     /// Show how well the work with agents goes, and why

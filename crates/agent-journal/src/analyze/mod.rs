@@ -2,6 +2,7 @@
 //! of it is sums over what was worked out when the sessions were recorded.
 
 mod activity;
+mod blame;
 mod cost;
 mod score;
 mod stats;
@@ -10,12 +11,14 @@ mod tools;
 mod usage;
 
 pub use activity::Streak;
+pub use blame::{Confidence, FileLine};
 pub use cost::{Basis, Cost, Long, Rate};
 pub use score::{Category, Score, ScoreReport};
 pub use stats::{By, Explained, Extent, Group, Period, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
 pub use usage::Figures;
 
+pub(crate) use blame::{Dated, attribute};
 pub(crate) use cost::Prices;
 pub(crate) use score::{Known, score};
 pub(crate) use stats::{spent_since, stats};

@@ -230,7 +230,8 @@ impl Facts {
     }
 }
 
-fn hash(text: &str) -> u64 {
+/// The hash under which facts know a call.
+pub(crate) fn hash(text: &str) -> u64 {
     xxh3_64(text.as_bytes())
 }
 

@@ -236,6 +236,14 @@ impl Store {
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
     }
 
+    /// Finds sessions by their keys.
+    pub(crate) fn sessions_by_key(&self, keys: &[u64], now: Timestamp) -> Result<Vec<Entry>> {
+        let keys: Vec<String> = keys.iter().map(|key| (*key as i64).to_string()).collect();
+        // The keys are numbers of our own making: nothing to escape.
+        let tail = format!("WHERE sessions.key IN ({})", keys.join(","));
+        self.entries(&tail, [], now)
+    }
+
     /// Lists the tellings a filter chooses.
     pub(crate) fn chosen_tellings(&self, filter: &Filter) -> Result<Vec<u64>> {
         let (condition, values) = filter.sql();

@@ -1,8 +1,10 @@
 //! One file per command: its arguments, its `run`.
 
+pub(crate) mod blame;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod files;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod score;
@@ -34,6 +36,8 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Search(args) => search::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
+        Command::Blame(args) => blame::run(&args, context),
+        Command::Files(args) => files::run(&args, context),
         Command::Stats(args) => stats::run(&args, context),
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),
