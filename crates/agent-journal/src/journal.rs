@@ -111,6 +111,16 @@ impl Journal {
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
+        self.fold_in((news, &|journal| journal.plan(options.full)), options, progress)
+    }
+
+    /// Folds in news; they are looked for again if another process wrote meanwhile.
+    pub(crate) fn fold_in(
+        &mut self,
+        (news, again): (News, &dyn Fn(&Self) -> Result<Plan>),
+        options: SyncOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<SyncReport> {
         if !options.full && news.indexed && news.plan.is_empty() {
             return Ok(SyncReport { failures: news.plan.failures, ..SyncReport::default() });
         }
@@ -126,11 +136,14 @@ impl Journal {
                 ..SyncReport::default()
             });
         };
-        let store = Store::create(&self.path)?;
+        // One that is open is ready, unless somebody deleted it meanwhile.
+        if self.store.is_none() || !self.path.exists() {
+            self.store = Some(Store::create(&self.path)?);
+        }
         // Whoever held the lock may have done the work.
+        let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let is_current = store.generation()? == news.generation;
-        self.store = Some(store);
-        let plan = if is_current { news.plan } else { self.plan(options.full)? };
+        let plan = if is_current { news.plan } else { again(self)? };
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let mut sync =
             Sync { config: &self.config, store, store_path: &self.path, options, progress };
@@ -158,11 +171,20 @@ impl Journal {
     }
 
     pub(crate) fn plan(&self, full: bool) -> Result<Plan> {
+        Plan::make(&self.config, &self.machine_now()?, self.store.as_ref(), full)
+    }
+
+    /// The machine, with the projects the journal knows.
+    pub(crate) fn machine_now(&self) -> Result<Machine> {
         let mut machine = self.machine.clone();
         if let Some(store) = &self.store {
             machine.projects.extend(store.projects()?);
         }
-        Plan::make(&self.config, &machine, self.store.as_ref(), full)
+        Ok(machine)
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     pub(crate) fn is_indexed(&self) -> Result<bool> {

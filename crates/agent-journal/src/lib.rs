@@ -16,6 +16,7 @@ pub mod search;
 
 mod config;
 mod error;
+mod follow;
 mod health;
 mod index;
 mod journal;
@@ -24,6 +25,7 @@ mod reach;
 mod resume;
 mod store;
 mod sync;
+mod trace;
 
 pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
@@ -34,4 +36,5 @@ pub use leave::{Export, Secret};
 pub use reach::{Missed, Reach, ReachQuery, ReachRow};
 pub use resume::{Guess, Obstacle, Resumption};
 pub use store::{AgentTotals, Entry, Origin};
-pub use sync::{News, Progress, SyncOptions, SyncReport};
+pub use sync::{Changes, News, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};
+pub use trace::{Author, Blame, BlamedFile, Touch, TouchedFile};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    completions, config, demo, doctor, export, handoff, index, list, man, mcp, resume, score,
-    search, secrets, show, skill, sources, stats, statusline,
+    blame, completions, config, demo, doctor, export, files, handoff, index, list, man, mcp,
+    resume, score, search, secrets, show, skill, sources, stats, statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -104,6 +104,10 @@ pub(crate) enum Command {
     Resume(resume::Args),
     /// Sum a session up for whoever goes on with it
     Handoff(handoff::Args),
+    /// Tell which session wrote the lines of a file
+    Blame(blame::Args),
+    /// List the files that sessions changed
+    Files(files::Args),
     /// Sum up tokens, cost, time and tools
     Stats(stats::Args),
     /// Show how well the work with agents goes, and why

@@ -2,6 +2,7 @@
 //! of it is sums over what was worked out when the sessions were recorded.
 
 mod activity;
+mod blame;
 mod brief;
 mod cost;
 mod score;
@@ -11,6 +12,7 @@ mod tools;
 mod usage;
 
 pub use activity::Streak;
+pub use blame::{Confidence, FileLine};
 pub use brief::{Brief, ChangedFile, Cited, FailedCall, Todo};
 pub use cost::{Basis, Cost, Long, Rate};
 pub use score::{Category, Score, ScoreReport};
@@ -18,6 +20,7 @@ pub use stats::{By, Explained, Extent, Group, Period, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
 pub use usage::Figures;
 
+pub(crate) use blame::{Dated, attribute};
 pub(crate) use brief::BriefMaker;
 pub(crate) use cost::Prices;
 pub(crate) use score::{Known, score};

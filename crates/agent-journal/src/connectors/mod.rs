@@ -63,6 +63,12 @@ pub trait Connector: Sync {
     /// sense is `Skipped` and costs its neighbours nothing.
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint>;
 
+    /// Lists the sources that a change of one file below a root concerns, as `discover` would:
+    /// the file itself, or those it lies beside. `None` when only a look at the root can tell.
+    fn around(&self, _root: &Path, _changed: &Path) -> Option<Vec<Source>> {
+        None
+    }
+
     /// Whether the agent records times of the user's clock without their zone. They are told as
     /// if they were UTC, and put right by whoever knows the zone.
     fn has_local_times(&self) -> bool {

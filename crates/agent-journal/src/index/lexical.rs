@@ -8,12 +8,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnIndex, ColumnValues};
 use tantivy::directory::MmapDirectory;
-use tantivy::indexer::{IndexWriter, LogMergePolicy};
+use tantivy::indexer::{IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy};
 use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
 use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions,
 };
-use tantivy::{Index, IndexReader, ReloadPolicy, Searcher, SegmentReader, TantivyDocument, Term};
+use tantivy::{
+    Index, IndexReader, ReloadPolicy, Searcher, SegmentMeta, SegmentReader, TantivyDocument, Term,
+};
 
 use super::tokenizer::CodeTokenizer;
 use super::{Passage, Traits};
@@ -84,6 +86,40 @@ where
     match column.index {
         ColumnIndex::Full => column.values,
         _ => column.first_or_default_col(T::default()),
+    }
+}
+
+/// Merges small segments only, until there are too many of any size.
+#[derive(Debug)]
+struct Little(LogMergePolicy);
+
+/// The largest result of a merge that may follow every small commit, in passages.
+const LITTLE: u32 = 256;
+
+/// With more segments than this a search would feel them.
+const TOO_MANY: usize = 24;
+
+impl Default for Little {
+    fn default() -> Self {
+        let mut policy = LogMergePolicy::default();
+        policy.set_min_num_segments(6);
+        policy.set_min_layer_size(16);
+        policy.set_level_log_size(2.0);
+        Self(policy)
+    }
+}
+
+impl MergePolicy for Little {
+    fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
+        let mut candidates = self.0.compute_merge_candidates(segments);
+        if segments.len() <= TOO_MANY {
+            let docs = |candidate: &MergeCandidate| -> u32 {
+                let merged = segments.iter().filter(|one| candidate.0.contains(&one.id()));
+                merged.map(SegmentMeta::num_docs).sum()
+            };
+            candidates.retain(|candidate| docs(candidate) <= LITTLE);
+        }
+        candidates
     }
 }
 
@@ -213,6 +249,11 @@ impl LexicalWriter {
         policy.set_min_num_segments(6);
         writer.set_merge_policy(Box::new(policy));
         Ok(Self { writer, fields, path: path.to_owned(), journal })
+    }
+
+    /// Puts off what would write much more than what is new.
+    pub(crate) fn merge_little(&self) {
+        self.writer.set_merge_policy(Box::new(Little::default()));
     }
 
     fn error(&self) -> impl FnOnce(tantivy::TantivyError) -> Error {

@@ -240,7 +240,8 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-fn hash(text: &str) -> u64 {
+/// The hash under which facts know a call.
+pub(crate) fn hash(text: &str) -> u64 {
     xxh3_64(text.as_bytes())
 }
 

@@ -3,6 +3,7 @@
 //! Nothing here knows an agent, opens a file or asks a database.
 
 mod block;
+mod edits;
 mod facts;
 mod json;
 mod mcp;
@@ -14,6 +15,8 @@ mod tools;
 mod usage;
 
 pub use block::{Block, Image};
+pub use edits::{Edit, EditLine, edits};
+pub(crate) use facts::hash as call_hash;
 pub use facts::{Call, Counts, Facts, Failure, QUARTER};
 pub use json::Json;
 pub use mcp::McpServer;

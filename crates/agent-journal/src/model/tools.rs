@@ -34,6 +34,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "MultiEdit",
             "edit",
             "replace",
+            "StrReplace",
             "StrReplaceFile",
             "replace_string_in_file",
             "multi_replace_string_in_file",
@@ -156,10 +157,15 @@ pub(crate) fn failure_kind(output: &str) -> u8 {
     found.map_or(OTHER_FAILURE, |place| place as u8)
 }
 
+/// Whether a tool's input names a file it changes, by its normal name.
+pub(super) fn is_writer(tool: &str) -> bool {
+    WRITERS.contains(&tool)
+}
+
 /// Lists the files a call changes, as its input names them.
 pub(crate) fn changed_files(tool: &str, input: &Json) -> Vec<String> {
-    if !WRITERS.contains(&tool) {
-        return Vec::new();
+    if !is_writer(tool) {
+        return shell_patched(input);
     }
     let text = input.parse::<String>();
     let inner = text.as_deref().and_then(|text| serde_json::from_str::<Named>(text).ok());
@@ -205,6 +211,15 @@ impl Named {
         files.dedup();
         files
     }
+}
+
+/// Lists the files of a patch that a command of the shell applies.
+fn shell_patched(input: &Json) -> Vec<String> {
+    let mut files = Vec::new();
+    if input.as_str().contains("*** Begin Patch") {
+        input.strings(&mut |text| files.extend(patched(text)));
+    }
+    files
 }
 
 /// Lists the files of a patch.
@@ -263,6 +278,8 @@ mod tests {
         check("str_replace_editor", r#"{"command":"view","path":"e"}"#, &[]);
         let patch = r#""*** Begin Patch\n*** Update File: src/f.rs\n@@\n+x\n*** Add File: g\n""#;
         check("apply_patch", patch, &["src/f.rs", "g"]);
+        let shell = r#"{"cmd":"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: i\n+x\nEOF"}"#;
+        check("bash", shell, &["i"]);
         check("edit_file", r#"{"replacements":[{"filePath":"h"},{"filePath":"h"}]}"#, &["h"]);
     }
 

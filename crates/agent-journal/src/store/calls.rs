@@ -173,7 +173,7 @@ mod tests {
             let mut writer = store.write().unwrap();
             let place = Source { path: source.into(), stamp: Stamp::default() };
             let source = writer.source("x", &place, &crate::store::Place::default()).unwrap();
-            writer.truncate(key, 0).unwrap();
+            writer.truncate(key, 0, 0).unwrap();
             let mut builder = ChunkBuilder::at(0);
             let count = messages.len() as u64;
             for mut message in messages {

@@ -111,6 +111,11 @@ impl ChunkBuilder {
         self.hashes.push(packed.hash);
     }
 
+    /// Leaves out the calls of the messages so far: the journal has them.
+    pub(crate) fn forget_calls(&mut self) {
+        self.usage.clear();
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }

@@ -1,10 +1,13 @@
 //! Reading a whole telling in pieces: never more of it in memory than one run of messages.
 
+use std::collections::HashSet;
+
 use rusqlite::{OptionalExtension, params};
 use serde::de::DeserializeOwned;
 
 use super::{Store, chunk};
 use crate::error::{Error, Result};
+use crate::model::Message;
 
 impl Store {
     /// Reads every message of a telling in order, each as any type that fits it.
@@ -24,6 +27,37 @@ impl Store {
             for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
                 if let Ok(message) = serde_json::from_slice(line) {
                     take(position, message)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the messages of those runs of a telling that changed a wanted file, and collects the
+    /// calls that failed in any of its runs.
+    pub(crate) fn each_touching(
+        &self,
+        telling: u64,
+        wanted: &dyn Fn(&str) -> bool,
+        failed: &mut HashSet<u64>,
+        mut take: impl FnMut(u64, Message),
+    ) -> Result<()> {
+        let failure = || Error::store(&self.path);
+        let sql = "SELECT first, facts, body FROM chunks WHERE telling = ?1 ORDER BY first";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failure())?;
+        let mut rows = statement.query(params![telling as i64]).map_err(failure())?;
+        while let Some(row) = rows.next().map_err(failure())? {
+            let blob = |at: usize| row.get_ref(at).and_then(|blob| Ok(blob.as_blob()?));
+            let facts = chunk::facts(blob(1).map_err(failure())?);
+            failed.extend(facts.errors.iter().map(|error| error.id));
+            if !facts.files.keys().any(|file| wanted(file)) {
+                continue;
+            }
+            let first = row.get::<_, i64>(0).map_err(failure())? as u64;
+            let lines = chunk::unpack(blob(2).map_err(failure())?).unwrap_or_default();
+            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
+                if let Ok(message) = serde_json::from_slice(line) {
+                    take(position, message);
                 }
             }
         }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 
+use super::write::PathValue;
 use super::{Store, chunk};
 use crate::error::{Error, Result};
 use crate::model::{Checkpoint, Counts, Message, Ref, Session, Stamp, Timestamp, Tokens};
@@ -147,8 +148,30 @@ pub(crate) struct Whole {
 /// What the journal holds of one telling.
 pub(crate) struct Telling {
     pub(crate) account: Session,
-    /// Hashes of its messages.
-    pub(crate) hashes: Vec<u64>,
+    pub(crate) hashes: Hashes,
+}
+
+/// Hashes of a telling's messages, or of the last of them.
+#[derive(Default)]
+pub(crate) struct Hashes {
+    /// How many messages come before.
+    first: u64,
+    hashes: Vec<u64>,
+}
+
+impl Hashes {
+    pub(crate) fn get(&self, position: u64) -> Option<u64> {
+        self.hashes.get(position.checked_sub(self.first)? as usize).copied()
+    }
+
+    /// How many messages there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.first + self.hashes.len() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl Store {
@@ -214,6 +237,14 @@ impl Store {
         );
         let entries = self.entries(&tail, [], now)?;
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
+    }
+
+    /// Finds sessions by their keys.
+    pub(crate) fn sessions_by_key(&self, keys: &[u64], now: Timestamp) -> Result<Vec<Entry>> {
+        let keys: Vec<String> = keys.iter().map(|key| (*key as i64).to_string()).collect();
+        // The keys are numbers of our own making: nothing to escape.
+        let tail = format!("WHERE sessions.key IN ({})", keys.join(","));
+        self.entries(&tail, [], now)
     }
 
     /// Lists the tellings a filter chooses.
@@ -345,9 +376,38 @@ impl Store {
 
     /// Lists the sources of an agent.
     pub(crate) fn sources(&self, agent: &str) -> Result<Vec<SourceRow>> {
-        let sql = "SELECT id, path, size, modified, inode, present FROM sources WHERE agent = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows = statement.query_map([agent], |row| {
+        self.source_rows("agent = ?1", params![agent])
+    }
+
+    /// Finds a source by its path.
+    pub(crate) fn source(&self, agent: &str, path: &Path) -> Result<Option<SourceRow>> {
+        let rows = self.source_rows("agent = ?1 AND path = ?2", params![agent, PathValue(path)]);
+        Ok(rows?.pop())
+    }
+
+    /// Lists the sources at a path and below it.
+    pub(crate) fn sources_at(&self, agent: &str, path: &Path) -> Result<Vec<SourceRow>> {
+        let Some(text) = path.to_str() else {
+            return Ok(self.source(agent, path)?.into_iter().collect());
+        };
+        let separator = std::path::MAIN_SEPARATOR;
+        // What follows the separator sorts before the character that follows it.
+        let end = char::from_u32(separator as u32 + 1).unwrap_or(separator);
+        let condition = "agent = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)";
+        let (below, end) = (format!("{text}{separator}"), format!("{text}{end}"));
+        self.source_rows(condition, params![agent, text, below, end])
+    }
+
+    fn source_rows(
+        &self,
+        condition: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<SourceRow>> {
+        let sql = format!(
+            "SELECT id, path, size, modified, inode, present FROM sources WHERE {condition}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let rows = statement.query_map(values, |row| {
             Ok(SourceRow {
                 id: row.get(0)?,
                 path: row.get::<_, StoredPath>(1)?.0,
@@ -389,19 +449,21 @@ impl Store {
         Ok(row.optional().map_err(self.error())?.unwrap_or_default())
     }
 
-    /// Reads what the journal holds of a telling.
-    pub(crate) fn telling(&self, key: u64) -> Result<Option<Telling>> {
+    /// Reads what the journal holds of a telling, as far as messages from a position on are
+    /// concerned.
+    pub(crate) fn telling(&self, key: u64, from: u64) -> Result<Option<Telling>> {
         let Some(account) = self.account(key)? else { return Ok(None) };
-        let sql = "SELECT hashes FROM chunks WHERE telling = ?1 ORDER BY first";
+        let first = self.run_before(key, from, 0)?;
+        let sql = "SELECT hashes FROM chunks WHERE telling = ?1 AND first >= ?2 ORDER BY first";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut rows = statement.query([key as i64]).map_err(self.error())?;
+        let mut rows = statement.query([key as i64, first as i64]).map_err(self.error())?;
         let mut hashes = Vec::new();
         while let Some(row) = rows.next().map_err(self.error())? {
             let bytes =
                 row.get_ref(0).and_then(|blob| Ok(blob.as_blob()?)).map_err(self.error())?;
             hashes.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
         }
-        Ok(Some(Telling { account, hashes }))
+        Ok(Some(Telling { account, hashes: Hashes { first, hashes } }))
     }
 
     /// Tells where a run that is to change from `position` on must begin again: at that position

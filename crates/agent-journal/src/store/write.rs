@@ -207,8 +207,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Forgets the messages of a telling from a position on: they are about to be told again.
-    pub(crate) fn truncate(&mut self, telling: u64, from: u64) -> Result<()> {
+    /// Forgets the messages of a telling from a position on, and its calls from another: they are
+    /// about to be told again.
+    pub(crate) fn truncate(&mut self, telling: u64, from: u64, calls: u64) -> Result<()> {
         let place = params![telling as i64, from as i64];
         let sql = "DELETE FROM chunks WHERE telling = ?1 AND first >= ?2";
         self.connection
@@ -218,6 +219,7 @@ impl Writer<'_> {
         let sql = "DELETE FROM usage WHERE telling = ?1 AND position >= ?2
                    RETURNING identity, owner";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let place = params![telling as i64, calls as i64];
         let calls = statement
             .query_map(place, |row| Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, i64>(1)?)))
             .map_err(self.error())?;

@@ -2,20 +2,26 @@
 //! one writer record it; then make it findable. Work is proportional to what changed.
 
 mod lock;
+mod near;
 mod news;
 mod plan;
 mod record;
 mod reindex;
+mod watch;
 
 pub use news::News;
 
 pub(crate) use lock::Lock;
+pub(crate) use near::spots;
 pub(crate) use news::{Memory, state};
 pub(crate) use plan::{Found, Plan, roots};
+pub(crate) use watch::Spot;
+pub use watch::{Changes, StopWatch, Watch, WatchOptions};
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
@@ -34,6 +40,12 @@ const BATCH: u64 = 512 << 20;
 
 /// Runs of messages that may wait for the writer.
 const WAITING: usize = 32;
+
+/// News of a source that may be held in memory.
+const HELD: u64 = 4 << 20;
+
+/// Sources that are sooner read than a thread for them is started.
+const FEW: usize = 4;
 
 /// How to sync.
 #[derive(Clone, Copy, Debug, Default)]
@@ -203,6 +215,9 @@ impl Sync<'_> {
         index: Targets<'_>,
         (deadline, report): (Option<Instant>, &mut SyncReport),
     ) -> Result<()> {
+        if jobs.len() <= FEW && jobs.iter().all(|job| self.is_small(job)) {
+            return self.at_once(jobs, writer, index, report);
+        }
         let next = AtomicUsize::new(0);
         let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(8);
         let (config, full, path) = (self.config, self.options.full, self.store_path);
@@ -210,8 +225,8 @@ impl Sync<'_> {
             let (sender, receiver) = sync_channel(WAITING);
             for _ in 0..workers.min(jobs.len()) {
                 let worker = Worker { jobs, next: &next, deadline, full, index, config, path };
-                let sender = sender.clone();
-                scope.spawn(move || worker.run(&sender));
+                let outlet = Outlet::Channel(sender.clone());
+                scope.spawn(move || worker.run(&outlet));
             }
             drop(sender);
             self.write(receiver, jobs, writer, report)
@@ -223,17 +238,48 @@ impl Sync<'_> {
         Ok(())
     }
 
+    /// Whether a source goes on where it was left, with so little news that it can be held.
+    fn is_small(&self, job: &Job) -> bool {
+        let (_, start) = start(job, Some(self.store)).unwrap_or_default();
+        let news = job.source.stamp.size.saturating_sub(start.offset);
+        start.offset > 0 && news <= HELD && !self.options.full
+    }
+
+    /// Reads a few sources with little news on this thread: what must be looked up for them, the
+    /// journal still has at hand from the last time.
+    fn at_once(
+        &mut self,
+        jobs: &[Job],
+        writer: &mut Writer<'_>,
+        index: Targets<'_>,
+        report: &mut SyncReport,
+    ) -> Result<()> {
+        index.lexical.iter().for_each(|lexical| lexical.merge_little());
+        let (next, deadline, full) = (AtomicUsize::new(0), None, false);
+        let (config, path) = (self.config, self.store_path);
+        let worker = Worker { jobs, next: &next, deadline, full, index, config, path };
+        for (at, job) in jobs.iter().enumerate() {
+            let outlet = Outlet::Held(RefCell::default());
+            let end = worker.read(job, Some(self.store), &outlet)?;
+            outlet.send(Event::End { job: at, end })?;
+            self.write(outlet.held(), jobs, writer, report)?;
+        }
+        Ok(())
+    }
+
     /// Writes what the workers tell, until the last of them is done.
     fn write(
         &mut self,
-        events: Receiver<Event>,
+        events: impl IntoIterator<Item = Event>,
         jobs: &[Job],
         writer: &mut Writer<'_>,
         report: &mut SyncReport,
     ) -> Result<()> {
         for event in events {
             match event {
-                Event::Truncate { telling, from } => writer.truncate(telling, from)?,
+                Event::Truncate { telling, from, calls } => {
+                    writer.truncate(telling, from, calls)?;
+                }
                 Event::Chunk { telling, session, chunk } => {
                     writer.chunk(telling, session, &chunk)?;
                 }
@@ -283,7 +329,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn run(&self, events: &SyncSender<Event>) {
+    fn run(&self, events: &Outlet) {
         let told = self.read_all(events);
         if let Err(error) = told {
             // When the writer has gone, it knows why.
@@ -291,7 +337,7 @@ impl Worker<'_> {
         }
     }
 
-    fn read_all(&self, events: &SyncSender<Event>) -> Result<()> {
+    fn read_all(&self, events: &Outlet) -> Result<()> {
         let store = Store::open(self.path)?;
         loop {
             if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
@@ -300,30 +346,17 @@ impl Worker<'_> {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = self.jobs.get(at) else { return Ok(()) };
             let end = self.read(job, store.as_ref(), events)?;
-            send(events, Event::End { job: at, end })?;
+            events.send(Event::End { job: at, end })?;
         }
     }
 
     /// Reads one source. What is wrong with it is its own affair; what is wrong with the journal
     /// stops everything.
-    fn read(
-        &self,
-        job: &Job,
-        store: Option<&Store>,
-        events: &SyncSender<Event>,
-    ) -> Result<SourceEnd> {
-        let path = &job.source.path;
-        let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
-        let before = store.map(|store| store.stamp(job.id)).transpose()?.flatten();
-        // A file that was cut or replaced may have lost what followed the checkpoint, too.
-        let is_same = before.is_some_and(|before| {
-            before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
-        });
-        let start = if self.full || !is_same || !continues(path, &known) {
-            Checkpoint::default()
-        } else {
-            known.clone()
-        };
+    fn read(&self, job: &Job, store: Option<&Store>, events: &Outlet) -> Result<SourceEnd> {
+        let (known, mut start) = start(job, store)?;
+        if self.full {
+            start = Checkpoint::default();
+        }
         let mut recorder = Recorder::new(job, &start, store, (self.index, events), self.config);
         match job.connector.read(&job.source, start, &mut recorder) {
             Ok(checkpoint) => recorder.finish(checkpoint),
@@ -335,12 +368,48 @@ impl Worker<'_> {
     }
 }
 
+/// How far a source has been read, and from where it is to be read now.
+fn start(job: &Job, store: Option<&Store>) -> Result<(Checkpoint, Checkpoint)> {
+    let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
+    let before = store.map(|store| store.stamp(job.id)).transpose()?.flatten();
+    // A file that was cut or replaced may have lost what followed the checkpoint, too.
+    let is_same = before.is_some_and(|before| {
+        before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
+    });
+    let goes_on = is_same && continues(&job.source.path, &known);
+    let start = if goes_on { known.clone() } else { Checkpoint::default() };
+    Ok((known, start))
+}
+
 /// Whether a file still begins with what was read of it.
 fn continues(path: &Path, checkpoint: &Checkpoint) -> bool {
     checkpoint.offset > 0
         && jsonl::guard(path, checkpoint.offset).is_ok_and(|guard| guard == checkpoint.guard)
 }
 
-fn send(events: &SyncSender<Event>, event: Event) -> Result<()> {
-    events.send(event).map_err(|_| Error::Stopped)
+/// Where a reading thread puts what it was told.
+enum Outlet {
+    /// The writer takes it from another thread.
+    Channel(SyncSender<Event>),
+    /// The writer takes it when all is told.
+    Held(RefCell<Vec<Event>>),
+}
+
+impl Outlet {
+    fn send(&self, event: Event) -> Result<()> {
+        match self {
+            Self::Channel(sender) => sender.send(event).map_err(|_| Error::Stopped),
+            Self::Held(events) => {
+                events.borrow_mut().push(event);
+                Ok(())
+            }
+        }
+    }
+
+    fn held(self) -> Vec<Event> {
+        match self {
+            Self::Channel(_) => Vec::new(),
+            Self::Held(events) => events.into_inner(),
+        }
+    }
 }

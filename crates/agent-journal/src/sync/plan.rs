@@ -32,9 +32,9 @@ pub(crate) struct Found {
 }
 
 /// A home to look into.
-struct Look<'a> {
+pub(super) struct Look<'a> {
     machine: &'a Machine,
-    home: Place,
+    pub(super) home: Place,
     /// Roots the user named; they are about the own home only.
     named: Option<&'a Vec<PathBuf>>,
 }
@@ -48,18 +48,27 @@ pub(crate) struct Root {
 
 /// Lists where an agent keeps sessions on a machine.
 pub(crate) fn roots(connector: &dyn Connector, config: &Config, machine: &Machine) -> Vec<Root> {
+    looks(connector, config, machine).flat_map(|look| look.roots(connector)).collect()
+}
+
+/// Lists the homes an agent may have, the own one first.
+pub(super) fn looks<'a>(
+    connector: &dyn Connector,
+    config: &'a Config,
+    machine: &'a Machine,
+) -> impl Iterator<Item = Look<'a>> {
     let named = config.sources.get(connector.agent().id);
     let own = Look { machine, home: Place::default(), named };
     let others = config.homes.iter().map(|home| Look {
         machine: &home.machine,
-        home: Place::default(),
+        home: Place { kind: home.kind, host: home.host.clone() },
         named: None,
     });
-    std::iter::once(own).chain(others).flat_map(|look| look.roots(connector)).collect()
+    std::iter::once(own).chain(others)
 }
 
 impl Look<'_> {
-    fn roots(&self, connector: &dyn Connector) -> Vec<Root> {
+    pub(super) fn roots(&self, connector: &dyn Connector) -> Vec<Root> {
         match self.named {
             Some(paths) => {
                 paths.iter().map(|path| Root { path: path.clone(), configured: true }).collect()
@@ -84,11 +93,16 @@ impl Plan {
         for connector in ALL {
             plan.add(*connector, config, machine, (store, full))?;
         }
-        plan.changed.sort_by(|a, b| {
+        plan.sort();
+        Ok(plan)
+    }
+
+    /// Puts the newest first.
+    pub(super) fn sort(&mut self) {
+        self.changed.sort_by(|a, b| {
             let (a, b) = (&a.source, &b.source);
             (b.stamp.modified, &a.path).cmp(&(a.stamp.modified, &b.path))
         });
-        Ok(plan)
     }
 
     /// Whether there is nothing to do.
@@ -96,20 +110,16 @@ impl Plan {
         self.changed.is_empty() && self.gone.is_empty() && self.returned.is_empty()
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         connector: &'static dyn Connector,
         config: &Config,
         machine: &Machine,
         (store, full): (Option<&Store>, bool),
     ) -> Result<()> {
-        let named = config.sources.get(connector.agent().id);
-        let own = Look { machine, home: Place::default(), named };
-        let (mut found, mut looked_at) = self.look(connector, &own);
-        for home in &config.homes {
-            let place = Place { kind: home.kind, host: home.host.clone() };
-            let other = Look { machine: &home.machine, home: place, named: None };
-            let (more, there) = self.look(connector, &other);
+        let (mut found, mut looked_at) = (Vec::new(), Vec::new());
+        for look in looks(connector, config, machine) {
+            let (more, there) = self.look(connector, &look);
             found.extend(more);
             looked_at.extend(there);
         }
@@ -132,10 +142,6 @@ impl Plan {
         }
         // A root that is not there may be a disk that is not mounted: nothing under it is gone.
         // Neither is what lies in a directory that cannot be looked into.
-        let is_absent = |path: &Path| {
-            let error = std::fs::symlink_metadata(path).err().map(|error| error.kind());
-            matches!(error, Some(ErrorKind::NotFound | ErrorKind::NotADirectory))
-        };
         let is_gone = |row: &SourceRow| {
             looked_at.iter().any(|root| row.path.starts_with(root)) && is_absent(&row.path)
         };
@@ -184,4 +190,10 @@ impl Plan {
     fn fail(&mut self, path: &Path, reason: &str) {
         self.failures.push((path.display().to_string(), reason.to_owned()));
     }
+}
+
+/// Whether nothing is at a path; what cannot be looked at may well be there.
+pub(super) fn is_absent(path: &Path) -> bool {
+    let error = std::fs::symlink_metadata(path).err().map(|error| error.kind());
+    matches!(error, Some(ErrorKind::NotFound | ErrorKind::NotADirectory))
 }

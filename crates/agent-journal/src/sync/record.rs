@@ -3,22 +3,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::mpsc::SyncSender;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Job, send};
+use super::{Job, Outlet};
 use crate::config::Config;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::index::{Calls, Targets};
 use crate::model::{Block, Kind, Message, Session, SessionId, Timestamp};
-use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Packed, SourceEnd, Store, Told};
+use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Hashes, Packed, SourceEnd, Store, Told};
 
 /// News for the writer.
 pub(super) enum Event {
-    /// A telling is told again from a position on.
-    Truncate { telling: u64, from: u64 },
+    /// The runs of a telling are told again from a position on, its calls from another.
+    Truncate { telling: u64, from: u64, calls: u64 },
     /// A run of messages.
     Chunk { telling: u64, session: u64, chunk: Box<Chunk> },
     /// What a source tells of a session as a whole.
@@ -35,7 +34,7 @@ pub(super) struct Recorder<'a> {
     start: (u64, u64),
     store: Option<&'a Store>,
     index: Targets<'a>,
-    events: &'a SyncSender<Event>,
+    events: &'a Outlet,
     config: &'a Config,
     open: Vec<Open>,
     by_id: HashMap<SessionId, usize>,
@@ -52,7 +51,7 @@ struct Open {
     /// The account as the journal has it.
     before: Option<Session>,
     /// Hashes of the messages the journal has.
-    known: Vec<u64>,
+    known: Hashes,
     /// Where the next message goes.
     position: u64,
     /// Messages that differ from what the journal has, from the first of them on.
@@ -66,7 +65,7 @@ impl<'a> Recorder<'a> {
         job: &'a Job,
         start: &Checkpoint,
         store: Option<&'a Store>,
-        (index, events): (Targets<'a>, &'a SyncSender<Event>),
+        (index, events): (Targets<'a>, &'a Outlet),
         config: &'a Config,
     ) -> Self {
         Self {
@@ -95,7 +94,7 @@ impl<'a> Recorder<'a> {
                 continue;
             }
             // Fewer messages than before: the journal's last ones are no longer told.
-            if open.builder.is_none() && (open.known.len() as u64) > open.position {
+            if open.builder.is_none() && open.known.len() > open.position {
                 self.diverge()?;
             }
             self.flush(Flush::Last)?;
@@ -103,7 +102,7 @@ impl<'a> Recorder<'a> {
         }
         let continued = self.start.0 > 0;
         let told_again = match self.open.first() {
-            Some(open) if continued => (open.known.len() as u64).saturating_sub(self.start.1),
+            Some(open) if continued => open.known.len().saturating_sub(self.start.1),
             _ => 0,
         };
         Ok(SourceEnd {
@@ -156,10 +155,13 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         let key = telling_key(&session.id, &self.job.source.path);
-        let telling = self.store.map(|store| store.telling(key)).transpose()?.flatten();
+        // A checkpoint counts the messages of the session that is told first after it.
+        let continues = self.start.0 > 0 && self.open.is_empty();
+        let position = if continues { self.start.1 } else { 0 };
+        let telling = self.store.map(|store| store.telling(key, position)).transpose()?.flatten();
         let (before, known) = match telling {
             Some(telling) => (Some(telling.account), telling.hashes),
-            None => (None, Vec::new()),
+            None => (None, Hashes::default()),
         };
         let account = match &before {
             Some(before) if self.start.0 > 0 => {
@@ -171,9 +173,6 @@ impl<'a> Recorder<'a> {
         };
         self.current = self.open.len();
         self.by_id.insert(account.id.clone(), self.current);
-        // A checkpoint counts the messages of the session that is told first after it.
-        let continues = self.start.0 > 0 && self.open.is_empty();
-        let position = if continues { self.start.1 } else { 0 };
         let calls = Calls::default();
         self.open.push(Open { key, account, before, known, position, builder: None, calls });
         Ok(())
@@ -182,7 +181,7 @@ impl<'a> Recorder<'a> {
     fn message(&mut self, mut message: Message) -> Result<()> {
         let Some(open) = self.open.get_mut(self.current) else { return Ok(()) };
         let packed = Packed::new(&message);
-        if open.builder.is_none() && open.known.get(open.position as usize) == Some(&packed.hash) {
+        if open.builder.is_none() && open.known.get(open.position) == Some(packed.hash) {
             open.position += 1;
             return Ok(());
         }
@@ -213,11 +212,16 @@ impl<'a> Recorder<'a> {
             open.calls.note(&message);
             builder.add(&open.account.id, &mut message, &packed);
         }
-        open.builder = Some(builder);
-        if open.known.len() as u64 > open.position {
+        let mut calls = from;
+        if open.known.len() > open.position {
             self.index.truncate(open.key, open.position)?;
+        } else {
+            // Calls lie scattered: those that stay as they are stay where they are.
+            calls = open.position;
+            builder.forget_calls();
         }
-        send(self.events, Event::Truncate { telling: open.key, from })
+        open.builder = Some(builder);
+        self.events.send(Event::Truncate { telling: open.key, from, calls })
     }
 
     fn flush(&mut self, when: Flush) -> Result<()> {
@@ -229,7 +233,7 @@ impl<'a> Recorder<'a> {
         };
         if ready {
             let (telling, session) = (open.key, open.account.id.key());
-            send(self.events, Event::Chunk { telling, session, chunk: Box::new(builder.pack()) })?;
+            self.events.send(Event::Chunk { telling, session, chunk: Box::new(builder.pack()) })?;
         }
         Ok(())
     }
@@ -249,16 +253,13 @@ impl<'a> Recorder<'a> {
         if !changed {
             return Ok(());
         }
-        send(
-            self.events,
-            Event::Telling(Box::new(Told {
-                key: open.key,
-                source: self.job.id,
-                account: std::mem::take(&mut open.account),
-                messages: open.position,
-                is_new: open.before.is_none(),
-            })),
-        )
+        self.events.send(Event::Telling(Box::new(Told {
+            key: open.key,
+            source: self.job.id,
+            account: std::mem::take(&mut open.account),
+            messages: open.position,
+            is_new: open.before.is_none(),
+        })))
     }
 }
 

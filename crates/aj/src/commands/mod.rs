@@ -1,10 +1,12 @@
 //! One file per command: its arguments, its `run`.
 
+pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod files;
 pub(crate) mod handoff;
 pub(crate) mod index;
 pub(crate) mod list;
@@ -48,6 +50,8 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Show(args) => show::run(&args, context),
         Command::Resume(args) => resume::run(&args, context),
         Command::Handoff(args) => handoff::run(&args, context),
+        Command::Blame(args) => blame::run(&args, context),
+        Command::Files(args) => files::run(&args, context),
         Command::Stats(args) => stats::run(&args, context),
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),

@@ -66,12 +66,22 @@ impl Connector for Aider {
             let file = if files::is_dir(root) { root.join(CHAT) } else { root.to_owned() };
             Vec::from_iter(files::source(file))
         };
-        for source in &mut sources {
-            if let Some(inputs) = inputs::beside(&source.path) {
-                source.stamp = source.stamp.with(&inputs);
-            }
-        }
+        sources.iter_mut().for_each(add_inputs);
         Ok(sources)
+    }
+
+    fn around(&self, root: &Path, changed: &Path) -> Option<Vec<Source>> {
+        // A pattern may be about any name.
+        if glob::is_pattern(root) {
+            return None;
+        }
+        let chat = if root.is_dir() { root.join(CHAT) } else { root.to_owned() };
+        if changed != chat && inputs::beside(&chat).is_none_or(|inputs| changed != inputs) {
+            return Some(Vec::new());
+        }
+        let mut sources = Vec::from_iter(files::source(chat));
+        sources.iter_mut().for_each(add_inputs);
+        Some(sources)
     }
 
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
@@ -85,6 +95,13 @@ impl Connector for Aider {
             resume.arguments.push(format!("--chat-history-file={}", source.to_str()?));
         }
         Some(resume)
+    }
+}
+
+/// Typed lines are a part of what a log tells: their change is a change.
+fn add_inputs(source: &mut Source) {
+    if let Some(inputs) = inputs::beside(&source.path) {
+        source.stamp = source.stamp.with(&inputs);
     }
 }
 

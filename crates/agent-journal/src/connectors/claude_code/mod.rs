@@ -86,6 +86,31 @@ impl Connector for ClaudeCode {
         Ok(with_sidecars(sources))
     }
 
+    fn around(&self, root: &Path, changed: &Path) -> Option<Vec<Source>> {
+        let root = projects(root.to_owned());
+        let inside: Vec<_> = changed.strip_prefix(&root).ok()?.iter().collect();
+        // Elsewhere than in the usual place the layout is not known.
+        if root.file_name().is_none_or(|name| name != "projects") || inside.is_empty() {
+            return None;
+        }
+        let name = inside[inside.len() - 1].to_string_lossy();
+        let is_told = inside.len() < 3 || (inside[2] == "subagents" && inside.len() > 3);
+        if !is_told || !is_source(&name) {
+            return Some(Vec::new());
+        }
+        let transcript = match name.strip_suffix(SIDECAR) {
+            Some(stem) => changed.with_file_name(format!("{stem}.jsonl")),
+            None => changed.to_owned(),
+        };
+        let mut source = files::source(transcript);
+        if let Some(source) = &mut source
+            && let Some(note) = sidecar(&source.path)
+        {
+            source.stamp = source.stamp.with(&note);
+        }
+        Some(Vec::from_iter(source))
+    }
+
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
         if source.path.file_name().is_some_and(|name| name == INDEX) {
             read_index(&source.path, sink)?;

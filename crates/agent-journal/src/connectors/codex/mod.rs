@@ -83,6 +83,21 @@ impl Connector for Codex {
         Ok(sources)
     }
 
+    fn around(&self, root: &Path, changed: &Path) -> Option<Vec<Source>> {
+        let name = changed.file_name()?.to_string_lossy();
+        let mut inside = changed.strip_prefix(root).ok()?.iter();
+        let is_inside = inside.next().is_some_and(|first| FOLDERS.iter().any(|one| first == *one));
+        if changed == root.join(INDEX) {
+            return Some(Vec::from_iter(files::source(changed.to_owned())));
+        }
+        // Compressed rollouts have twins; a root may be such a folder itself.
+        if !is_inside || name.ends_with(".zst") {
+            return None;
+        }
+        let source = files::source(changed.to_owned()).filter(|_| is_rollout(&name));
+        Some(Vec::from_iter(source))
+    }
+
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
         let path = &source.path;
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,33 +1,60 @@
-//! `aj index`: read everything new.
+//! `aj index`: read everything new, once or as it comes.
+
+mod service;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use agent_journal::SyncReport;
 use anyhow::Result;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{FOUND, warn};
 use crate::output;
+use service::Install;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj index           read what is new
-  aj index --full    read everything again and make the index anew")]
+  aj index                            read what is new
+  aj index --full                     read everything again and make the index anew
+  aj index --watch                    keep reading as agents write, until Ctrl-C
+  aj index --install-service          print a service that does so from login on
+  aj index --install-service=write    install it")]
 pub(crate) struct Args {
     /// Read everything again and make the index anew
     #[arg(long)]
     full: bool,
+
+    /// Keep reading as agents write
+    #[arg(long, conflicts_with = "full")]
+    watch: bool,
+
+    /// Print a service that watches from login on, or install it
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "print",
+        conflicts_with_all = ["full", "watch"]
+    )]
+    install_service: Option<Install>,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    if let Some(install) = args.install_service {
+        return service::run(install, context);
+    }
+    if args.watch {
+        return watch::run(context);
+    }
     let started = Instant::now();
     let mut journal = context.journal()?;
     let report = Context::index(&mut journal, args.full)?;
-    for (path, reason) in &report.failures {
-        warn(&format!("could not read {path}: {reason}"));
-    }
+    tell_failures(&report);
     if report.busy {
         anyhow::bail!("another aj is still writing the journal; nothing was read");
     }
@@ -55,4 +82,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         writeln!(anstream::stdout(), "read {sources} ({size}) in {:.1} s", took.as_secs_f64())?;
     }
     Ok(if report.failures.is_empty() { FOUND } else { ExitCode::from(2) })
+}
+
+fn tell_failures(report: &SyncReport) {
+    for (path, reason) in &report.failures {
+        warn(&format!("could not read {path}: {reason}"));
+    }
 }

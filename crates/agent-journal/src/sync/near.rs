@@ -1,0 +1,133 @@
+//! What a change of a few files means: only the sources they belong to are looked at.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::plan::{Found, Plan, is_absent, looks};
+use super::watch::{Changes, Spot};
+use crate::config::Config;
+use crate::connectors::formats::glob;
+use crate::connectors::{ALL, Connector, Machine};
+use crate::error::Result;
+use crate::store::Store;
+
+impl Plan {
+    /// Looks at what may have changed, and compares it with what the journal knows.
+    pub(crate) fn near(
+        changes: &Changes,
+        config: &Config,
+        machine: &Machine,
+        store: Option<&Store>,
+    ) -> Result<Self> {
+        let Changes::Paths(paths) = changes else {
+            return Self::make(config, machine, store, false);
+        };
+        let mut plan = Self::default();
+        for connector in ALL {
+            match around(*connector, config, machine, paths) {
+                Some(found) => plan.compare(*connector, found, paths, store)?,
+                None => plan.add(*connector, config, machine, (store, false))?,
+            }
+        }
+        plan.sort();
+        Ok(plan)
+    }
+
+    fn compare(
+        &mut self,
+        connector: &'static dyn Connector,
+        found: Vec<Found>,
+        paths: &BTreeSet<PathBuf>,
+        store: Option<&Store>,
+    ) -> Result<()> {
+        let agent = connector.agent().id;
+        for found in found {
+            let row = store.map(|store| store.source(agent, &found.source.path)).transpose()?;
+            match row.flatten() {
+                Some(row) if row.stamp == found.source.stamp => {
+                    self.returned.extend((!row.present).then_some(row.id));
+                }
+                _ => self.changed.push(found),
+            }
+        }
+        let Some(store) = store else { return Ok(()) };
+        for path in paths.iter().filter(|path| is_absent(path)) {
+            let rows = store.sources_at(agent, path)?.into_iter();
+            self.gone.extend(rows.filter(|row| row.present).map(|row| row.id));
+        }
+        Ok(())
+    }
+}
+
+/// Finds the sources of an agent that changes concern; `None` when every root of it must be
+/// looked at.
+fn around(
+    connector: &'static dyn Connector,
+    config: &Config,
+    machine: &Machine,
+    paths: &BTreeSet<PathBuf>,
+) -> Option<Vec<Found>> {
+    let mut all: Vec<Found> = Vec::new();
+    for look in looks(connector, config, machine) {
+        for root in look.roots(connector) {
+            let base = glob::base(&root.path);
+            for path in paths.iter().filter(|path| path.starts_with(&base)) {
+                // A directory may have come with anything in it.
+                if path.is_dir() {
+                    return None;
+                }
+                for source in connector.around(&root.path, path)? {
+                    if all.iter().all(|known| known.source.path != source.path) {
+                        all.push(Found { connector, source, home: look.home.clone() });
+                    }
+                }
+            }
+        }
+    }
+    Some(all)
+}
+
+/// Lists the directories to watch, those of the newest sources first.
+pub(crate) fn spots(
+    config: &Config,
+    machine: &Machine,
+    store: Option<&Store>,
+) -> Result<Vec<Spot>> {
+    let (mut roots, mut inside) = (Vec::new(), Vec::new());
+    for connector in ALL {
+        let rows = store.map(|store| store.sources(connector.agent().id)).transpose()?;
+        let rows = rows.unwrap_or_default();
+        for look in looks(*connector, config, machine) {
+            for root in look.roots(*connector) {
+                let base = glob::base(&root.path);
+                let below = rows.iter().filter(|row| row.present && row.path.starts_with(&base));
+                let known = inside.len();
+                for row in below {
+                    let folders = row.path.ancestors().skip(1);
+                    let folders = folders.take_while(|folder| *folder != base);
+                    let folders = folders.filter(|folder| folder.starts_with(&base));
+                    inside.extend(folders.map(|one| (row.stamp.modified, one.to_owned())));
+                }
+                // Where watching a tree costs no more than watching one directory of it.
+                let is_deep = !WATCHES_ARE_DEAR && inside.len() > known;
+                if is_deep {
+                    inside.truncate(known);
+                }
+                roots.push(Spot { path: folder(base), is_deep });
+            }
+        }
+    }
+    inside.sort_by(|a, b| b.0.cmp(&a.0));
+    let mut seen = BTreeSet::new();
+    inside.retain(|(_, path)| seen.insert(path.clone()));
+    roots.extend(inside.into_iter().map(|(_, path)| Spot { path, is_deep: false }));
+    Ok(roots)
+}
+
+/// Whether every directory is watched on its own.
+const WATCHES_ARE_DEAR: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+/// The directory of a root, which may be a file.
+fn folder(base: PathBuf) -> PathBuf {
+    if base.is_file() { base.parent().map_or(base.clone(), Path::to_owned) } else { base }
+}

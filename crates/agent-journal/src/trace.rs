@@ -1,0 +1,257 @@
+//! Where code came from: the files that sessions changed, and the sessions behind the lines of one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::analyze::{Confidence, Dated, FileLine, attribute};
+use crate::error::Result;
+use crate::journal::Journal;
+use crate::model::{Timestamp, call_hash, edits};
+use crate::search::Filter;
+use crate::store::{Entry, Store};
+
+/// A file whose lines are asked about.
+#[derive(Clone, Debug, Default)]
+pub struct BlamedFile {
+    /// Where it lies, in full; by every name it has.
+    pub paths: Vec<PathBuf>,
+    /// The working tree it belongs to.
+    pub repository: Option<PathBuf>,
+    /// The file as it stands.
+    pub lines: Vec<FileLine>,
+}
+
+/// Who wrote the lines of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Blame {
+    /// For each line its author, if a recorded edit tells.
+    pub lines: Vec<Option<Author>>,
+    /// The sessions that wrote lines.
+    pub sessions: Vec<Entry>,
+    /// How many sessions changed the file at all.
+    pub candidates: usize,
+}
+
+/// The edit that wrote a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// Its session, by its place in `sessions`.
+    pub session: usize,
+    /// The message that made the change.
+    pub message: u64,
+    /// When it was made.
+    pub at: Option<Timestamp>,
+    /// How sure that is.
+    pub confidence: Confidence,
+}
+
+/// A file that sessions changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct TouchedFile {
+    /// The file.
+    pub path: String,
+    /// How many calls changed it.
+    pub edits: u64,
+    /// The sessions that did, the latest first, each with its calls.
+    pub sessions: Vec<Touch>,
+}
+
+/// A session's part in a file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Touch {
+    /// The session.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Its agent.
+    pub agent: String,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How many of its calls changed the file.
+    pub edits: u64,
+    /// The session as it is listed.
+    #[serde(skip)]
+    pub entry: Entry,
+}
+
+/// An edit on its way to being compared.
+struct Made {
+    session: usize,
+    message: u64,
+    dated: Dated,
+}
+
+impl Journal {
+    /// Lists the files that the chosen sessions changed and whose path has a text in it, the
+    /// latest first.
+    pub fn files(&self, filter: &Filter, text: &str) -> Result<Vec<TouchedFile>> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let chosen: HashMap<u64, Entry> =
+            self.sessions(filter, None)?.into_iter().map(|entry| (entry.key, entry)).collect();
+        let text = text.to_lowercase();
+        let mut files: BTreeMap<String, Vec<Touch>> = BTreeMap::new();
+        store.each_file(&mut |session, path, edits| {
+            if let Some(entry) = chosen.get(&session)
+                && path.to_lowercase().contains(&text)
+            {
+                files.entry(path.to_owned()).or_default().push(Touch::new(entry, edits));
+            }
+        })?;
+        let mut files: Vec<TouchedFile> = files
+            .into_iter()
+            .map(|(path, mut sessions)| {
+                sessions.sort_by_key(|touch| std::cmp::Reverse(touch.ended_at));
+                let edits = sessions.iter().map(|touch| touch.edits).sum();
+                TouchedFile { path, edits, sessions }
+            })
+            .collect();
+        files.sort_by_key(|file| std::cmp::Reverse(file.sessions[0].ended_at));
+        Ok(files)
+    }
+
+    /// Finds the sessions that wrote the lines of a file, from what their edits say alone.
+    pub fn blame(&self, file: &BlamedFile) -> Result<Blame> {
+        let nobody = Blame { lines: vec![None; file.lines.len()], ..Blame::default() };
+        let Some(store) = &self.store else { return Ok(nobody) };
+        let entries = self.touching(store, file)?;
+        let candidates = entries.len();
+        let mut made = Vec::new();
+        for (session, entry) in entries.iter().enumerate() {
+            made.extend(made_by(store, file, (session, entry))?);
+        }
+        made.sort_by_key(|one| (one.dated.at, one.session, one.message));
+        let (places, dated): (Vec<(usize, u64)>, Vec<Dated>) =
+            made.into_iter().map(|one| ((one.session, one.message), one.dated)).unzip();
+        let found = attribute(&file.lines, &dated);
+        let mut blame = Blame { candidates, ..nobody };
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        for (line, found) in blame.lines.iter_mut().zip(found) {
+            let Some((number, confidence)) = found else { continue };
+            let (session, message) = places[number];
+            let session = *numbers.entry(session).or_insert_with(|| {
+                blame.sessions.push(entries[session].clone());
+                blame.sessions.len() - 1
+            });
+            *line = Some(Author { session, message, at: dated[number].at, confidence });
+        }
+        Ok(blame)
+    }
+
+    /// The sessions that changed a file.
+    fn touching(&self, store: &Store, file: &BlamedFile) -> Result<Vec<Entry>> {
+        let mut keys = HashSet::new();
+        store.each_file(&mut |session, path, _| {
+            if file.may_be(path) {
+                keys.insert(session);
+            }
+        })?;
+        let keys: Vec<u64> = keys.into_iter().collect();
+        let mut entries = store.sessions_by_key(&keys, self.now)?;
+        entries.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
+        Ok(entries)
+    }
+}
+
+/// Reads the edits of a file that a session made and that did not fail.
+fn made_by(
+    store: &Store,
+    file: &BlamedFile,
+    (session, entry): (usize, &Entry),
+) -> Result<Vec<Made>> {
+    let mut failed = HashSet::new();
+    let mut made: Vec<(u64, Made)> = Vec::new();
+    let mut last = entry.started_at;
+    let is_it = |path: &str| file.may_be(&in_full(path, entry.cwd.as_deref()));
+    store.each_touching(entry.telling, &is_it, &mut failed, |message, content| {
+        last = content.at.or(last);
+        for (call, edit) in edits(&content) {
+            if is_it(&edit.file) {
+                let dated = Dated { at: last, edit };
+                made.push((call_hash(call), Made { session, message, dated }));
+            }
+        }
+    })?;
+    made.retain(|(call, _)| !failed.contains(call));
+    Ok(made.into_iter().map(|(_, one)| one).collect())
+}
+
+impl BlamedFile {
+    /// Whether a recorded path, in full, may mean this file: the same place, or the same place in
+    /// another working tree of that name.
+    fn may_be(&self, recorded: &str) -> bool {
+        let recorded = tidy(recorded);
+        let names = self.paths.iter().map(|path| tidy(&path.to_string_lossy()));
+        names.into_iter().any(|path| path == recorded || self.is_twin(&path, &recorded))
+    }
+
+    fn is_twin(&self, path: &str, recorded: &str) -> bool {
+        let Some(root) = &self.repository else { return false };
+        let Some(name) = root.file_name().and_then(|name| name.to_str()) else { return false };
+        let root = tidy(&root.to_string_lossy());
+        let Some(inside) = path.strip_prefix(&root) else { return false };
+        let tree = recorded.strip_suffix(inside);
+        tree.is_some_and(|tree| Path::new(tree).file_name().is_some_and(|one| one == name))
+    }
+}
+
+impl Touch {
+    fn new(entry: &Entry, edits: u64) -> Self {
+        Self {
+            id: entry.id.clone(),
+            title: entry.title.clone(),
+            agent: entry.agent.clone(),
+            ended_at: entry.ended_at,
+            edits,
+            entry: entry.clone(),
+        }
+    }
+}
+
+/// A path as the journal's list of changed files has it.
+fn in_full(path: &str, cwd: Option<&str>) -> String {
+    let is_absolute = path.starts_with(['/', '\\', '~']) || path.get(1..2) == Some(":");
+    match cwd {
+        Some(cwd) if !is_absolute => format!("{}/{path}", cwd.trim_end_matches('/')),
+        _ => path.to_owned(),
+    }
+}
+
+/// A path with one kind of slash and without detours.
+fn tidy(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split(['/', '\\']) {
+        match part {
+            "." => {}
+            ".." if parts.len() > 1 => drop(parts.pop()),
+            "" if !parts.is_empty() => {}
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_place_and_in_other_trees_of_the_repository() {
+        let file = BlamedFile {
+            paths: vec!["/home/mara/web/src/x.rs".into()],
+            repository: Some("/home/mara/web".into()),
+            lines: Vec::new(),
+        };
+        let check = |recorded: &str, expected: bool| {
+            assert_eq!(file.may_be(recorded), expected, "{recorded}");
+        };
+        check("/home/mara/web/src/x.rs", true);
+        check("/home/mara/web/./lib/../src/x.rs", true);
+        check("D:\\code\\web\\src\\x.rs", true);
+        check("/tmp/trees/web/src/x.rs", true);
+        check("/home/mara/other/src/x.rs", false);
+        check("/home/mara/web/sub/src/x.rs", false);
+        check("/home/mara/web/src/y.rs", false);
+    }
+}

@@ -1,0 +1,65 @@
+//! What git knows of a file: the repository around it, and when each line was committed. Without
+//! git, or outside a repository, nothing.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use agent_journal::model::Timestamp;
+
+/// The root of the working tree that a file belongs to.
+pub(super) fn root(file: &Path) -> Option<PathBuf> {
+    let text = git(file.parent()?, &["rev-parse", "--show-toplevel"])?;
+    Some(PathBuf::from(text.trim_end_matches('\n')))
+}
+
+/// When each line of a file was committed; a line that was not has no time.
+pub(super) fn commit_times(file: &Path) -> Vec<Option<Timestamp>> {
+    let blamed = || {
+        let name = file.file_name()?.to_str()?;
+        git(file.parent()?, &["blame", "--porcelain", "--", name])
+    };
+    blamed().map(|text| times(&text)).unwrap_or_default()
+}
+
+fn git(folder: &Path, args: &[&str]) -> Option<String> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder).args(args).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Reads `git blame --porcelain`: what is known of a commit stands at its first line only.
+fn times(porcelain: &str) -> Vec<Option<Timestamp>> {
+    let mut known: HashMap<&str, Option<Timestamp>> = HashMap::new();
+    let (mut times, mut commit) = (Vec::new(), "");
+    let mut is_head = true;
+    for line in porcelain.lines() {
+        if line.starts_with('\t') {
+            times.push(known.get(commit).copied().flatten());
+            is_head = true;
+        } else if is_head {
+            commit = line.split(' ').next().unwrap_or_default();
+            is_head = false;
+        } else if let Some(seconds) = line.strip_prefix("committer-time ")
+            && commit.bytes().any(|byte| byte != b'0')
+        {
+            let seconds = seconds.parse::<i64>().ok();
+            known.insert(commit, seconds.and_then(|one| Timestamp::from_millis(one * 1000)));
+        }
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_time_of_their_commit_and_uncommitted_ones_none() {
+        let porcelain = "a1 1 1 2\nauthor M\ncommitter-time 60\nfilename x\n\tone\na1 2 2\n\ttwo\n\
+                         00 3 3 1\ncommitter-time 90\n\tthree\na1 4 4\n\tcommitter-time 7\n";
+        let minute = Timestamp::from_millis(60_000);
+        assert_eq!(times(porcelain), [minute, minute, None, minute]);
+    }
+}

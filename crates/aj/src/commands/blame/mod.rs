@@ -1,0 +1,199 @@
+//! `aj blame`: which session wrote these lines.
+
+mod git;
+
+use std::fs;
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use agent_journal::analyze::{Confidence, FileLine};
+use agent_journal::{Author, Blame, BlamedFile};
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{found, remark};
+use crate::output::{self, BOLD, DIM};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  aj blame src/main.rs          which sessions wrote it
+  aj blame src/main.rs:40-60    only these lines
+
+A line is attributed by content alone: a recorded edit of this file left exactly this text. `exact`
+means that the whole edit stands there as one block, `partial` that some of its lines are left.")]
+pub(crate) struct Args {
+    /// A file, with a line or lines after a colon
+    #[arg(value_name = "FILE[:LINE[-LINE]]")]
+    place: String,
+}
+
+/// A run of lines with one author, or none.
+struct Span {
+    first: usize,
+    last: usize,
+    author: Option<Author>,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let (path, lines) = place(&args.place)?;
+    let file = read(&path)?;
+    let wanted = match lines {
+        Some(lines) if *lines.end() > file.lines.len() => {
+            bail!("{} has {} lines", path.display(), file.lines.len())
+        }
+        Some(lines) => lines,
+        None => 1..=file.lines.len(),
+    };
+    let answered = context.answer(|journal| Ok(journal.blame(&file)?))?;
+    let blame = answered.answer;
+    let spans = spans(&blame, &wanted);
+    if context.json {
+        output::json::print("blame", document(&path, &file, &blame, &spans))?;
+    } else {
+        print(&blame, &spans, context)?;
+        remark(&summary(&blame, &spans));
+    }
+    Ok(found(spans.iter().any(|span| span.author.is_some())))
+}
+
+/// Splits `file:4-8`. A file that is there with its colon is meant as it is.
+fn place(text: &str) -> Result<(PathBuf, Option<RangeInclusive<usize>>)> {
+    let whole = || (PathBuf::from(text), None);
+    let Some((path, lines)) = text.rsplit_once(':').filter(|_| !Path::new(text).exists()) else {
+        return Ok(whole());
+    };
+    let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
+    let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else {
+        // A drive's letter, or a name with a colon: reading it says what is wrong.
+        return Ok(whole());
+    };
+    if first == 0 || last < first {
+        bail!("`{lines}` names no lines: the first line is 1, as in `{path}:1-20`");
+    }
+    Ok((PathBuf::from(path), Some(first..=last)))
+}
+
+/// Reads a file and what the repository around it knows of its lines.
+fn read(path: &Path) -> Result<BlamedFile> {
+    let bytes = fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
+    let given = std::path::absolute(path)?;
+    let real = fs::canonicalize(path)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let commits = git::commit_times(&real);
+    let lines = text.lines().enumerate().map(|(at, line)| FileLine {
+        text: line.to_owned(),
+        committed_at: commits.get(at).copied().flatten(),
+    });
+    let lines = lines.collect();
+    let repository = git::root(&real);
+    let mut paths = vec![real];
+    if !paths.contains(&given) {
+        paths.push(given);
+    }
+    Ok(BlamedFile { paths, repository, lines })
+}
+
+fn spans(blame: &Blame, wanted: &RangeInclusive<usize>) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for number in wanted.clone() {
+        let author = blame.lines.get(number - 1).copied().flatten();
+        match spans.last_mut() {
+            Some(span) if span.author == author => span.last = number,
+            _ => spans.push(Span { first: number, last: number, author }),
+        }
+    }
+    spans
+}
+
+fn print(blame: &Blame, spans: &[Span], context: &Context) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    let range = |span: &Span| match span.first == span.last {
+        true => span.first.to_string(),
+        false => format!("{}–{}", span.first, span.last),
+    };
+    let widest = spans.iter().map(|span| range(span).chars().count()).max().unwrap_or(0);
+    let room = output::width().saturating_sub(widest + 44).clamp(16, 80);
+    for span in spans {
+        let lines = output::pad_left(&range(span), widest);
+        let Some(author) = &span.author else {
+            writeln!(out, " {lines}  {DIM}no recorded edit{DIM:#}")?;
+            continue;
+        };
+        let entry = &blame.sessions[author.session];
+        let place = format!("{}#{}", output::short_id(entry), author.message);
+        let (badge, place) = (output::badge(entry), output::pad(&place, 14));
+        let sure = output::pad(name(author.confidence), 7);
+        let title = output::pad(&entry.title, room);
+        let when = output::ago(author.at, &context.now);
+        writeln!(
+            out,
+            " {lines}  {badge} {place} {DIM}{sure}{DIM:#} {BOLD}{title}{BOLD:#}  {when}"
+        )?;
+    }
+    Ok(())
+}
+
+fn summary(blame: &Blame, spans: &[Span]) -> String {
+    let count = |some: bool| -> usize {
+        let fitting = spans.iter().filter(|span| span.author.is_some() == some);
+        fitting.map(|span| span.last - span.first + 1).sum()
+    };
+    let (known, unknown) = (count(true), count(false));
+    let sessions = output::count(blame.candidates as u64, "session");
+    format!("{known} of {} lines · {sessions} changed this file", known + unknown)
+}
+
+fn name(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Exact => "exact",
+        _ => "partial",
+    }
+}
+
+fn document(path: &Path, file: &BlamedFile, blame: &Blame, spans: &[Span]) -> serde_json::Value {
+    let spans: Vec<_> = spans
+        .iter()
+        .map(|span| {
+            let author = span.author.as_ref().map(|author| {
+                let entry = &blame.sessions[author.session];
+                json!({
+                    "session": entry.id,
+                    "title": entry.title,
+                    "agent": entry.agent,
+                    "message": author.message,
+                    "at": author.at,
+                    "confidence": author.confidence,
+                })
+            });
+            json!({ "first": span.first, "last": span.last, "author": author })
+        })
+        .collect();
+    json!({
+        "file": path.display().to_string(),
+        "repository": file.repository.as_ref().map(|root| root.display().to_string()),
+        "lines": file.lines.len(),
+        "candidates": blame.candidates,
+        "spans": spans,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_and_maybe_lines() {
+        let check = |text: &str, file: &str, lines: Option<RangeInclusive<usize>>| {
+            assert_eq!(place(text).unwrap(), (PathBuf::from(file), lines), "{text}");
+        };
+        check("src/x.rs", "src/x.rs", None);
+        check("src/x.rs:4", "src/x.rs", Some(4..=4));
+        check("src/x.rs:4-8", "src/x.rs", Some(4..=8));
+        check("C:\\x.rs", "C:\\x.rs", None);
+        assert!(place("x.rs:0").is_err());
+        assert!(place("x.rs:8-4").is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! `aj files`: the files that sessions changed.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use agent_journal::TouchedFile;
+use agent_journal::search::Scope;
+use anyhow::Result;
+use serde_json::json;
+
+use super::FilterArgs;
+use crate::context::Context;
+use crate::error::{found, remark};
+use crate::output::{self, DIM};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  aj files                        what was changed last
+  aj files login.rs               who changed it
+  aj files --since 7d --json      for a program")]
+pub(crate) struct Args {
+    /// Only files whose path has this in it
+    #[arg(value_name = "TEXT", default_value = "")]
+    text: String,
+
+    /// How many files; 0 for all
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    limit: usize,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+/// Sessions shown below a file.
+const SESSIONS: usize = 3;
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let filter = args.filter.filter(Scope::All, &context.now)?;
+    let answered = context.answer(|journal| Ok(journal.files(&filter, &args.text)?))?;
+    let mut files = answered.answer;
+    let total = files.len();
+    if args.limit > 0 {
+        files.truncate(args.limit);
+    }
+    if context.json {
+        output::json::print("files", json!({ "total": total, "files": files }))?;
+    } else {
+        for file in &files {
+            print(file, context)?;
+        }
+        let shown = output::count(files.len() as u64, "file");
+        remark(&format!("{shown} of {total} · aj blame FILE"));
+    }
+    Ok(found(!files.is_empty()))
+}
+
+fn print(file: &TouchedFile, context: &Context) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    let edits = output::count(file.edits, "edit");
+    writeln!(out, " {}  {DIM}{edits}{DIM:#}", output::plain(&file.path))?;
+    let room = output::width().saturating_sub(50).clamp(16, 80);
+    for touch in file.sessions.iter().take(SESSIONS) {
+        let entry = &touch.entry;
+        let badge = output::badge(entry);
+        let id = output::pad(output::short_id(entry), 8);
+        let title = output::pad(&touch.title, room);
+        let when = output::ago(touch.ended_at, &context.now);
+        writeln!(out, "   {badge} {DIM}{id}{DIM:#}  {title}  {when}")?;
+    }
+    let more = file.sessions.len().saturating_sub(SESSIONS);
+    if more > 0 {
+        writeln!(out, "   {DIM}and {}{DIM:#}", output::count(more as u64, "session"))?;
+    }
+    Ok(())
+}
