@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::journal::Journal;
+use crate::store::Store;
 
 /// How a journal is.
 #[derive(Clone, Debug, Serialize)]
@@ -49,7 +50,7 @@ impl Journal {
             Some(_) => IndexState::Behind,
         };
         Ok(Health {
-            faults: self.store.as_ref().map(|store| store.faults()).transpose()?,
+            faults: self.store.as_ref().map(Store::faults).transpose()?,
             bytes: file.as_ref().map_or(0, fs::Metadata::len),
             is_private: file.as_ref().map_or(true, is_private),
             index,
@@ -63,7 +64,8 @@ impl Journal {
 #[cfg(unix)]
 fn is_private(file: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    file.permissions().mode() & 0o077 == 0
+    // Neither the group nor others have any of their bits.
+    file.permissions().mode().trailing_zeros() >= 6
 }
 
 #[cfg(not(unix))]

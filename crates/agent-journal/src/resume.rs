@@ -10,7 +10,7 @@ use crate::config::HomeKind;
 use crate::connectors::{self, Machine, Os, Resume};
 use crate::error::Result;
 use crate::journal::Journal;
-use crate::store::Entry;
+use crate::store::{Entry, Store};
 
 /// As many places as are worth telling when a directory is gone.
 const GUESSES: usize = 5;
@@ -97,7 +97,7 @@ impl Journal {
         let directory =
             directory.map(Path::to_owned).or_else(|| entry.cwd.as_deref().map(PathBuf::from));
         let mut obstacles = Vec::new();
-        obstacles.extend(self.no_command(entry, command.as_ref()));
+        obstacles.extend(no_command(entry, command.as_ref()));
         if entry.source.kind != HomeKind::Local.name() {
             let host = entry.source.host.clone().unwrap_or_else(|| entry.source.kind.clone());
             obstacles.push(Obstacle::Elsewhere { host });
@@ -121,24 +121,9 @@ impl Journal {
         Ok(Resumption { command, directory, obstacles })
     }
 
-    fn no_command(&self, entry: &Entry, command: Option<&Resume>) -> Option<Obstacle> {
-        if entry.is_agent_session {
-            return Some(Obstacle::SubAgent { parent: entry.parent_id.clone() });
-        }
-        if command.is_some() {
-            return None;
-        }
-        if !is_plain(&entry.native_id) {
-            return Some(Obstacle::OddId { id: entry.native_id.clone() });
-        }
-        let agent = Self::agents().find(|agent| agent.id == entry.agent);
-        let agent = agent.map_or(entry.agent.as_str(), |agent| agent.name).to_owned();
-        Some(Obstacle::NoCommand { agent })
-    }
-
     /// Looks for a directory that moved: in places the journal knows and near its old place.
     fn guesses(&self, entry: &Entry, gone: &Path, repository: Option<&str>) -> Result<Vec<Guess>> {
-        let known = self.store.as_ref().map(|store| store.projects()).transpose()?;
+        let known = self.store.as_ref().map(Store::projects).transpose()?;
         let mut places: BTreeSet<PathBuf> = known.into_iter().flatten().collect();
         places.extend(neighbours(gone));
         let mut guesses = Vec::new();
@@ -168,6 +153,22 @@ impl Resumption {
     pub fn is_ready(&self) -> bool {
         self.command.is_some() && self.obstacles.is_empty()
     }
+}
+
+/// Why there is no command, if there is none.
+fn no_command(entry: &Entry, command: Option<&Resume>) -> Option<Obstacle> {
+    if entry.is_agent_session {
+        return Some(Obstacle::SubAgent { parent: entry.parent_id.clone() });
+    }
+    if command.is_some() {
+        return None;
+    }
+    if !is_plain(&entry.native_id) {
+        return Some(Obstacle::OddId { id: entry.native_id.clone() });
+    }
+    let agent = Journal::agents().find(|agent| agent.id == entry.agent);
+    let agent = agent.map_or(entry.agent.as_str(), |agent| agent.name).to_owned();
+    Some(Obstacle::NoCommand { agent })
 }
 
 fn session_id(entry: &Entry) -> crate::model::SessionId {

@@ -93,14 +93,14 @@ fn a_brief_never_has_more_tokens_than_asked_for() {
     for at in 0..60 {
         let words = (0..random.below(400))
             .map(|_| ["because", "検索", "x", "1234", "\n", "decided"][random.below(6) as usize]);
-        let text = words.collect::<Vec<_>>().join(" ");
+        let said = words.collect::<Vec<_>>().join(" ");
         session = if at % 2 == 0 {
-            session.you(&format!("p {text}"))
+            session.you(&format!("p {said}"))
         } else {
-            session.agent(&format!("a {text}"))
+            session.agent(&format!("a {said}"))
         };
         let file = json!({ "file_path": format!("/home/mara/web/{at}/{}", "long/".repeat(at)) });
-        tool(&mut session, (&format!("t{at}"), "Edit", file), (&text, at % 7 == 0));
+        tool(&mut session, (&format!("t{at}"), "Edit", file), (&said, at % 7 == 0));
     }
     test.write(session.path(), session.lines);
     test.aj("index").found();

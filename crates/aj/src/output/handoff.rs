@@ -124,8 +124,8 @@ impl Item {
         if !self.is_block {
             return format!("- {}{more}{place}\n", kept.trim_end());
         }
-        let quoted: String = kept.trim_end().lines().map(|line| format!("> {line}\n")).collect();
-        format!("{}{more}{place}\n", quoted.trim_end())
+        let quoted = kept.trim_end().replace('\n', "\n> ");
+        format!("> {quoted}{more}{place}\n")
     }
 }
 

@@ -48,16 +48,16 @@ fn without(piece: &str, secret: &str, placeholder: &str) -> String {
     let ends = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= TELLING).rev();
     for end in ends {
         let (head, trimmed) = (&secret[..end], piece.trim_end_matches('…'));
-        if trimmed.ends_with(head) {
-            piece = format!("{}{placeholder}", &trimmed[..trimmed.len() - head.len()]);
+        if let Some(before) = trimmed.strip_suffix(head) {
+            piece = format!("{before}{placeholder}");
             break;
         }
     }
     let starts = secret.char_indices().map(|(at, _)| at).skip(1);
     for start in starts.take_while(|start| secret.len() - start >= TELLING) {
         let (tail, trimmed) = (&secret[start..], piece.trim_start_matches('…'));
-        if trimmed.starts_with(tail) {
-            piece = format!("{placeholder}{}", &trimmed[tail.len()..]);
+        if let Some(after) = trimmed.strip_prefix(tail) {
+            piece = format!("{placeholder}{after}");
             break;
         }
     }
@@ -117,9 +117,8 @@ fn weigh(text: &str, mut go_on: impl FnMut(usize, usize) -> bool) -> usize {
     for (at, one) in text.char_indices() {
         weight += match one {
             'a'..='z' => 2,
-            'A'..='Z' => 4,
             ' ' if before == ' ' => 1,
-            ' ' => 4,
+            'A'..='Z' | ' ' => 4,
             _ => TOKEN * one.len_utf8(),
         };
         before = one;

@@ -12,7 +12,7 @@ pub(crate) enum Shell {
     Sh,
     Fish,
     #[value(name = "powershell")]
-    PowerShell,
+    Power,
 }
 
 impl Shell {
@@ -22,8 +22,8 @@ impl Shell {
         let name = Path::new(&named).file_stem().unwrap_or_default().to_string_lossy();
         match &*name {
             "fish" => Self::Fish,
-            "pwsh" => Self::PowerShell,
-            "" if cfg!(windows) => Self::PowerShell,
+            "pwsh" => Self::Power,
+            "" if cfg!(windows) => Self::Power,
             _ => Self::Sh,
         }
     }
@@ -41,7 +41,7 @@ impl Shell {
             // A directory that begins with a dash is no option.
             Self::Sh => format!("cd -- {directory} && {words}"),
             Self::Fish => format!("cd {directory} && {words}"),
-            Self::PowerShell => {
+            Self::Power => {
                 format!("Set-Location -LiteralPath {directory}; if ($?) {{ {words} }}")
             }
         }
@@ -56,7 +56,7 @@ impl Shell {
         match self {
             Self::Sh => format!("'{}'", word.replace('\'', r"'\''")),
             Self::Fish => format!("'{}'", word.replace('\\', r"\\").replace('\'', r"\'")),
-            Self::PowerShell => {
+            Self::Power => {
                 // It takes typographic quotes for quotes as well.
                 let mut quoted = String::from("'");
                 for one in word.chars() {
@@ -85,7 +85,7 @@ mod tests {
         check(Shell::Sh, "", "''");
         check(Shell::Sh, "it's $HOME `x`", r"'it'\''s $HOME `x`'");
         check(Shell::Fish, r"it's a \ path", r"'it\'s a \\ path'");
-        check(Shell::PowerShell, "it's ‘here’", "'it''s ‘‘here’’'");
+        check(Shell::Power, "it's ‘here’", "'it''s ‘‘here’’'");
     }
 
     #[cfg(unix)]

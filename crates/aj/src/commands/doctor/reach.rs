@@ -60,6 +60,6 @@ fn kind(kind: agent_journal::TextKind) -> String {
 
 fn share(part: u64, all: u64) -> String {
     // Nothing is called complete that is not.
-    let tenths = if all == 0 { 0 } else { part * 1000 / all };
+    let tenths = (part * 1000).checked_div(all).unwrap_or_default();
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
