@@ -3,7 +3,9 @@
 
 mod activity;
 mod cost;
+mod groups;
 mod score;
+mod spread;
 mod stats;
 mod tally;
 mod tools;
@@ -12,7 +14,7 @@ mod usage;
 pub use activity::Streak;
 pub use cost::{Basis, Cost, Long, Rate};
 pub use score::{Category, Score, ScoreReport};
-pub use stats::{By, Explained, Extent, Group, Period, Stats, StatsQuery};
+pub use stats::{By, Explained, Extent, Group, Period, Spending, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
 pub use usage::Figures;
 
