@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, index, list, score, search, secrets, show, sources, stats, statusline,
+    config, demo, export, index, list, score, search, secrets, serve, show, sources, stats,
+    statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Export(export::Args),
     /// Find keys, tokens and passwords in the history
     Secrets(secrets::Args),
+    /// Browse, search, read and measure in the browser
+    Serve(serve::Args),
     /// Show what was looked at, understood and skipped, agent by agent
     Sources(sources::Args),
     /// Read everything new into the journal

@@ -8,6 +8,7 @@ pub(crate) mod list;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod secrets;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod sources;
 pub(crate) mod stats;
@@ -39,6 +40,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Statusline(args) => statusline::run(&args, context),
         Command::Export(args) => export::run(&args, context),
         Command::Secrets(args) => secrets::run(&args, context),
+        Command::Serve(args) => serve::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
         Command::Config(args) => config::run(&args, context),

@@ -1,0 +1,1 @@
+//! What the address of a page says: filters, order, place. The same names everywhere.

@@ -1,0 +1,1 @@
+// Every page: theme, keys, live news.
