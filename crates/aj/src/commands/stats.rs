@@ -128,13 +128,18 @@ pub(super) fn in_zone(now: &Zoned, zone: Option<&str>) -> Result<Zoned> {
 
 /// The filter that fields and flags describe together.
 pub(super) fn filter(fields: &[String], flags: &FilterArgs, now: &Zoned) -> Result<Filter> {
-    let query = Query::parse(&fields.join(" "), now)?;
+    let mut filter = chosen(&fields.join(" "), now)?;
+    flags.apply(&mut filter, now)?;
+    Ok(filter)
+}
+
+/// The filter that fields describe.
+pub(crate) fn chosen(fields: &str, now: &Zoned) -> Result<Filter> {
+    let query = Query::parse(fields, now)?;
     if !query.clauses.is_empty() {
         bail!("`{}` is no field: sums know agent: project: branch: since: until:", query.text);
     }
-    let mut filter = Filter { scope: Scope::All, ..query.filter };
-    flags.apply(&mut filter, now)?;
-    Ok(filter)
+    Ok(Filter { scope: Scope::All, ..query.filter })
 }
 
 /// The statistics for programs, with the totals also under their documented names.

@@ -19,7 +19,9 @@ struct Asset {
 }
 
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    let style = format!("{}{}", include_str!("../../web/style.css"), agents());
+    let style =
+        [include_str!("../../web/style.css"), include_str!("../../web/charts.css"), &agents()]
+            .concat();
     vec![
         asset("style.css", STYLE, style),
         asset("theme.js", SCRIPT, include_str!("../../web/theme.js").to_owned()),

@@ -6,6 +6,9 @@
 
 mod api;
 mod assets;
+mod cache;
+mod charts;
+mod choice;
 mod guard;
 mod layout;
 mod listen;
@@ -69,6 +72,8 @@ async fn run(options: &Options, context: &Context) -> Result<()> {
 fn router(app: Arc<App>, guard: Guard) -> Router {
     Router::new()
         .route("/", get(pages::sessions::show))
+        .route("/analytics", get(pages::analytics::show))
+        .route("/insights", get(pages::insights::show))
         .merge(api::routes())
         .route("/assets/{name}", get(assets::serve))
         .fallback(pages::missing)

@@ -10,6 +10,7 @@ use anyhow::Result;
 use jiff::Zoned;
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use super::cache::Cache;
 use crate::context::Context;
 
 /// How many questions are answered at once; more wait.
@@ -27,6 +28,8 @@ pub(super) struct App {
     machine: Machine,
     journals: Mutex<Vec<Journal>>,
     readers: Semaphore,
+    /// Pages of sums that were made already.
+    pub(super) pages: Cache,
     news: watch::Sender<News>,
     wake: Option<mpsc::Sender<()>>,
 }
@@ -52,6 +55,7 @@ impl App {
             machine: context.settings.machine(),
             journals: Mutex::new(vec![context.journal()?]),
             readers: Semaphore::new(READERS),
+            pages: Cache::default(),
             news,
             wake: context.syncs().then_some(wake),
         });

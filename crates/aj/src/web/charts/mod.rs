@@ -23,7 +23,7 @@ fn figure(id: &str, title: &str, note: &str, drawing: &Markup, table: &Markup) -
             figcaption { (title) @if !note.is_empty() { " " span.note { (note) } } }
             (drawing)
             details.numbers {
-                summary { "Numbers" span.hidden { " of " (title) } }
+                summary { "Numbers" span.sr { " of " (title) } }
                 div.scroll tabindex="0" role="region" aria-label=(format!("Numbers of {title}")) {
                     (table)
                 }

@@ -53,7 +53,7 @@ impl Ranking<'_> {
                 @if self.ranks.is_empty() { (super::nothing()) } @else { (self.table(seen)) }
                 @if !rest.is_empty() {
                     details.numbers {
-                        summary { (rest.len()) " more" span.hidden { " of " (self.title) } }
+                        summary { (rest.len()) " more" span.sr { " of " (self.title) } }
                         (self.table(rest))
                     }
                 }

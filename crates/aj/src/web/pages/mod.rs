@@ -1,5 +1,7 @@
 //! The pages, one file each: a `show` that asks the journal, and the markup of the answer.
 
+pub(super) mod analytics;
+pub(super) mod insights;
 pub(super) mod sessions;
 
 use axum::http::StatusCode;
