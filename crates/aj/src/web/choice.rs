@@ -10,6 +10,9 @@ use crate::commands::stats;
 /// Names in an address that are no fields.
 const OTHERS: [&str; 3] = ["q", "of", "token"];
 
+/// Names that the list of sessions knows.
+const LISTED: [&str; 7] = ["agent", "project", "branch", "model", "status", "since", "until"];
+
 /// The value of `since` that means all time.
 pub(super) const EVER: &str = "all";
 
@@ -53,22 +56,36 @@ impl Choice {
         stats::chosen(&words.join(" "), now)
     }
 
-    /// Where the sessions of a part are listed.
+    /// Where the sessions of a part are listed: the list, or the search where the list has no
+    /// such filter.
     pub(super) fn sessions(&self, part: &[(&str, &str)]) -> String {
-        self.link("/", part)
+        let is_listed = |name: &str| LISTED.contains(&name);
+        let mut names = self.0.iter().map(|(name, _)| name.as_str());
+        if names.all(is_listed) && part.iter().all(|(name, _)| is_listed(name)) {
+            return self.link("/", part);
+        }
+        let fields = self.pairs(part).into_iter().map(|(name, value)| match name {
+            "q" => value.to_owned(),
+            _ => format!("{name}:\"{}\"", value.replace('"', " ")),
+        });
+        format!("/search?q={}", encode(&fields.collect::<Vec<_>>().join(" ")))
     }
 
     /// A page with the same choice, but for some values; an empty one takes a name away.
     pub(super) fn link(&self, page: &str, part: &[(&str, &str)]) -> String {
+        let encoded = |(name, value): (&str, &str)| format!("{}={}", encode(name), encode(value));
+        let pairs: Vec<String> = self.pairs(part).into_iter().map(encoded).collect();
+        if pairs.is_empty() { page.to_owned() } else { format!("{page}?{}", pairs.join("&")) }
+    }
+
+    fn pairs<'c>(&'c self, part: &[(&'c str, &'c str)]) -> Vec<(&'c str, &'c str)> {
         let kept = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let kept = kept.filter(|(name, _)| !part.iter().any(|(other, _)| other == name));
         let all = kept.chain(part.iter().copied());
-        let all = all.filter(|(name, value)| {
+        all.filter(|(name, value)| {
             !value.is_empty() && *name != "token" && (*name, *value) != ("since", EVER)
-        });
-        let pairs: Vec<String> =
-            all.map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
-        if pairs.is_empty() { page.to_owned() } else { format!("{page}?{}", pairs.join("&")) }
+        })
+        .collect()
     }
 }
 
@@ -142,6 +159,8 @@ mod tests {
         let link = choice.sessions(&[("since", "2026-11-03"), ("until", "2026-11-03")]);
         assert_eq!(link, "/?project=a%26b&since=2026-11-03&until=2026-11-03");
         assert_eq!(choice.link("/analytics", &[("project", ""), ("since", EVER)]), "/analytics");
+        let search = choice.sessions(&[("tool", "bash")]);
+        assert_eq!(decode(&search), "/search?q=project:\"a&b\" since:\"30d\" tool:\"bash\"");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use maud::{Markup, html};
 
 use super::{class, figure, nothing, px, scale};
 
-const WIDTH: f64 = 640.0;
+const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 190.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 632.0;
+const RIGHT: f64 = 512.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 166.0;
 
@@ -311,8 +311,8 @@ mod tests {
     fn bars_are_as_high_as_their_values_and_stand_on_each_other() {
         let drawn = plot(&[&[Some(1.0), Some(3.0)], &[None, Some(2.0)]]).bars().into_string();
         // Four steps of 39 pixels; the second series begins where the first ends.
-        assert!(drawn.contains(r#"d="M177 127h40v39h-40z""#), "{drawn}");
-        assert!(drawn.contains(r#"d="M177 10h40v117h-40zM467 88h40v78h-40z""#), "{drawn}");
+        assert!(drawn.contains(r#"d="M147 127h40v39h-40z""#), "{drawn}");
+        assert!(drawn.contains(r#"d="M147 10h40v117h-40zM377 88h40v78h-40z""#), "{drawn}");
     }
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
     fn a_line_is_broken_where_there_is_no_value() {
         let drawn = plot(&[&[Some(1.0)], &[None], &[Some(1.0)], &[Some(1.0)]]).lines();
         let drawn = drawn.into_string();
-        assert!(drawn.contains(r#"class="line s1" d="M124.5 10M414.5 10L559.5 10""#), "{drawn}");
+        assert!(drawn.contains(r#"class="line s1" d="M109.5 10M339.5 10L454.5 10""#), "{drawn}");
     }
 
     #[test]
@@ -359,6 +359,6 @@ mod tests {
     #[test]
     fn something_small_beside_something_large_is_still_seen() {
         let drawn = plot(&[&[Some(1.0)], &[Some(1e9)]]).bars().into_string();
-        assert!(drawn.contains("M177 165h40v1h-40z"), "{drawn}");
+        assert!(drawn.contains("M147 165h40v1h-40z"), "{drawn}");
     }
 }

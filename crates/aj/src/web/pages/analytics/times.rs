@@ -71,7 +71,9 @@ impl View<'_> {
     fn by_model(&self) -> Vec<Series> {
         let models = self.span.models.iter().enumerate();
         let mut series: Vec<Series> = models.map(|(at, model)| named(model, at)).collect();
-        series.push(named("Other models", COLORS));
+        if self.stats.models.len() > series.len() {
+            series.push(named("Other models", COLORS));
+        }
         series
     }
 
@@ -191,7 +193,7 @@ fn dollars(number: f64) -> String {
     match number {
         0.0 => "$0".to_owned(),
         _ if number < 0.01 => "<$0.01".to_owned(),
-        _ if number < 10.0 => format!("${number:.2}"),
+        _ if number < 10.0 && number.fract() > 0.0 => format!("${number:.2}"),
         _ => format!("${}", thousands(number.round() as u64)),
     }
 }
