@@ -5,8 +5,6 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
-
 use crate::cargo::{root, run as call, words};
 
 /// What to do where nothing can be fetched.
@@ -27,24 +25,24 @@ pub(crate) fn directory() -> PathBuf {
 }
 
 /// Finds a browser or fetches one; `None` where that is impossible.
-pub(crate) fn ready() -> Result<Option<Browser>> {
+pub(crate) fn ready() -> Option<Browser> {
     if find(&CHROMIUMS).is_none() || find(&["npm"]).is_none() {
         fetch();
     }
     let (Some(chromium), Some(_), Some(_)) = (find(&CHROMIUMS), find(&["node"]), find(&["npm"]))
     else {
         eprintln!("xtask: tests in a browser are skipped: {ADVICE}");
-        return Ok(None);
+        return None;
     };
     if !directory().join("node_modules/.package-lock.json").is_file() {
         let mut npm = Command::new("npm");
         npm.args(["ci", "--no-audit", "--no-fund"]).current_dir(directory());
         if let Err(error) = call(&mut npm) {
             eprintln!("xtask: tests in a browser are skipped: {error:#}");
-            return Ok(None);
+            return None;
         }
     }
-    Ok(Some(Browser { chromium, node: "node" }))
+    Some(Browser { chromium, node: "node" })
 }
 
 /// Asks Debian's package manager for what is missing. Where there is none, nothing happens.

@@ -17,7 +17,7 @@ const LIMIT: u64 = 1_500_000;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     no_arguments(arguments)?;
-    let Some(Browser { chromium, node }) = browser::ready()? else {
+    let Some(Browser { chromium, node }) = browser::ready() else {
         bail!("pictures need Chromium and Node: {}", browser::ADVICE);
     };
     let program = build("dev")?;

@@ -9,6 +9,6 @@ use crate::no_arguments;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     no_arguments(arguments)?;
-    browser::ready()?;
+    browser::ready();
     call(&mut cargo(&["test", "--workspace"]))
 }

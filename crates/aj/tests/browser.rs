@@ -10,7 +10,22 @@ use std::process::{Child, Command, Stdio};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use support::history::History;
-use support::{Test, browser};
+use support::{Test, Transcript, browser};
+
+/// What could run, load or break out, in a page that is careless.
+const HOSTILE: &[&str] = &[
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror=\"window.pwned = 1\">",
+    "![x](http://evil.example/x.png)",
+    "[click](javascript:window.pwned=1)",
+    "<svg onload=\"window.pwned = 1\"><style>*{display:none}</style></svg>",
+    "</pre></details></article></main><script>window.pwned = 1</script>",
+    "<iframe srcdoc=\"<script>parent.pwned = 1</script>\"></iframe>",
+    "```html\n</code></pre><script>window.pwned = 1</script>\n```",
+    "<form action=\"http://evil.example\"><input name=a autofocus onfocus=\"window.pwned = 1\"></form>",
+    "<a href=\"x\" style=\"position:fixed;inset:0\">over everything</a>",
+    "<meta http-equiv=refresh content=\"0;url=http://evil.example\"><base href=\"http://evil.example/\">",
+];
 
 /// A running dashboard. It ends with the test.
 struct Server {
@@ -83,6 +98,64 @@ fn analytics_are_filtered_by_their_address_and_lead_to_sessions() {
 #[test]
 fn insights_show_the_score_of_what_is_chosen() {
     drive("insights", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn sessions_are_filtered_and_opened() {
+    drive("sessions", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn a_search_answers_as_one_types_and_leads_to_the_message() {
+    drive("search", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn a_transcript_folds_finds_and_has_landmarks() {
+    drive("transcript", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn everything_is_reached_by_keyboard() {
+    drive("keyboard", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn what_an_agent_writes_appears_by_itself() {
+    let test = Test::new();
+    let transcript = Transcript::new(0x7e57).you("hello").agent("hello yourself");
+    test.write(transcript.path(), &transcript.lines);
+    test.aj("index").code(0);
+    let (id, file, known) =
+        (transcript.id.clone(), test.path(&transcript.path()), transcript.lines.len());
+    let longer = transcript.agent("a message that has just been written");
+    let line = &longer.lines[known..];
+    let session = format!("/session/claude-code:{id}");
+    drive("live", &test, &json!({ "session": session, "file": file, "line": line }));
+}
+
+#[test]
+fn ten_thousand_sessions_stay_smooth() {
+    if browser::driven().is_none() {
+        return;
+    }
+    let test = Test::new();
+    history(10_000, 1).write(&test.path("")).unwrap();
+    test.aj("index").code(0);
+    drive("many", &test, &Value::Null);
+}
+
+#[test]
+fn a_hostile_transcript_is_only_text() {
+    let test = Test::new();
+    let mut transcript = Transcript::new(0xbad);
+    for evil in HOSTILE {
+        transcript = transcript.you(&format!("hostile {evil}")).agent(&format!("hostile {evil}"));
+    }
+    test.write(transcript.path(), &transcript.lines);
+    test.aj("index").code(0);
+    let session = format!("/session/claude-code:{}", transcript.id);
+    drive("hostile", &test, &json!({ "session": session }));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Choice {
     pub(super) fn filter(&self, now: &Zoned) -> Result<Filter> {
         let mut words = vec![self.get("q").unwrap_or_default().to_owned()];
         let is_field = |(name, value): &&(String, String)| {
-            !OTHERS.contains(&name.as_str()) && !(name == "since" && value == EVER)
+            !OTHERS.contains(&name.as_str()) && (name != "since" || value != EVER)
         };
         for (name, value) in self.0.iter().filter(is_field) {
             words.push(format!("{name}:\"{}\"", value.replace('"', " ")));

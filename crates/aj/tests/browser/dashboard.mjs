@@ -48,6 +48,149 @@ const scenarios = {
     }
   },
 
+  /** The list: a filter, a session, the way back. */
+  async sessions() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      const rows = page.locator("#rows > li.row");
+      const all = await rows.count();
+      await page.locator("select[name=agent]").selectOption("codex");
+      await page.waitForURL(/agent=codex/);
+      await page.locator("#rows .badge.agent-codex").first().waitFor();
+      const some = await rows.count();
+      assert.ok(some > 0 && some < all, `${some} of ${all}`);
+      assert.equal(await page.locator("#rows .badge:not(.agent-codex)").count(), 0);
+      await page.goto(origin + "/?project=nowhere-at-all");
+      await page.getByText("No session fits").waitFor();
+      await page.getByRole("link", { name: "Show all sessions" }).click();
+      await rows.first().locator("a.name").click();
+      await page.waitForURL(/\/session\//);
+      await page.locator("#transcript").waitFor();
+    });
+  },
+
+  /** The search: as one types, by keyboard, to the message. */
+  async search() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      await page.keyboard.press("/");
+      await page.locator("#q").waitFor();
+      await page.waitForFunction(() => document.activeElement?.id === "q");
+      await page.keyboard.type("backoff worker");
+      await page.locator(".hits .hit mark").first().waitFor();
+      await page.waitForURL(/q=backoff/);
+      await page.locator("#q").fill("project:docs");
+      await page.waitForFunction(() => !document.querySelector(".hits")?.textContent.includes("backoff"));
+      await page.locator("#q").fill("prjoect:web retry");
+      await page.getByText("did you mean").waitFor();
+      await page.locator("#q").fill("xyzzyplugh");
+      await page.waitForFunction(() => !document.querySelector(".hits"));
+      await page.locator("#q").fill("backoff");
+      await page.locator(".hits .hit mark").first().waitFor();
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/session\//);
+      await page.locator("#transcript").waitFor();
+    });
+  },
+
+  /** The transcript: tools fold, text is found, prompts are landmarks. */
+  async transcript() {
+    await within({}, async ({ page, origin }) => {
+      const list = await page.goto(origin + "/?agent=claude-code&sort=tools");
+      assert.equal(list.status(), 200);
+      await page.locator("#rows a.name").first().click();
+      await page.waitForURL(/\/session\//);
+      const boxes = page.locator("#transcript details");
+      await boxes.first().waitFor();
+      const open = () => boxes.evaluateAll((all) => all.filter((box) => box.open).length);
+      assert.equal(await open(), 0, "tools are folded");
+      await page.locator("#fold").click();
+      await page.waitForFunction(() => [...document.querySelectorAll("#transcript details")].every((box) => box.open));
+      await page.locator("#fold").click();
+      await page.waitForFunction(() => ![...document.querySelectorAll("#transcript details")].some((box) => box.open));
+      await boxes.first().locator("summary").first().click();
+      assert.ok(await open() >= 1, "one unfolds");
+      assert.ok(await page.locator("#outline a").count() > 1, "prompts are listed");
+      await page.locator("#find").fill("waitForSession");
+      await page.locator("#occurrences mark, #occurrences a").first().waitFor();
+      await page.locator("#outline a").last().click();
+      await page.waitForURL(/#m\d+/);
+    });
+  },
+
+  /** Everything by keyboard: the sheet of keys, pages, rows, the theme. */
+  async keyboard() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      await page.locator("#theme:not([hidden])").waitFor();
+      await page.keyboard.press("?");
+      await page.locator("dialog#keys[open]").waitFor();
+      await page.keyboard.press("Escape");
+      await page.locator("dialog#keys:not([open])").waitFor({ state: "attached" });
+      const before = await page.evaluate(() => getComputedStyle(document.body).color);
+      await page.keyboard.press("t");
+      await page.keyboard.press("t");
+      await page.waitForFunction((before) => getComputedStyle(document.body).color !== before, before)
+        .catch(async () => { await page.keyboard.press("t"); });
+      for (const [key, path] of [["3", "/analytics"], ["4", "/insights"], ["5", "/sources"], ["2", "/search"]]) {
+        await page.evaluate(() => document.activeElement?.blur());
+        await page.keyboard.press(key);
+        await page.waitForURL((url) => url.pathname === path);
+        await page.locator("#theme:not([hidden])").waitFor();
+      }
+      await page.goto(origin + "/");
+      await page.locator("#theme:not([hidden])").waitFor();
+      await page.keyboard.press("j");
+      await page.keyboard.press("j");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/session\//);
+      // The first stop of the tabulator is the way past the navigation.
+      await page.goto(origin + "/analytics");
+      await page.keyboard.press("Tab");
+      assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    });
+  },
+
+  /** What an agent writes appears by itself, in the list and in the session. */
+  async live() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + options.session);
+      await page.locator("#transcript").waitFor();
+      appendFileSync(options.file, options.line);
+      await page.locator("#transcript", { hasText: "a message that has just been written" }).waitFor();
+    });
+  },
+
+  /** Ten thousand sessions: the list is quick to come and stays smooth. */
+  async many() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      await page.locator("#total", { hasText: "10,000 sessions" }).waitFor();
+      const rows = () => page.locator("#rows > li.row").count();
+      const first = await rows();
+      assert.ok(first > 0 && first <= 500, `${first} rows at first`);
+      await page.locator("#rows .more").scrollIntoViewIfNeeded();
+      await page.waitForFunction((first) => document.querySelectorAll("#rows > li.row").length > first, first);
+      await page.goto(origin + "/analytics?since=all");
+      assert.equal(await page.locator(".tiles dd strong").first().textContent(), "10,000");
+    });
+  },
+
+  /** Nothing that a session holds can run, load or leave its place. */
+  async hostile() {
+    await within({}, async ({ page, origin }) => {
+      for (const address of [options.session, "/", "/search?q=hostile", "/analytics?since=all", "/insights"]) {
+        await page.goto(origin + address);
+        await page.waitForLoadState("load");
+        assert.equal(await page.evaluate(() => window.pwned), undefined, address);
+        const foreign = await page.evaluate(() => document.querySelectorAll(
+          "main script, main iframe, main object, main embed, main form[action^='http'], main [onerror], main [onclick], main a[href^='javascript:'], main img[src^='http'], main style, main [style]").length);
+        assert.equal(foreign, 0, address);
+      }
+    });
+  },
+
   /** Narrow pages fit a phone. */
   async phone() {
     await within({ viewport: { width: 360, height: 740 } }, async ({ page, origin }) => {

@@ -26,7 +26,7 @@ pub(crate) fn ring(score: Option<u64>, name: &str) -> Markup {
 
 /// A bar that is full at `most`. Its number stands beside it in words.
 pub(crate) fn meter(points: u64, most: u64) -> Markup {
-    let width = if most == 0 { 0 } else { (points * 100 / most).min(100) };
+    let width = (points * 100).checked_div(most).unwrap_or(0).min(100);
     html! {
         svg.meter.(level(points, most)) viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
             rect.track width="100" height="8" rx="1" {}

@@ -44,7 +44,7 @@ impl Controls<'_> {
                 (self.field("branch", "Branch", "any"))
                 (self.date("since", "From"))
                 (self.date("until", "To"))
-                (self.field("q", "More", "fields, such as model:opus"))
+                (self.field("q", "More", "model:opus …"))
                 button.primary { "Apply" }
                 a.button href=(self.page) { "Reset" }
                 datalist id="projects" {
@@ -71,7 +71,7 @@ impl Controls<'_> {
         let value = self.choice.get(name).unwrap_or_default();
         html! {
             label { span { (label) }
-                input.short type="text" name=(name) value=(value) placeholder="2026-01-31, 30d";
+                input.short type="text" name=(name) value=(value) placeholder="2026-01-31";
             }
         }
     }

@@ -64,10 +64,12 @@ impl Span {
             .min(known(stats.days.last()).max(now.date()));
         let last = last.max(first);
         let days = last.since(first).map_or(0, |span| span.get_days()) + 1;
-        let unit = match days {
-            ..=DAYS => Unit::Day,
-            ..=WEEKS => Unit::Week,
-            _ => Unit::Month,
+        let unit = if days <= DAYS {
+            Unit::Day
+        } else if days <= WEEKS {
+            Unit::Week
+        } else {
+            Unit::Month
         };
         let models = stats.models.iter().take(MODELS).map(|group| group.key.clone()).collect();
         let mut span = Self { first, last, unit, steps: Vec::new(), models };

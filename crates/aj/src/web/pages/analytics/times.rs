@@ -49,7 +49,7 @@ impl View<'_> {
     }
 
     pub(super) fn activity(&self) -> Markup {
-        let series = vec![named("Active", 1), named("Work, overlaps once", 5)];
+        let series = vec![named("Active", 0), named("Work, overlaps once", 2)];
         let hours = |seconds: u64| Some(seconds as f64 / 3600.0);
         let values = |step: &Step| vec![hours(step.active_s), hours(step.work_s)];
         self.over_time(("active", "Active time"), series, in_hours, values).lines()
