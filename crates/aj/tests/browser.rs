@@ -4,12 +4,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use support::history::History;
+use support::server::Server;
 use support::{Test, Transcript, browser};
 
 /// What could run, load or break out, in a page that is careless.
@@ -26,29 +26,6 @@ const HOSTILE: &[&str] = &[
     "<a href=\"x\" style=\"position:fixed;inset:0\">over everything</a>",
     "<meta http-equiv=refresh content=\"0;url=http://evil.example\"><base href=\"http://evil.example/\">",
 ];
-
-/// A running dashboard. It ends with the test.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(test: &Test) -> Self {
-        let mut command = test.command(["serve", "--port", "0"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Self { child, url: url.trim().to_owned() }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A home with some months of work in it, read already.
 fn lived_in() -> Test {

@@ -6,6 +6,7 @@
 
 pub mod browser;
 pub mod history;
+pub mod server;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
