@@ -7,7 +7,7 @@ use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 use maud::{Markup, html};
 
-use super::{figure, px};
+use super::{Caption, figure, px};
 
 const CELL: f64 = 12.0;
 const LEFT: f64 = 30.0;
@@ -72,7 +72,8 @@ impl Calendar<'_> {
                 (self.targets(&cells))
             }
         };
-        figure(self.id, self.title, &self.note, &drawing, &self.table(&cells))
+        let caption = Caption { id: self.id, title: self.title, note: &self.note };
+        figure(&caption, &drawing, &self.table(&cells))
     }
 
     fn cells(&self) -> Vec<Cell> {

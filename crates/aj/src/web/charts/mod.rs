@@ -16,8 +16,16 @@ pub(crate) use ranking::{Rank, Ranking};
 /// How many colours series have; a further one is grey.
 pub(crate) const COLORS: usize = 7;
 
+/// What stands above a chart.
+struct Caption<'a> {
+    id: &'a str,
+    title: &'a str,
+    note: &'a str,
+}
+
 /// Puts a drawing under its title, with its numbers below.
-fn figure(id: &str, title: &str, note: &str, drawing: &Markup, table: &Markup) -> Markup {
+fn figure(caption: &Caption<'_>, drawing: &Markup, table: &Markup) -> Markup {
+    let Caption { id, title, note } = caption;
     html! {
         figure.chart id=(id) {
             figcaption { (title) @if !note.is_empty() { " " span.note { (note) } } }

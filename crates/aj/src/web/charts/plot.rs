@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::{class, figure, nothing, px, scale};
+use super::{Caption, class, figure, nothing, px, scale};
 
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 190.0;
@@ -152,7 +152,8 @@ impl Plot<'_> {
                 @if self.series.len() > 1 { (self.legend()) }
             }
         };
-        figure(self.id, self.title, &self.note, &drawing, &self.table())
+        let caption = Caption { id: self.id, title: self.title, note: &self.note };
+        figure(&caption, &drawing, &self.table())
     }
 
     /// The chart in a sentence.
