@@ -1,6 +1,9 @@
 //! The pages, one file each: a `show` that asks the journal, and the markup of the answer.
 
+pub(super) mod search;
 pub(super) mod sessions;
+pub(super) mod sources;
+pub(super) mod transcript;
 
 use axum::http::StatusCode;
 
