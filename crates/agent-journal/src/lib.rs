@@ -21,11 +21,13 @@ mod journal;
 mod leave;
 mod store;
 mod sync;
+mod view;
 
 pub use config::{Config, Home, HomeKind};
 pub use error::{Error, Result};
 pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
-pub use store::{AgentTotals, Entry, Origin};
+pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin};
+pub use view::{Contents, Landmark, Occurrence, Shown, Window};
 pub use sync::{Progress, SyncOptions, SyncReport};

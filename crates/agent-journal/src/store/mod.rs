@@ -2,6 +2,7 @@
 //! compressed runs of JSON lines for the messages themselves. One process writes at a time, any
 //! number read; readers never wait.
 
+mod browse;
 mod calls;
 mod chunk;
 mod figures;
@@ -13,6 +14,7 @@ mod read;
 mod settle;
 mod write;
 
+pub use browse::{Browse, Facets, Listing, Order};
 pub use read::{AgentTotals, Entry, Origin};
 
 pub(crate) use figures::Doings;

@@ -106,3 +106,8 @@ pub(super) fn badge(id: &str) -> Markup {
     let (name, full) = agent.map_or((id, id), |agent| (agent.badge, agent.name));
     html! { span class={ "badge agent-" (id) } title=(full) { (name) } }
 }
+
+/// The name of an agent, by its id.
+pub(super) fn agent_name(id: &str) -> String {
+    Journal::agents().find(|agent| agent.id == id).map_or(id, |agent| agent.name).to_owned()
+}

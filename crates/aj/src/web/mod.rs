@@ -9,6 +9,7 @@ mod assets;
 mod cache;
 mod charts;
 mod choice;
+mod events;
 mod guard;
 mod layout;
 mod listen;
@@ -58,15 +59,11 @@ async fn run(options: &Options, context: &Context) -> Result<()> {
     let app = App::start(context)?;
     listen::announce(&url, options.open)?;
     let service = router(app, guard);
-    axum::serve(listener, service)
-        .with_graceful_shutdown(async {
-            // Without a signal to wait for, it simply runs on.
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        })
-        .await
-        .context("the server stopped")
+    // Pages that follow the news never end by themselves, so nobody waits for them.
+    tokio::select! {
+        served = axum::serve(listener, service).into_future() => served.context("the server stopped"),
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("could not wait for ctrl-c"),
+    }
 }
 
 fn router(app: Arc<App>, guard: Guard) -> Router {
@@ -74,6 +71,15 @@ fn router(app: Arc<App>, guard: Guard) -> Router {
         .route("/", get(pages::sessions::show))
         .route("/analytics", get(pages::analytics::show))
         .route("/insights", get(pages::insights::show))
+        .route("/search", get(pages::search::show))
+        .route("/session/{id}", get(pages::transcript::show))
+        .route("/session/{id}/part", get(pages::transcript::part))
+        .route("/session/{id}/outline", get(pages::transcript::outline))
+        .route("/session/{id}/find", get(pages::transcript::find))
+        .route("/session/{id}/message/{index}", get(pages::transcript::message))
+        .route("/session/{id}/image/{hash}", get(pages::transcript::picture))
+        .route("/sources", get(pages::sources::show))
+        .route("/events", get(events::follow))
         .merge(api::routes())
         .route("/assets/{name}", get(assets::serve))
         .fallback(pages::missing)

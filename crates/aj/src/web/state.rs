@@ -1,11 +1,13 @@
 //! What requests share: a few opened journals, the news of changes, and one thread that folds in
 //! what the agents write while somebody looks.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use agent_journal::connectors::Machine;
-use agent_journal::{Config, Journal, Progress, SyncOptions};
+use agent_journal::model::Timestamp;
+use agent_journal::{Config, Contents, Entry, Journal, Progress, SyncOptions};
 use anyhow::Result;
 use jiff::Zoned;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -18,6 +20,9 @@ pub(super) const READERS: usize = 4;
 
 /// How often the files are looked at, at most.
 const PACE: Duration = Duration::from_secs(1);
+
+/// How many sessions' landmarks are remembered.
+const REMEMBERED: usize = 8;
 
 /// A look may use this part of the time between two looks.
 const SHARE: u32 = 20;
@@ -32,7 +37,12 @@ pub(super) struct App {
     pub(super) pages: Cache,
     news: watch::Sender<News>,
     wake: Option<mpsc::Sender<()>>,
+    /// Landmarks of the sessions that were read last.
+    contents: Mutex<VecDeque<(Stand, Arc<Contents>)>>,
 }
+
+/// A session as it stands: its id, its length, its end.
+type Stand = (String, u64, Option<Timestamp>);
 
 /// What the thread that looks at the files last found.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -58,6 +68,7 @@ impl App {
             pages: Cache::default(),
             news,
             wake: context.syncs().then_some(wake),
+            contents: Mutex::default(),
         });
         if context.syncs() {
             let (app, journal) = (Arc::downgrade(&app), context.journal()?);
@@ -104,6 +115,25 @@ impl App {
         self.news.subscribe()
     }
 
+    /// The landmarks of a session, if they are known.
+    pub(super) fn known(&self, entry: &Entry) -> Option<Arc<Contents>> {
+        let stand = stand(entry);
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.iter().find(|(known, _)| *known == stand).map(|(_, contents)| Arc::clone(contents))
+    }
+
+    /// The landmarks of a session; reads all of it unless they are known.
+    pub(super) fn contents(&self, journal: &Journal, entry: &Entry) -> Result<Arc<Contents>> {
+        if let Some(known) = self.known(entry) {
+            return Ok(known);
+        }
+        let read = Arc::new(journal.contents(entry)?);
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.truncate(REMEMBERED - 1);
+        contents.push_front((stand(entry), Arc::clone(&read)));
+        Ok(read)
+    }
+
     fn take(&self) -> Result<Journal> {
         let idle = self.journals.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match idle {
@@ -115,6 +145,10 @@ impl App {
     fn give(&self, journal: Journal) {
         self.journals.lock().unwrap_or_else(PoisonError::into_inner).push(journal);
     }
+}
+
+fn stand(entry: &Entry) -> Stand {
+    (entry.id.clone(), entry.counts.messages, entry.ended_at)
 }
 
 /// Looks at the files whenever somebody asks, as often as is cheap.

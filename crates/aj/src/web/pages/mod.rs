@@ -2,7 +2,10 @@
 
 pub(super) mod analytics;
 pub(super) mod insights;
+pub(super) mod search;
 pub(super) mod sessions;
+pub(super) mod sources;
+pub(super) mod transcript;
 
 use axum::http::StatusCode;
 
