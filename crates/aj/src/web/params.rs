@@ -40,6 +40,11 @@ impl Params {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Every name and its value, in their order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// A number, if there is one.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
@@ -136,7 +141,10 @@ mod tests {
         let next = params.with("/", &[("offset", "200")]);
         assert_eq!(next, "/?agent=codex&offset=200");
         assert_eq!(params.with("/", &[("agent", ""), ("offset", "")]), "/");
-        assert_eq!(params.with("/", &[("project", "a b&c")]), "/?agent=codex&offset=100&project=a%20b%26c");
+        assert_eq!(
+            params.with("/", &[("project", "a b&c")]),
+            "/?agent=codex&offset=100&project=a%20b%26c"
+        );
     }
 
     #[test]

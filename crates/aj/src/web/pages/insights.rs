@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agent_journal::Journal;
 use agent_journal::analyze::{Extent, Score, ScoreReport, StatsQuery};
 use anyhow::Result;
-use axum::extract::{RawQuery, State};
+use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
@@ -14,6 +14,7 @@ use crate::output::thousands;
 use crate::web::charts::{meter, ring};
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
+use crate::web::params::Params;
 use crate::web::reply::{Failure, Page};
 use crate::web::state::App;
 
@@ -23,8 +24,11 @@ const PAGE: &str = "/insights";
 const MOST: u64 = 20;
 
 /// Shows the scores.
-pub(in crate::web) async fn show(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Page {
-    let choice = Choice::read(query.as_deref()).or_since(EVER);
+pub(in crate::web) async fn show(
+    State(app): State<Arc<App>>,
+    Query(params): Query<Params>,
+) -> Page {
+    let choice = Choice::read(&params).or_since(EVER);
     choice.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
     let shared = Arc::clone(&app);
     let page = app

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use agent_journal::Journal;
 use agent_journal::analyze::{Extent, Stats, StatsQuery};
 use anyhow::Result;
-use axum::extract::{RawQuery, State};
+use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
@@ -20,6 +20,7 @@ pub(super) use controls::{Controls, periods};
 use self::span::Span;
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
+use crate::web::params::Params;
 use crate::web::reply::{Failure, Page};
 use crate::web::state::App;
 
@@ -35,8 +36,11 @@ struct View<'a> {
 }
 
 /// Shows the sums.
-pub(in crate::web) async fn show(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Page {
-    let choice = Choice::read(query.as_deref()).or_since(USUAL);
+pub(in crate::web) async fn show(
+    State(app): State<Arc<App>>,
+    Query(params): Query<Params>,
+) -> Page {
+    let choice = Choice::read(&params).or_since(USUAL);
     // An address that cannot be understood is the reader's to mend.
     choice.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
     let shared = Arc::clone(&app);
