@@ -29,5 +29,5 @@ pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin};
-pub use view::{Contents, Landmark, Occurrence, Shown, Window};
 pub use sync::{Progress, SyncOptions, SyncReport};
+pub use view::{Contents, Landmark, Occurrence, Shown, Window};

@@ -207,7 +207,8 @@ impl Journal {
 
 impl Contents {
     fn add(&mut self, index: u64, sign: Sign, calls: &mut HashMap<String, u64>) {
-        let is_prompt = (sign.origin.is_prompt() || sign.origin == Origin::Command) && !sign.sidechain;
+        let is_prompt =
+            (sign.origin.is_prompt() || sign.origin == Origin::Command) && !sign.sidechain;
         if is_prompt {
             let text = sign.blocks.iter().find_map(|block| match block {
                 SignBlock::Text(text) => Some(text.as_str()),
@@ -263,9 +264,7 @@ fn gather(
         for (position, message) in store.messages(entry.telling, start..start + STEP)? {
             let is_full = match window.until {
                 Some(_) => position >= end,
-                None => {
-                    count >= window.count || weight > WEIGHT || position - from > PATIENCE
-                }
+                None => count >= window.count || weight > WEIGHT || position - from > PATIENCE,
             };
             if is_full && !is_result(&message) {
                 return Ok((taken, Some(position)));

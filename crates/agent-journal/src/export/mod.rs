@@ -26,8 +26,8 @@ pub use pipe::replay;
 pub use redact::{Finding, Redactions, Redactor};
 
 pub(crate) use graph::Sketch;
-pub(crate) use html::Fragment;
 pub(crate) use group::Grouper;
+pub(crate) use html::Fragment;
 pub(crate) use pipe::Pipe;
 pub(crate) use shape::{Shaper, session};
 

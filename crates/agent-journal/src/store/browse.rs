@@ -114,7 +114,8 @@ impl Browse {
             sql.push_str(&condition.replace('?', &format!("?{}", values.len())));
         };
         if let Some(model) = &self.model {
-            let condition = " AND EXISTS (SELECT 1 FROM json_each(sessions.models) WHERE value = ?)";
+            let condition =
+                " AND EXISTS (SELECT 1 FROM json_each(sessions.models) WHERE value = ?)";
             add(condition, Value::from(model.clone()));
         }
         if let Some(wanted) = &self.status {
@@ -152,7 +153,10 @@ impl Store {
         let count = |what: &str, browse: &Browse| self.tally(what, "", browse, now);
         Ok(Facets {
             agents: count("sessions.agent", &browse.without(|one| one.filter.agents.clear()))?,
-            projects: count("sessions.project", &browse.without(|one| one.filter.projects.clear()))?,
+            projects: count(
+                "sessions.project",
+                &browse.without(|one| one.filter.projects.clear()),
+            )?,
             branches: count("sessions.branch", &browse.without(|one| one.filter.branches.clear()))?,
             models: self.tally(
                 "model.value",

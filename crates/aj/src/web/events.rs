@@ -35,9 +35,7 @@ pub(super) async fn follow(
 }
 
 fn event(news: News) -> Event {
-    let data = format!(
-        "{{\"change\":{},\"total\":{},\"done\":{}}}",
-        news.change, news.total, news.done
-    );
+    let data =
+        format!("{{\"change\":{},\"total\":{},\"done\":{}}}", news.change, news.total, news.done);
     Event::default().event("news").data(data)
 }

@@ -57,11 +57,8 @@ impl Fragment {
             Keep::Talk | Keep::Prompts => Detail::Answers,
             Keep::All | Keep::Errors => Detail::Everything,
         };
-        let state = State {
-            agent: self.agent.clone(),
-            left: self.left.clone(),
-            ..State::default()
-        };
+        let state =
+            State { agent: self.agent.clone(), left: self.left.clone(), ..State::default() };
         let (sessions, contents) = (vec![state], Vec::new());
         let pictures = Some(self.pictures.as_str());
         let mut page =
@@ -79,7 +76,9 @@ impl Fragment {
         let failed = |block: &Block| matches!(block, Block::ToolResult { is_error: true, .. });
         match self.keep {
             Keep::All => true,
-            Keep::Talk => origin.is_prompt() || matches!(origin, Origin::Assistant | Origin::Summary),
+            Keep::Talk => {
+                origin.is_prompt() || matches!(origin, Origin::Assistant | Origin::Summary)
+            }
             Keep::Prompts => origin.is_prompt() || origin == Origin::Command,
             Keep::Errors => message.notes().failed || message.content.iter().any(failed),
         }

@@ -38,9 +38,8 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// The name a source had there: the shortest other name of its agent that is not its id's own.
 fn source(agent: &str) -> &str {
     let known = Journal::agents().find(|known| known.id == agent);
-    let short = known.and_then(|known| {
-        known.aliases.iter().find(|alias| matches!(**alias, "cli" | "vscode"))
-    });
+    let short = known
+        .and_then(|known| known.aliases.iter().find(|alias| matches!(**alias, "cli" | "vscode")));
     short.copied().unwrap_or(agent)
 }
 
@@ -138,8 +137,11 @@ async fn search(State(app): State<Arc<App>>, Query(params): Query<Params>) -> An
 async fn analytics(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
     let stats = app.ask(move |journal, now| Ok(journal.stats(&asked(&params, now)?)?)).await?;
     let totals = &stats.totals;
-    let per_day: BTreeMap<String, u64> =
-        stats.days.iter().map(|(day, figures)| (day.to_string(), figures.sessions_started)).collect();
+    let per_day: BTreeMap<String, u64> = stats
+        .days
+        .iter()
+        .map(|(day, figures)| (day.to_string(), figures.sessions_started))
+        .collect();
     let cost_per_day: BTreeMap<String, f64> = stats
         .days
         .iter()

@@ -29,10 +29,7 @@ const ROLES: [&str; 7] = ["user", "assistant", "tool", "title", "document", "inp
 const TIMES: [&str; 6] = ["today", "yesterday", "7d", "30d", "90d", "365d"];
 
 /// Completes the last word of what was typed.
-pub(super) async fn complete(
-    State(app): State<Arc<App>>,
-    Query(params): Query<Params>,
-) -> Answer {
+pub(super) async fn complete(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
     let word = params.get("q").unwrap_or_default().to_owned();
     let offers = app.ask(move |journal, _| offers(journal, &word)).await?;
     let offers: Vec<_> =

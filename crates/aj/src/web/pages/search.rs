@@ -126,7 +126,8 @@ fn tier(tier: Tier) -> (&'static str, &'static str) {
 fn session(found: &Found, now: &Zoned) -> Markup {
     let entry = &found.entry;
     let first = found.hits.iter().find_map(|hit| hit.position);
-    let href = first.map_or_else(|| params::session(&entry.id), |at| params::message(&entry.id, at + 1));
+    let href =
+        first.map_or_else(|| params::session(&entry.id), |at| params::message(&entry.id, at + 1));
     let shown = found.hits.len() as u64;
     html! {
         li.hit {
@@ -145,7 +146,10 @@ fn session(found: &Found, now: &Zoned) -> Markup {
 
 fn place(entry: &Entry) -> String {
     let project = entry.project.as_deref().unwrap_or("no project");
-    entry.branch.as_ref().map_or_else(|| project.to_owned(), |branch| format!("{project} · {branch}"))
+    entry
+        .branch
+        .as_ref()
+        .map_or_else(|| project.to_owned(), |branch| format!("{project} · {branch}"))
 }
 
 fn line(entry: &Entry, hit: &Hit) -> Markup {
@@ -158,7 +162,8 @@ fn line(entry: &Entry, hit: &Hit) -> Markup {
         TextKind::Document => "summary",
     };
     let index = hit.position.map(|position| position + 1);
-    let href = index.map_or_else(|| params::session(&entry.id), |index| params::message(&entry.id, index));
+    let href =
+        index.map_or_else(|| params::session(&entry.id), |index| params::message(&entry.id, index));
     html! {
         li {
             a href=(href) {
@@ -233,7 +238,8 @@ fn facet(title: &str, field: &str, values: BTreeMap<&str, u64>, params: &Params)
 
 /// A link that adds a field to the query, or takes it out again.
 fn narrow(field: &str, value: &str, params: &Params) -> Markup {
-    let quoted = if value.contains(char::is_whitespace) { format!("\"{value}\"") } else { value.to_owned() };
+    let quoted =
+        if value.contains(char::is_whitespace) { format!("\"{value}\"") } else { value.to_owned() };
     let word = format!("{field}:{quoted}");
     let text = params.get("q").unwrap_or_default();
     let rest: Vec<&str> = text.split_whitespace().filter(|one| *one != word).collect();

@@ -20,8 +20,13 @@ use crate::web::state::App;
 const ROWS: usize = 100;
 
 /// Choices of time, by their name in the address.
-pub(in crate::web) const TIMES: [(&str, &str); 5] =
-    [("today", "Today"), ("7d", "7 days"), ("30d", "30 days"), ("90d", "90 days"), ("365d", "A year")];
+pub(in crate::web) const TIMES: [(&str, &str); 5] = [
+    ("today", "Today"),
+    ("7d", "7 days"),
+    ("30d", "30 days"),
+    ("90d", "90 days"),
+    ("365d", "A year"),
+];
 
 struct List {
     listing: Listing,

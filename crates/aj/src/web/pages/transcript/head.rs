@@ -39,8 +39,18 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
     add("branch", entry.branch.as_deref().map(|branch| html! { code { (branch) } }));
     add("model", (!entry.models.is_empty()).then(|| text(&entry.models.join(", "))));
     add("version", entry.agent_version.as_deref().map(text));
-    add("started", entry.started_at.map(|at| html! { time datetime=(at.to_string()) { (clock(Some(at), &view.now)) } }));
-    add("ended", entry.ended_at.map(|at| html! { time datetime=(at.to_string()) { (clock(Some(at), &view.now)) } }));
+    add(
+        "started",
+        entry
+            .started_at
+            .map(|at| html! { time datetime=(at.to_string()) { (clock(Some(at), &view.now)) } }),
+    );
+    add(
+        "ended",
+        entry
+            .ended_at
+            .map(|at| html! { time datetime=(at.to_string()) { (clock(Some(at), &view.now)) } }),
+    );
     let time = html! { (duration(entry.active_s)) " active" @if entry.wall_s > entry.active_s { span.muted { " of " (duration(entry.wall_s)) } } };
     add("time", (entry.wall_s > 0).then_some(time));
     add("prompts", Some(html! { (thousands(entry.counts.user_prompts)) }));
@@ -50,7 +60,12 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
     add("cost", (entry.tokens.total() > 0 || view.cost.micros().is_some()).then_some(cost));
     add("refs", (!entry.refs.is_empty()).then(|| refs(&entry.refs)));
     add("sub-agents", (!entry.children.is_empty()).then(|| html! { (entry.children.len()) }));
-    add("file", Some(html! { code { (entry.source.path) } @if !entry.source.present { span.gone { "gone; the journal kept it" } } }));
+    add(
+        "file",
+        Some(
+            html! { code { (entry.source.path) } @if !entry.source.present { span.gone { "gone; the journal kept it" } } },
+        ),
+    );
     facts
 }
 

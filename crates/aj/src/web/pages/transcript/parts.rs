@@ -55,10 +55,7 @@ pub(in crate::web) async fn part(
 }
 
 /// The prompts of a session.
-pub(in crate::web) async fn outline(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-) -> Page {
+pub(in crate::web) async fn outline(State(app): State<Arc<App>>, Path(id): Path<String>) -> Page {
     let (id, shared) = (valid(id)?, Arc::clone(&app));
     let (entry, contents) = app
         .ask(move |journal, _| {
@@ -153,7 +150,8 @@ pub(in crate::web) async fn message(
                 until: Some(index.saturating_add(1)),
                 ..window(&entry, &Params::default(), None)
             };
-            let window = Window { from: index, count: COUNT, keep: keep(&Params::default()), ..window };
+            let window =
+                Window { from: index, count: COUNT, keep: keep(&Params::default()), ..window };
             let position = index.saturating_sub(1);
             let message = journal.messages(&entry, position..position.saturating_add(1))?.pop();
             let raw = message.map(|(position, message)| {
@@ -163,7 +161,10 @@ pub(in crate::web) async fn message(
         })
         .await?;
     let Some(mut raw) = raw else {
-        return Err(Failure { status: StatusCode::NOT_FOUND, message: "There is no such message.".to_owned() });
+        return Err(Failure {
+            status: StatusCode::NOT_FOUND,
+            message: "There is no such message.".to_owned(),
+        });
     };
     if raw.len() > RAW {
         raw.truncate(raw.floor_char_boundary(RAW));
