@@ -28,15 +28,16 @@ pub(super) struct Params(Vec<(String, String)>);
 impl Params {
     /// The value of a name; an empty one counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.all(name).next()
+        let is_meant = |given: &str| is_meant(given, name);
+        let pair = self.0.iter().find(|(given, value)| is_meant(given) && !value.is_empty());
+        pair.map(|(_, value)| value.as_str())
     }
 
     /// Every value of a name. `source` is another name of `agent`.
-    pub(super) fn all<'p>(&'p self, name: &str) -> impl Iterator<Item = &'p str> {
-        let is_meant = move |given: &str| given == name || (name == "agent" && given == "source");
+    pub(super) fn all<'p>(&'p self, name: &'p str) -> impl Iterator<Item = &'p str> {
         self.0
             .iter()
-            .filter(move |(given, value)| is_meant(given) && !value.is_empty())
+            .filter(move |(given, value)| is_meant(given, name) && !value.is_empty())
             .map(|(_, value)| value.as_str())
     }
 
@@ -100,6 +101,11 @@ impl Params {
             pairs.map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
         if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
     }
+}
+
+/// Whether a name in an address is the one that is meant.
+fn is_meant(given: &str, name: &str) -> bool {
+    given == name || (name == "agent" && given == "source")
 }
 
 /// The address of a session.
