@@ -3,12 +3,17 @@
 mod bench;
 mod bless;
 mod bounds;
+mod browser;
 mod cargo;
 mod check;
 mod ci;
 mod docs;
+#[path = "../../crates/aj/tests/support/history.rs"]
+#[allow(missing_docs, unreachable_pub, reason = "shared with the tests of aj")]
+mod history;
 mod needs;
 mod new_connector;
+mod screenshots;
 mod shape;
 mod test;
 
@@ -48,6 +53,12 @@ const CHORES: &[Chore] = &[
         arguments: "<id>",
         about: "begin a connector from a template",
         run: new_connector::run,
+    },
+    Chore {
+        name: "screenshots",
+        arguments: "",
+        about: "pictures of the dashboard for the documents",
+        run: screenshots::run,
     },
     Chore {
         name: "bench",

@@ -63,6 +63,10 @@ pub struct RootReport {
     pub configured: bool,
 }
 
+fn now() -> Timestamp {
+    Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
+}
+
 /// Writes a path; what is not UTF-8 in it is replaced.
 fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
@@ -73,9 +77,22 @@ impl Journal {
     pub fn open(config: Config, machine: Machine) -> Result<Self> {
         let path = config.journal_dir.join("journal.db");
         let store = Store::open(&path)?;
-        let now =
-            Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
-        Ok(Self { config, machine, path, store, now })
+        Ok(Self { config, machine, path, store, now: now() })
+    }
+
+    /// Looks at the clock again, and for a journal that was made since: for those who keep one
+    /// open.
+    pub fn renew(&mut self) -> Result<()> {
+        if self.store.is_none() {
+            self.store = Store::open(&self.path)?;
+        }
+        self.now = now();
+        Ok(())
+    }
+
+    /// A number that grows with every change of what the journal holds.
+    pub fn generation(&self) -> Result<i64> {
+        self.store.as_ref().map_or(Ok(0), Store::generation)
     }
 
     /// The agents that can be read.

@@ -26,6 +26,7 @@ mod resume;
 mod store;
 mod sync;
 mod trace;
+mod view;
 
 pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
@@ -35,6 +36,7 @@ pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use reach::{Missed, Reach, ReachQuery, ReachRow};
 pub use resume::{Guess, Obstacle, Resumption};
-pub use store::{AgentTotals, Entry, Origin};
+pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin};
 pub use sync::{Changes, News, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};
 pub use trace::{Author, Blame, BlamedFile, Touch, TouchedFile};
+pub use view::{Contents, Landmark, Occurrence, Shown, Window};

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     blame, completions, config, demo, doctor, export, files, handoff, index, list, man, mcp,
-    resume, score, search, secrets, show, skill, sources, stats, statusline,
+    resume, score, search, secrets, serve, show, skill, sources, stats, statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -118,6 +118,8 @@ pub(crate) enum Command {
     Export(export::Args),
     /// Find keys, tokens and passwords in the history
     Secrets(secrets::Args),
+    /// Browse, search, read and measure in the browser
+    Serve(serve::Args),
     /// Show what was looked at, understood and skipped, agent by agent
     Sources(sources::Args),
     /// Read everything new into the journal

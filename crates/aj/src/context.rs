@@ -122,6 +122,11 @@ impl Context {
         })
     }
 
+    /// Whether news may be folded in at all.
+    pub(crate) fn syncs(&self) -> bool {
+        !self.no_sync
+    }
+
     /// Opens the journal as it is.
     pub(crate) fn journal(&self) -> Result<Journal> {
         Ok(Journal::open(self.settings.config(), self.settings.machine())?)

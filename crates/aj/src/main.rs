@@ -8,6 +8,7 @@ mod homes;
 mod mcp;
 mod output;
 mod settings;
+mod web;
 mod zone;
 
 use std::process::ExitCode;

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(missing_docs, reason = "a test")]
 
+#[path = "support/browser.rs"]
+mod browser;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -181,16 +184,9 @@ addEventListener("load", async () => {
 });
 "#;
 
-fn browser() -> Option<&'static str> {
-    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    ["chromium", "chromium-browser", "google-chrome"].iter().find(is_there).copied()
-}
-
 /// Opens a page and tells what it wrote to the console.
-fn console(browser: &str, page: &Path, place: &Place) -> Vec<String> {
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+fn console(browser: &Path, page: &Path, place: &Place) -> Vec<String> {
+    let output = browser::quiet(browser)
         .args(["--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", place.path("browser").display()))
         .arg(format!("file://{}", page.display()))
@@ -202,15 +198,12 @@ fn console(browser: &str, page: &Path, place: &Place) -> Vec<String> {
 
 #[test]
 fn the_page_works_in_a_browser() {
-    let Some(browser) = browser() else {
-        println!("skipped: no Chromium on this machine");
-        return;
-    };
+    let Some(browser) = browser::chromium() else { return };
     let place = Place::new();
     for theme in ["dark", "light", "auto"] {
         let name = format!("{theme}.html");
         place.done(&["export", "5e1f", "-o", &name, "--theme", theme]);
-        let told = console(browser, &place.path(&name), &place);
+        let told = console(&browser, &place.path(&name), &place);
         assert!(told.is_empty(), "{theme}: {told:#?}");
     }
     // The clicks are no part of the page: for them the policy is put aside.
@@ -221,21 +214,18 @@ fn the_page_works_in_a_browser() {
     let driven =
         format!("{}{}<script>{CLICKS}</script>{}", &page[..start], &page[end..body], &page[body..]);
     fs::write(place.path("driven.html"), driven).unwrap();
-    let told = console(browser, &place.path("driven.html"), &place);
+    let told = console(&browser, &place.path("driven.html"), &place);
     assert!(told.len() == 1 && told[0].contains("CLICKED"), "{told:#?}");
 }
 
 #[test]
 fn the_policy_of_the_page_stops_a_script_that_is_not_its_own() {
-    let Some(browser) = browser() else {
-        println!("skipped: no Chromium on this machine");
-        return;
-    };
+    let Some(browser) = browser::chromium() else { return };
     let place = Place::new();
     place.done(&["export", "5e1f", "-o", "a.html"]);
     let page = fs::read_to_string(place.path("a.html")).unwrap();
     let evil = page.replace("</body>", "<script>console.log('RAN')</script></body>");
     fs::write(place.path("evil.html"), evil).unwrap();
-    let told = console(browser, &place.path("evil.html"), &place).join("\n");
+    let told = console(&browser, &place.path("evil.html"), &place).join("\n");
     assert!(told.contains("Content Security Policy") && !told.contains("RAN"), "{told}");
 }

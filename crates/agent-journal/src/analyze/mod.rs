@@ -5,7 +5,9 @@ mod activity;
 mod blame;
 mod brief;
 mod cost;
+mod groups;
 mod score;
+mod spread;
 mod stats;
 mod tally;
 mod tools;
@@ -16,7 +18,7 @@ pub use blame::{Confidence, FileLine};
 pub use brief::{Brief, ChangedFile, Cited, FailedCall, Todo};
 pub use cost::{Basis, Cost, Long, Rate};
 pub use score::{Category, Score, ScoreReport};
-pub use stats::{By, Explained, Extent, Group, Period, Stats, StatsQuery};
+pub use stats::{By, Explained, Extent, Group, Period, Spending, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
 pub use usage::Figures;
 

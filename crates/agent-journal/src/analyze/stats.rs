@@ -7,12 +7,12 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::activity::Streak;
-use super::cost::Prices;
+use super::cost::{Cost, Prices};
 use super::tally::Tally;
 use super::tools::{Counted, ToolFigures, ranked, refs};
 use super::usage::Figures;
 use crate::error::Result;
-use crate::model::{QUARTER, Ref, Timestamp};
+use crate::model::{QUARTER, Ref, Timestamp, Tokens};
 use crate::search::Filter;
 use crate::store::{Doings, Store};
 
@@ -93,6 +93,14 @@ pub struct Stats {
     pub projects: Vec<Group>,
     /// By agent, the most sessions first.
     pub agents: Vec<Group>,
+    /// By branch, the most active first.
+    pub branches: Vec<Group>,
+    /// What each model spent on each day, in the order of days.
+    pub spending: Vec<Spending>,
+    /// Sessions by how many prompts a person gave them.
+    pub turns: Vec<Counted>,
+    /// Sessions by how long they were active.
+    pub durations: Vec<Counted>,
     /// By tool.
     pub tools: Vec<ToolFigures>,
     /// Kinds of failure.
@@ -127,6 +135,19 @@ pub struct Group {
     /// The figures.
     #[serde(flatten)]
     pub figures: Figures,
+}
+
+/// What a model spent on a day.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spending {
+    /// The day.
+    pub date: Date,
+    /// The model.
+    pub model: String,
+    /// The tokens.
+    pub tokens: Tokens,
+    /// What they cost.
+    pub cost: Cost,
 }
 
 /// What was not counted, and why. It speaks of the whole journal.

@@ -1,17 +1,20 @@
 //! The sums on their way: every session once, sorted into groups and times.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 use jiff::civil::{Date, Weekday};
 
 use super::activity::{Calendar, Local, by_quarter, streak, union};
-use super::cost::Prices;
-use super::stats::{By, Explained, Group, Period, Stats, StatsQuery, quarter_range};
+use super::cost::{Cost, Prices};
+use super::groups::Groups;
+use super::spread::{DURATIONS, Spread, TURNS};
+use super::stats::{By, Explained, Group, Period, Spending, Stats, StatsQuery, quarter_range};
 use super::tools::{Counted, ToolTally, ranked};
 use super::usage::Figures;
 use crate::error::Result;
-use crate::model::{QUARTER, Ref};
-use crate::store::{Doings, Done, Store};
+use crate::model::{QUARTER, Ref, Tokens};
+use crate::store::{Doings, Done, Spent, Store};
 
 /// Which of the two periods a quarter belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,10 @@ pub(super) struct Tally<'p> {
     models: Groups,
     projects: Groups,
     agents: Groups,
+    branches: Groups,
+    spending: HashMap<(Date, Rc<str>), (Tokens, Cost)>,
+    turns: Spread,
+    durations: Spread,
     tools: ToolTally,
     active_days: BTreeSet<Date>,
     periods: Vec<(i64, i64)>,
@@ -45,17 +52,8 @@ pub(super) struct Tally<'p> {
     pub(super) active: HashSet<u64>,
     /// What was done and spent in each quarter hour asked for.
     quarters: HashMap<i64, Figures>,
-}
-
-/// Groups by key, with their periods of work.
-#[derive(Default)]
-struct Groups(HashMap<String, Gathered>);
-
-#[derive(Default)]
-struct Gathered {
-    label: Option<String>,
-    figures: Figures,
-    periods: Vec<(i64, i64)>,
+    /// The name of what has none.
+    unknown: Rc<str>,
 }
 
 impl<'p> Tally<'p> {
@@ -78,12 +76,17 @@ impl<'p> Tally<'p> {
             models: Groups::default(),
             projects: Groups::default(),
             agents: Groups::default(),
+            branches: Groups::default(),
+            spending: HashMap::new(),
+            turns: Spread::new(TURNS),
+            durations: Spread::new(DURATIONS),
             tools: ToolTally::default(),
             active_days: BTreeSet::new(),
             periods: Vec::new(),
             unpriced: HashMap::new(),
             active: HashSet::new(),
             quarters: HashMap::new(),
+            unknown: UNKNOWN.into(),
         }
     }
 
@@ -181,12 +184,17 @@ impl<'p> Tally<'p> {
         if *sum == Figures::default() {
             return;
         }
+        if sum.sessions > 0 {
+            self.turns.add(sum.prompts);
+            self.durations.add(sum.active_ms);
+        }
         let place = self.projects.at(project(task));
         if place.label.is_none() {
             place.label.clone_from(&task.project);
         }
         let mut all = vec![&mut self.totals, &mut place.figures];
         all.push(&mut self.agents.at(&task.agent).figures);
+        all.push(&mut self.branches.at(branch(task)).figures);
         if let Some((key, label)) = self.by.and_then(|by| session_key(by, task)) {
             let group = self.groups.at(&key);
             group.label = group.label.take().or(label);
@@ -211,6 +219,7 @@ impl<'p> Tally<'p> {
             self.periods.push(period);
             self.projects.at(project(task)).periods.push(period);
             self.agents.at(&task.agent).periods.push(period);
+            self.branches.at(branch(task)).periods.push(period);
             if let Some((key, _)) = self.by.and_then(|by| session_key(by, task)) {
                 self.groups.at(&key).periods.push(period);
             }
@@ -236,10 +245,19 @@ impl<'p> Tally<'p> {
             if task.is_root && task.is_shown {
                 model.count(task.key);
             }
+            self.add_spending(spent, cost);
             if cost.unpriced_tokens() > 0 {
                 *self.unpriced.entry(name.to_owned()).or_default() += cost.unpriced_tokens();
             }
         }
+    }
+
+    fn add_spending(&mut self, spent: &Spent, cost: Cost) {
+        let Some(local) = self.calendar.local(spent.quarter) else { return };
+        let model = spent.model.clone().unwrap_or_else(|| self.unknown.clone());
+        let sum = self.spending.entry((local.date, model)).or_default();
+        sum.0 += spent.tokens;
+        sum.1 += cost;
     }
 
     /// Sorts the quarter hours into days, hours and groups of time.
@@ -313,6 +331,10 @@ impl<'p> Tally<'p> {
             models,
             projects: self.projects.finish(by_active),
             agents: self.agents.finish(by_sessions),
+            branches: self.branches.finish(by_active),
+            spending: sorted(self.spending),
+            turns: self.turns.finish(),
+            durations: self.durations.finish(),
             tools,
             errors,
             files: Vec::new(),
@@ -351,29 +373,17 @@ impl<'p> Tally<'p> {
 /// What is not known is called this, in words that cannot be a name.
 const UNKNOWN: &str = "(unknown)";
 
-impl Groups {
-    fn at(&mut self, key: &str) -> &mut Gathered {
-        if !self.0.contains_key(key) {
-            self.0.insert(key.to_owned(), Gathered::default());
-        }
-        self.0.get_mut(key).expect("it was just put there")
-    }
-
-    fn finish<K: Ord>(self, rank: impl Fn(&Group) -> K) -> Vec<Group> {
-        let finished = self.0.into_iter().map(|(key, gathered)| {
-            let mut figures = gathered.figures;
-            figures.finish();
-            if !gathered.periods.is_empty() {
-                let joined = union(gathered.periods);
-                let length: i64 = joined.iter().map(|(start, end)| end - start).sum();
-                figures.work_s = length as u64 / 1000;
-            }
-            Group { key, label: gathered.label, figures }
-        });
-        let mut groups: Vec<Group> = finished.collect();
-        groups.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key)));
-        groups
-    }
+/// What was spent, in the order of days and names.
+fn sorted(spending: HashMap<(Date, Rc<str>), (Tokens, Cost)>) -> Vec<Spending> {
+    let one = |((date, model), (tokens, cost)): ((Date, Rc<str>), _)| Spending {
+        date,
+        model: model.to_string(),
+        tokens,
+        cost,
+    };
+    let mut all: Vec<Spending> = spending.into_iter().map(one).collect();
+    all.sort_by(|a, b| (a.date, &a.model).cmp(&(b.date, &b.model)));
+    all
 }
 
 /// The key of a quarter, when the figures are sorted by time.
@@ -399,11 +409,10 @@ fn monday(date: Date) -> Date {
 
 /// The key of a task, when the figures are sorted by what is about sessions.
 fn session_key(by: By, task: &Doings) -> Option<(String, Option<String>)> {
-    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
     match by {
         By::Agent => Some((task.agent.clone(), None)),
         By::Project => Some((project(task).to_owned(), task.project.clone())),
-        By::Branch => Some((or_unknown(&task.branch), None)),
+        By::Branch => Some((branch(task).to_owned(), None)),
         By::Session => Some((task.id.clone(), Some(task.title.clone()))),
         _ => None,
     }
@@ -412,4 +421,8 @@ fn session_key(by: By, task: &Doings) -> Option<(String, Option<String>)> {
 /// Two projects of one name are two projects.
 fn project(task: &Doings) -> &str {
     task.project_path.as_deref().unwrap_or(UNKNOWN)
+}
+
+fn branch(task: &Doings) -> &str {
+    task.branch.as_deref().unwrap_or(UNKNOWN)
 }

@@ -72,6 +72,11 @@ impl ToolTally {
 }
 
 impl ToolFigures {
+    /// The server it comes from, for tools of MCP servers.
+    pub fn server(&self) -> Option<&str> {
+        self.tool.split_once('.').map(|(server, _)| server).filter(|server| !server.is_empty())
+    }
+
     /// The share of answered calls that failed.
     pub fn error_rate(&self) -> Option<f64> {
         (self.results > 0).then(|| self.errors as f64 / self.results as f64)

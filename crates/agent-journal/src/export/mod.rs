@@ -21,12 +21,15 @@ mod shape;
 mod tests;
 
 pub use graph::Outline;
+pub use html::Keep;
 pub use pipe::replay;
 pub use redact::{Finding, Redactions, Redactor};
 
 pub(crate) use graph::Sketch;
+pub(crate) use group::Grouper;
+pub(crate) use html::Fragment;
 pub(crate) use pipe::Pipe;
-pub(crate) use shape::session;
+pub(crate) use shape::{Shaper, session};
 
 use std::io::{self, Write};
 

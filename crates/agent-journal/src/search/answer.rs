@@ -97,7 +97,6 @@ pub enum Facet {
 /// How closely something fits a query, the closest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Tier {
     /// It stands there as it was typed.
     ExactPhrase,

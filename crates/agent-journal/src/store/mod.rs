@@ -2,6 +2,7 @@
 //! compressed runs of JSON lines for the messages themselves. One process writes at a time, any
 //! number read; readers never wait.
 
+mod browse;
 mod calls;
 mod choose;
 mod chunk;
@@ -15,6 +16,7 @@ mod settle;
 mod tasks;
 mod write;
 
+pub use browse::{Browse, Facets, Listing, Order};
 pub use read::{AgentTotals, Entry, Origin};
 
 pub(crate) use figures::Doings;

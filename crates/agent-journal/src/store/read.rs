@@ -15,7 +15,7 @@ use crate::model::{Checkpoint, Counts, Message, Ref, Session, Stamp, Timestamp, 
 use crate::search::Filter;
 
 /// A source changed this recently belongs to a running session, in milliseconds.
-const RUNNING: i64 = 10 * 60 * 1000;
+pub(super) const RUNNING: i64 = 10 * 60 * 1000;
 
 /// A session as it is listed.
 #[derive(Clone, Debug, Serialize)]
@@ -265,7 +265,7 @@ impl Store {
         keys.and_then(Iterator::collect).map_err(self.error())
     }
 
-    fn entries(
+    pub(super) fn entries(
         &self,
         tail: &str,
         values: impl rusqlite::Params,

@@ -16,6 +16,7 @@ pub(crate) mod resume;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod secrets;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod skill;
 pub(crate) mod sources;
@@ -57,6 +58,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Statusline(args) => statusline::run(&args, context),
         Command::Export(args) => export::run(&args, context),
         Command::Secrets(args) => secrets::run(&args, context),
+        Command::Serve(args) => serve::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),
         Command::Mcp(args) => mcp::run(&args, context),
@@ -70,7 +72,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
 }
 
 /// Flags that choose sessions, the same for every command.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(crate) struct FilterArgs {
     /// Only this agent (an id or alias; may be repeated)
     #[arg(long, value_name = "NAME")]

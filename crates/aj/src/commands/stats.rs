@@ -131,6 +131,11 @@ pub(super) fn filter(fields: &[String], flags: &FilterArgs, now: &Zoned) -> Resu
     flags.with_fields(fields, Scope::All, now)
 }
 
+/// The filter that fields describe.
+pub(crate) fn chosen(fields: &str, now: &Zoned) -> Result<Filter> {
+    FilterArgs::default().with_fields(&[fields.to_owned()], Scope::All, now)
+}
+
 /// The statistics for programs, with the totals also under their documented names.
 fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
     let mut document = serde_json::to_value(stats)?;

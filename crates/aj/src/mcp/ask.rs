@@ -126,7 +126,10 @@ fn checked(limit: Option<usize>, offset: usize, usual: usize) -> Result<usize> {
 
 fn found_heading(answer: &Answer) -> String {
     let how = match answer.tier {
+        Tier::ExactPhrase => "with the words as they were asked for",
         Tier::AllWords => "with everything that was asked for in one message",
+        Tier::Typo => "with words like those asked for, which occur nowhere",
+        Tier::Meaning => "about the same, in other words",
         Tier::SomeWords => "with some of the words only",
     };
     match answer.total {

@@ -4,6 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
 #![allow(missing_docs, unreachable_pub, reason = "test support")]
 
+pub mod browser;
+pub mod history;
+pub mod server;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;

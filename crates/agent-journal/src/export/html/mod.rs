@@ -2,6 +2,7 @@
 //! It needs no network, and nothing that a session holds can run in it: text is escaped,
 //! Markdown is cleaned, and the page's own policy allows one script and one style by their hash.
 
+mod fragment;
 mod highlight;
 mod page;
 mod text;
@@ -9,6 +10,10 @@ mod tool;
 
 #[cfg(test)]
 mod tests;
+
+pub use fragment::Keep;
+
+pub(crate) use fragment::Fragment;
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -58,6 +63,7 @@ impl Format for Html {
             theme: options.theme,
             sessions: Vec::new(),
             contents: Vec::new(),
+            pictures: None,
         })
     }
 
@@ -74,6 +80,8 @@ struct Page<'o> {
     sessions: Vec<State>,
     /// Number and beginning of every prompt.
     contents: Vec<(u64, String)>,
+    /// Where pictures are fetched, when they are not in the page.
+    pictures: Option<&'o str>,
 }
 
 #[derive(Default)]
@@ -259,8 +267,11 @@ impl Page<'_> {
                 }
                 tool::result(self.out, tool_name, output, *is_error)
             }
-            Block::Image { media_type, data, bytes, .. } => {
-                page::image(self.out, media_type.as_deref(), data.as_deref(), *bytes)
+            Block::Image { media_type, data, bytes, hash, .. } => {
+                match self.pictures.zip(hash.as_deref()) {
+                    Some((place, hash)) => fragment::picture(self.out, place, hash),
+                    None => page::image(self.out, media_type.as_deref(), data.as_deref(), *bytes),
+                }
             }
             Block::Other { raw } if self.detail == Detail::Everything => {
                 let body = format!("<pre class=\"wrap\">{}</pre>", escape(raw.as_str()));

@@ -1,0 +1,219 @@
+//! The JSON API under `/api/v1/`, described by `crates/aj/web/openapi.json`, and the endpoints of
+//! the dashboards that came before.
+
+mod before;
+mod complete;
+
+use std::sync::Arc;
+
+use agent_journal::Entry;
+use agent_journal::analyze::{Cost, Extent, StatsQuery};
+use agent_journal::search::{Found, Query as Wanted};
+use anyhow::Result;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use jiff::Zoned;
+use serde_json::{Value, json};
+
+use super::params::Params;
+use super::reply::Failure;
+use super::state::App;
+use crate::output::json::View;
+
+/// Messages of an answer, at most.
+const MESSAGES: u64 = 200;
+
+/// What an endpoint answers.
+pub(super) type Answer = Result<Json, Wrong>;
+
+/// A document.
+pub(super) struct Json(pub(super) Value);
+
+/// An error as a document.
+pub(super) struct Wrong(Failure);
+
+impl IntoResponse for Json {
+    fn into_response(self) -> Response {
+        ([(CONTENT_TYPE, "application/json")], self.0.to_string()).into_response()
+    }
+}
+
+impl IntoResponse for Wrong {
+    fn into_response(self) -> Response {
+        let document = json!({ "error": self.0.message, "status": self.0.status.as_u16() });
+        (self.0.status, Json(document)).into_response()
+    }
+}
+
+impl<E: Into<Failure>> From<E> for Wrong {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+/// Its addresses.
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/v1/openapi.json", get(openapi))
+        .route("/api/v1/sessions", get(sessions))
+        .route("/api/v1/sessions/{id}", get(session))
+        .route("/api/v1/sessions/{id}/messages", get(messages))
+        .route("/api/v1/search", get(search))
+        .route("/api/v1/complete", get(complete::complete))
+        .route("/api/v1/stats", get(stats))
+        .route("/api/v1/usage", get(usage))
+        .route("/api/v1/score", get(score))
+        .route("/api/v1/sources", get(sources))
+        .merge(before::routes())
+        .route("/api/{*rest}", get(missing))
+}
+
+async fn openapi() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], include_str!("../../../web/openapi.json"))
+}
+
+async fn missing() -> Wrong {
+    let message = "no such endpoint: /api/v1/openapi.json lists them".to_owned();
+    Wrong(Failure { status: StatusCode::NOT_FOUND, message })
+}
+
+fn versioned(name: &str, mut document: Value) -> Json {
+    document["schema"] = format!("aj.{name}/1").into();
+    Json(document)
+}
+
+fn costed(entry: &Entry, cost: &Cost) -> Result<Value> {
+    let mut document = serde_json::to_value(entry)?;
+    document["cost"] = serde_json::to_value(cost)?;
+    Ok(document)
+}
+
+async fn sessions(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
+    let document = app.ask(move |journal, now| {
+        let browse = params.browse(now, 100)?;
+        let listing = journal.browse(&browse)?;
+        let costs = journal.costs(&listing.entries)?;
+        let all = listing.entries.iter().zip(&costs).map(|(entry, cost)| costed(entry, cost));
+        let all = all.collect::<Result<Vec<_>>>()?;
+        Ok(json!({
+            "total": listing.total, "offset": browse.offset, "facets": listing.facets, "sessions": all,
+        }))
+    });
+    Ok(versioned("list", document.await?))
+}
+
+async fn session(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer {
+    let document = app.ask(move |journal, _| {
+        let entry = journal.session(&id)?;
+        let cost = journal.costs(std::slice::from_ref(&entry))?.pop().unwrap_or_default();
+        let mut document = costed(&entry, &cost)?;
+        let account = journal.account(&entry)?.unwrap_or_default();
+        document["documents"] = account
+            .documents
+            .into_iter()
+            .map(|(name, text)| json!({ "name": name, "text": text }))
+            .collect();
+        document["changed_files"] = journal
+            .changed_files(&entry)?
+            .into_iter()
+            .map(|(path, calls)| json!({ "path": path, "calls": calls }))
+            .collect();
+        Ok(json!({ "session": document }))
+    });
+    Ok(versioned("session", document.await?))
+}
+
+async fn messages(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(params): Query<Params>,
+) -> Answer {
+    let document = app.ask(move |journal, _| {
+        let entry = journal.session(&id)?;
+        let from = params.number("from").unwrap_or(1).clamp(1, u64::from(u32::MAX));
+        let count = params.number("count").unwrap_or(50).clamp(1, MESSAGES);
+        let messages = journal.messages(&entry, from - 1..from - 1 + count)?;
+        let shown: Vec<View<'_>> =
+            messages.iter().map(|(position, message)| View::of(*position, message)).collect();
+        let next = (from + count <= entry.counts.messages).then_some(from + count);
+        Ok(json!({
+            "session": entry.id, "total": entry.counts.messages, "from": from, "next": next,
+            "messages": shown,
+        }))
+    });
+    Ok(versioned("messages", document.await?))
+}
+
+async fn search(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
+    Ok(versioned("search", app.ask(move |journal, now| found(journal, &params, now)).await?))
+}
+
+/// Answers a search, by the query language and by what else the address says.
+fn found(journal: &agent_journal::Journal, params: &Params, now: &Zoned) -> Result<Value> {
+    let mut query = Wanted::parse(params.get("q").unwrap_or_default(), now)?;
+    let also = params.filter(now)?;
+    query.filter.agents.extend(also.agents);
+    query.filter.projects.extend(also.projects);
+    query.filter.branches.extend(also.branches);
+    query.filter.since = query.filter.since.max(also.since);
+    query.filter.until = query.filter.until.or(also.until);
+    if query.clauses.iter().all(|clause| clause.negated) {
+        return Ok(json!({ "query": query.text, "total": 0, "sessions": [], "hits": [] }));
+    }
+    let limit = params.number("limit").unwrap_or(20).clamp(1, 100) as usize;
+    let offset = params.number("offset").unwrap_or(0) as usize;
+    let answer = journal.search(&query, limit, offset)?;
+    let hits: Vec<Value> = answer.sessions.iter().flat_map(hits).collect();
+    Ok(json!({
+        "query": query.text, "tier": answer.tier, "total": answer.total, "offset": offset,
+        "sessions": answer.sessions.iter().map(|found| &found.entry).collect::<Vec<_>>(),
+        "hits": hits,
+    }))
+}
+
+fn hits(found: &Found) -> impl Iterator<Item = Value> {
+    found.hits.iter().map(|hit| {
+        json!({
+            "session": found.entry.id, "source": found.entry.agent,
+            "message": hit.position.map(|position| position + 1),
+            "kind": hit.kind, "score": hit.score, "snippet": hit.snippet,
+        })
+    })
+}
+
+/// What is asked of the statistics by an address.
+fn asked(params: &Params, now: &Zoned) -> Result<StatsQuery> {
+    let extent = if params.get("own").is_some() { Extent::OwnOnly } else { Extent::Tasks };
+    let filter = params.filter(now)?;
+    Ok(StatsQuery { filter, by: None, extent, now: now.clone(), explain: false })
+}
+
+async fn stats(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
+    let stats = app.ask(move |journal, now| Ok(journal.stats(&asked(&params, now)?)?)).await?;
+    Ok(versioned("stats", serde_json::to_value(stats).map_err(anyhow::Error::from)?))
+}
+
+async fn usage(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
+    let stats = app.ask(move |journal, now| Ok(journal.stats(&asked(&params, now)?)?)).await?;
+    let days: Vec<Value> = stats
+        .days
+        .iter()
+        .map(|(day, figures)| json!({ "day": day, "tokens": figures.tokens, "cost": figures.cost }))
+        .collect();
+    let totals = json!({ "tokens": stats.totals.tokens, "cost": stats.totals.cost });
+    Ok(versioned("usage", json!({ "totals": totals, "days": days, "models": stats.models })))
+}
+
+async fn score(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
+    let score = app.ask(move |journal, now| Ok(journal.score(&asked(&params, now)?)?)).await?;
+    Ok(versioned("score", serde_json::to_value(score).map_err(anyhow::Error::from)?))
+}
+
+async fn sources(State(app): State<Arc<App>>) -> Answer {
+    let agents = app.ask(|journal, _| Ok(journal.sources()?)).await?;
+    Ok(versioned("sources", json!({ "agents": agents })))
+}

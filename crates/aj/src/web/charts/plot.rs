@@ -1,0 +1,365 @@
+//! Bars and lines over time: columns side by side, in each a value for every series.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+
+use super::{Caption, class, figure, nothing, px, scale};
+
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 190.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 512.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 166.0;
+
+/// How many columns are named below the axis, at most.
+const NAMES: usize = 8;
+
+/// Numbers in columns.
+pub(crate) struct Plot<'a> {
+    /// Its place in the page.
+    pub(crate) id: &'a str,
+    /// What it shows.
+    pub(crate) title: &'a str,
+    /// What else there is to say about it.
+    pub(crate) note: String,
+    /// What a column is.
+    pub(crate) unit: &'a str,
+    /// What the values of a column are, from below.
+    pub(crate) series: Vec<Series>,
+    /// The columns, in their order.
+    pub(crate) columns: Vec<Column>,
+    /// How a value is written.
+    pub(crate) format: fn(f64) -> String,
+}
+
+/// One of the values in every column.
+pub(crate) struct Series {
+    /// What it is.
+    pub(crate) name: String,
+    /// The place of its colour.
+    pub(crate) color: usize,
+}
+
+/// One column.
+pub(crate) struct Column {
+    /// Its name.
+    pub(crate) name: String,
+    /// The same where there is little room.
+    pub(crate) short: String,
+    /// The sessions behind it.
+    pub(crate) link: Option<String>,
+    /// A value for every series, where there is one.
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+impl Series {
+    /// The only series of a chart.
+    pub(crate) fn only(name: &str) -> Vec<Self> {
+        vec![Self { name: name.to_owned(), color: 0 }]
+    }
+}
+
+impl Column {
+    fn total(&self) -> f64 {
+        self.values.iter().flatten().sum()
+    }
+
+    fn largest(&self) -> f64 {
+        self.values.iter().flatten().copied().fold(0.0, f64::max)
+    }
+
+    fn value(&self, series: usize) -> Option<f64> {
+        self.values.get(series).copied().flatten()
+    }
+}
+
+impl Plot<'_> {
+    /// Draws bars; several series stand on each other.
+    pub(crate) fn bars(&self) -> Markup {
+        let frame = Frame::new(self, Column::total);
+        let mut paths = vec![String::new(); self.series.len()];
+        let width = (frame.step * 0.78).clamp(1.0, 40.0);
+        for (at, column) in self.columns.iter().enumerate() {
+            let mut below = 0.0;
+            for (series, path) in paths.iter_mut().enumerate() {
+                let value = column.value(series).unwrap_or(0.0);
+                if value <= 0.0 {
+                    continue;
+                }
+                let (y, base) = (frame.y(below + value), frame.y(below));
+                // Nothing that was there is drawn as if it was not.
+                let height = (base - y).max(1.0);
+                let x = frame.center(at) - width / 2.0;
+                let (x, y) = (px(x), px(base - height));
+                let _ = write!(path, "M{x} {y}h{}v{}h-{}z", px(width), px(height), px(width));
+                below += value;
+            }
+        }
+        let drawn = html! {
+            @for (series, path) in self.series.iter().zip(&paths) {
+                @if !path.is_empty() { path.bar.(class(series.color)) d=(path) {} }
+            }
+        };
+        self.finish(&frame, &drawn, Column::total)
+    }
+
+    /// Draws a line for every series, broken where there is no value.
+    pub(crate) fn lines(&self) -> Markup {
+        let frame = Frame::new(self, Column::largest);
+        let line = |series: usize| {
+            let (mut path, mut dots) = (String::new(), String::new());
+            let value = |at: usize| self.columns.get(at).and_then(|it| it.value(series));
+            let mut is_open = false;
+            for at in 0..self.columns.len() {
+                let Some(here) = value(at) else {
+                    is_open = false;
+                    continue;
+                };
+                let (x, y) = (px(frame.center(at)), px(frame.y(here)));
+                let _ = write!(path, "{}{x} {y}", if is_open { 'L' } else { 'M' });
+                is_open = true;
+                // A line of no length is a dot, once its ends are round.
+                if self.columns.len() <= 31 || value(at + 1).is_none() {
+                    let _ = write!(dots, "M{x} {y}h0");
+                }
+            }
+            (path, dots)
+        };
+        let drawn = html! {
+            @for (at, series) in self.series.iter().enumerate() {
+                @let (path, dots) = line(at);
+                path.line.(class(series.color)) d=(path) {}
+                path.dots.(class(series.color)) d=(dots) {}
+            }
+        };
+        self.finish(&frame, &drawn, Column::largest)
+    }
+
+    fn finish(&self, frame: &Frame, drawn: &Markup, size: fn(&Column) -> f64) -> Markup {
+        let is_empty = self.columns.iter().all(|column| size(column) <= 0.0);
+        let drawing = html! {
+            @if is_empty { (nothing()) } @else {
+                svg.plot viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) {
+                    g role="img" aria-labelledby=(format!("{}-title", self.id)) {
+                        title id=(format!("{}-title", self.id)) { (self.summary(size)) }
+                        (frame.axes(self))
+                        (drawn)
+                    }
+                    (self.targets(frame))
+                }
+                @if self.series.len() > 1 { (self.legend()) }
+            }
+        };
+        let caption = Caption { id: self.id, title: self.title, note: &self.note };
+        figure(&caption, &drawing, &self.table())
+    }
+
+    /// The chart in a sentence.
+    fn summary(&self, size: fn(&Column) -> f64) -> String {
+        let most = self.columns.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+        let most = most.map_or(String::new(), |column| {
+            format!(", at most {} ({})", (self.format)(size(column)), column.name)
+        });
+        format!("{}: {} columns{most}", self.title, self.columns.len())
+    }
+
+    /// What the pointer finds: every column over its whole height. The keyboard finds the same
+    /// links in the table.
+    fn targets(&self, frame: &Frame) -> Markup {
+        let height = px(BOTTOM - TOP);
+        let target = |at: usize, column: &Column| {
+            let x = frame.center(at) - frame.step / 2.0;
+            html! {
+                title { (self.told(column)) }
+                rect.target x=(px(x)) y=(px(TOP)) width=(px(frame.step)) height=(height) {}
+            }
+        };
+        html! {
+            g aria-hidden="true" {
+                @for (at, column) in self.columns.iter().enumerate() {
+                    @match &column.link {
+                        Some(link) => a href=(link) tabindex="-1" { (target(at, column)) },
+                        None => g { (target(at, column)) },
+                    }
+                }
+            }
+        }
+    }
+
+    /// A column in words.
+    fn told(&self, column: &Column) -> String {
+        let values = self.series.iter().enumerate().filter_map(|(at, series)| {
+            let value = column.value(at).filter(|value| *value > 0.0 || self.series.len() == 1)?;
+            Some(format!("\n{} {}", (self.format)(value), series.name))
+        });
+        format!("{}{}", column.name, values.collect::<String>())
+    }
+
+    fn legend(&self) -> Markup {
+        html! {
+            ul.legend {
+                @for series in &self.series {
+                    li {
+                        svg.swatch viewBox="0 0 10 10" aria-hidden="true" {
+                            rect.bar.(class(series.color)) width="10" height="10" rx="2" {}
+                        }
+                        (series.name)
+                    }
+                }
+            }
+        }
+    }
+
+    fn table(&self) -> Markup {
+        html! {
+            table {
+                thead { tr {
+                    th scope="col" { (self.unit) }
+                    @for series in &self.series { th.number scope="col" { (series.name) } }
+                } }
+                tbody {
+                    @for column in self.columns.iter().filter(|it| it.values.iter().any(Option::is_some)) {
+                        tr {
+                            th scope="row" {
+                                @match &column.link {
+                                    Some(link) => a href=(link) { (column.name) },
+                                    None => (column.name),
+                                }
+                            }
+                            @for at in 0..self.series.len() {
+                                td.number { (column.value(at).map_or("–".to_owned(), self.format)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How values become places.
+struct Frame {
+    top: f64,
+    ticks: Vec<f64>,
+    /// The room of one column.
+    step: f64,
+}
+
+impl Frame {
+    fn new(plot: &Plot<'_>, size: fn(&Column) -> f64) -> Self {
+        let largest = plot.columns.iter().map(size).fold(0.0, f64::max);
+        let (top, ticks) = scale(largest);
+        let step = (RIGHT - LEFT) / plot.columns.len().max(1) as f64;
+        Self { top, ticks, step }
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        BOTTOM - value / self.top * (BOTTOM - TOP)
+    }
+
+    fn center(&self, column: usize) -> f64 {
+        LEFT + (column as f64 + 0.5) * self.step
+    }
+
+    fn axes(&self, plot: &Plot<'_>) -> Markup {
+        let lines = self.ticks.iter().fold(String::new(), |mut path, tick| {
+            let _ = write!(path, "M{LEFT} {}H{RIGHT}", px(self.y(*tick)));
+            path
+        });
+        let every = plot.columns.len().div_ceil(NAMES).max(1);
+        html! {
+            path.grid d=(lines) {}
+            @for tick in &self.ticks {
+                text.tick x=(px(LEFT - 6.0)) y=(px(self.y(*tick) + 4.0)) text-anchor="end" {
+                    ((plot.format)(*tick))
+                }
+            }
+            @for (place, at) in (0..plot.columns.len()).step_by(every).enumerate() {
+                text.tick.minor[place % 2 == 1] x=(px(self.center(at))) y=(px(BOTTOM + 17.0)) text-anchor="middle" {
+                    (plot.columns[at].short)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(values: &[&[Option<f64>]]) -> Plot<'static> {
+        let column = |(at, values): (usize, &&[Option<f64>])| Column {
+            name: format!("day {at} <b>"),
+            short: at.to_string(),
+            link: (at == 0).then(|| "/sessions?since=1&until=2".to_owned()),
+            values: values.to_vec(),
+        };
+        let count = values.first().map_or(1, |it| it.len());
+        Plot {
+            id: "x",
+            title: "Sessions",
+            note: String::new(),
+            unit: "Day",
+            series: (0..count).map(|at| Series { name: format!("s{at}"), color: at }).collect(),
+            columns: values.iter().enumerate().map(column).collect(),
+            format: |value| format!("{value:.0}"),
+        }
+    }
+
+    #[test]
+    fn bars_are_as_high_as_their_values_and_stand_on_each_other() {
+        let drawn = plot(&[&[Some(1.0), Some(3.0)], &[None, Some(2.0)]]).bars().into_string();
+        // Four steps of 39 pixels; the second series begins where the first ends.
+        assert!(drawn.contains(r#"d="M147 127h40v39h-40z""#), "{drawn}");
+        assert!(drawn.contains(r#"d="M147 10h40v117h-40zM377 88h40v78h-40z""#), "{drawn}");
+    }
+
+    #[test]
+    fn a_column_leads_to_the_sessions_behind_it_from_the_picture_and_the_table() {
+        let drawn = plot(&[&[Some(1.0)], &[Some(2.0)]]).bars().into_string();
+        let link = r#"href="/sessions?since=1&amp;until=2""#;
+        assert_eq!(drawn.matches(link).count(), 2, "{drawn}");
+        assert!(drawn.contains(r#"tabindex="-1""#));
+    }
+
+    #[test]
+    fn every_chart_says_what_it_shows_and_has_its_numbers_as_a_table() {
+        for drawn in [plot(&[&[Some(1.0)], &[Some(7.0)]]).bars(), plot(&[&[Some(7.0)]]).lines()] {
+            let drawn = drawn.into_string();
+            assert!(drawn.contains(r#"role="img" aria-labelledby="x-title""#), "{drawn}");
+            assert!(drawn.contains("at most 7 (day"), "{drawn}");
+            assert!(drawn.contains("<td class=\"number\">7</td>"), "{drawn}");
+        }
+    }
+
+    #[test]
+    fn nothing_needs_a_style_that_is_not_in_the_stylesheet() {
+        let drawn = plot(&[&[Some(1.0), Some(3.0)]]).bars().into_string();
+        assert!(!drawn.contains("style"), "{drawn}");
+        assert!(!drawn.contains("<b>"), "{drawn}");
+    }
+
+    #[test]
+    fn a_line_is_broken_where_there_is_no_value() {
+        let drawn = plot(&[&[Some(1.0)], &[None], &[Some(1.0)], &[Some(1.0)]]).lines();
+        let drawn = drawn.into_string();
+        assert!(drawn.contains(r#"class="line s1" d="M109.5 10M339.5 10L454.5 10""#), "{drawn}");
+    }
+
+    #[test]
+    fn an_empty_chart_says_so() {
+        for values in [&[][..], &[&[None][..], &[Some(0.0)][..]]] {
+            let drawn = plot(values).bars().into_string();
+            assert!(drawn.contains("Nothing in this time"), "{drawn}");
+            assert!(!drawn.contains("NaN") && !drawn.contains("<svg"), "{drawn}");
+        }
+    }
+
+    #[test]
+    fn something_small_beside_something_large_is_still_seen() {
+        let drawn = plot(&[&[Some(1.0)], &[Some(1e9)]]).bars().into_string();
+        assert!(drawn.contains("M147 165h40v1h-40z"), "{drawn}");
+    }
+}

@@ -1,0 +1,208 @@
+//! Who may ask: this machine's own browser, on this server's own pages.
+//!
+//! A page on the internet can make a browser send requests here, by a name that leads to this
+//! machine (DNS rebinding), by a form, by a picture. So the name asked for must be the machine's
+//! own, a request from another page is refused, and beyond this machine a secret is needed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE, TRANSFER_ENCODING,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the address of a request may be.
+const LONGEST: usize = 8 * 1024;
+
+/// The cookie that carries the secret.
+const COOKIE_NAME: &str = "aj_token";
+
+/// What every answer says to the browser: run and load nothing but our own, tell nobody, guess
+/// nothing, show it in no frame.
+const HEADERS: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+         connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
+];
+
+/// The rules of one server.
+pub(super) struct Guard {
+    address: SocketAddr,
+    token: Option<String>,
+}
+
+impl Guard {
+    /// Makes the rules for an address; one that others can reach needs a secret.
+    pub(super) fn new(address: SocketAddr) -> Result<Self> {
+        let token = if address.ip().is_loopback() { None } else { Some(secret()?) };
+        Ok(Self { address, token })
+    }
+
+    /// Where a person finds the server.
+    pub(super) fn url(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(own_address(address.ip()));
+        }
+        match &self.token {
+            Some(token) => format!("http://{address}/?token={token}"),
+            None => format!("http://{address}/"),
+        }
+    }
+
+    /// Why a request is refused, if it is.
+    fn refuses(&self, request: &Request) -> Option<(StatusCode, &'static str)> {
+        let headers = request.headers();
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Some((StatusCode::METHOD_NOT_ALLOWED, "only GET: nothing here can be changed"));
+        }
+        let has_body = headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0")
+            || headers.contains_key(TRANSFER_ENCODING);
+        if has_body {
+            return Some((StatusCode::PAYLOAD_TOO_LARGE, "a request here has no body"));
+        }
+        let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+        if length > LONGEST {
+            return Some((StatusCode::URI_TOO_LONG, "the address is too long"));
+        }
+        let host = text(headers, &HOST).unwrap_or_default();
+        if !self.is_own(host) {
+            return Some((StatusCode::MISDIRECTED_REQUEST, "this server has another name"));
+        }
+        if is_foreign(headers, host) {
+            return Some((StatusCode::FORBIDDEN, "another page may not ask here"));
+        }
+        None
+    }
+
+    /// Whether a name is one of this server's. Behind a secret any name will do: a browser gives
+    /// the secret to the name that it got it from, and to no other.
+    fn is_own(&self, host: &str) -> bool {
+        if self.token.is_some() {
+            return !host.is_empty();
+        }
+        let name = host.strip_suffix(&format!(":{}", self.address.port()));
+        let name = name.or((self.address.port() == 80).then_some(host));
+        matches!(name, Some("localhost" | "127.0.0.1" | "[::1]"))
+            || name == Some(&self.address.ip().to_string())
+    }
+
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let bearer = text(headers, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut cookies = cookies
+            .flat_map(|line| line.split(';'))
+            .filter_map(|cookie| cookie.trim().split_once('='))
+            .filter_map(|(name, value)| (name == COOKIE_NAME).then_some(value));
+        bearer.is_some_and(|given| is_same(given, token))
+            || cookies.any(|given| is_same(given, token))
+    }
+
+    /// Takes the secret from the address into a cookie, so that it stays out of history and logs.
+    fn welcome(&self, uri: &Uri) -> Option<Response> {
+        let token = self.token.as_ref()?;
+        let given = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))?;
+        if !is_same(given, token) {
+            return None;
+        }
+        let rest: Vec<&str> =
+            uri.query()?.split('&').filter(|pair| !pair.starts_with("token=")).collect();
+        // Two slashes at the front would lead to another server.
+        let path = format!("/{}", uri.path().trim_start_matches('/'));
+        let place = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
+        let cookie = format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict");
+        let headers = [(LOCATION, place), (SET_COOKIE, cookie)];
+        Some((StatusCode::SEE_OTHER, headers).into_response())
+    }
+}
+
+/// Lets a request through or refuses it, and adds to every answer what the browser must keep to.
+pub(super) async fn check(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = answer(&guard, request, next).await;
+    for (name, value) in HEADERS {
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn answer(guard: &Guard, request: Request, next: Next) -> Response {
+    if let Some(refusal) = guard.refuses(&request) {
+        return refusal.into_response();
+    }
+    if let Some(welcome) = guard.welcome(request.uri()) {
+        return welcome;
+    }
+    if !guard.admits(request.headers()) {
+        let hint = "open the address that `aj serve` printed: it carries the secret\n";
+        return (StatusCode::UNAUTHORIZED, hint).into_response();
+    }
+    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "this took too long\n").into_response(),
+    }
+}
+
+/// Whether a browser asks on behalf of another page. Following a link to here is no question.
+fn is_foreign(headers: &HeaderMap, host: &str) -> bool {
+    if let Some(origin) = headers.get(ORIGIN)
+        && origin.as_bytes() != format!("http://{host}").as_bytes()
+    {
+        return true;
+    }
+    let site = text(headers, &HeaderName::from_static("sec-fetch-site"));
+    let mode = text(headers, &HeaderName::from_static("sec-fetch-mode"));
+    matches!(site, Some("cross-site" | "same-site")) && mode != Some("navigate")
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Compares without telling by the time it takes how much was right.
+fn is_same(given: &str, wanted: &str) -> bool {
+    let differs = |(one, other): (u8, u8)| one ^ other;
+    given.len() == wanted.len()
+        && given.bytes().zip(wanted.bytes()).map(differs).fold(0, |all, one| all | one) == 0
+}
+
+/// 256 random bits.
+fn secret() -> Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The address by which others reach this machine, as far as its routes tell.
+fn own_address(unspecified: IpAddr) -> IpAddr {
+    let target = if unspecified.is_ipv4() { "192.0.2.1:9" } else { "[2001:db8::1]:9" };
+    // Connecting a datagram socket sends nothing; it only chooses a route.
+    let socket = std::net::UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        socket.connect(target)?;
+        socket.local_addr()
+    });
+    socket.map_or(unspecified, |address| address.ip())
+}

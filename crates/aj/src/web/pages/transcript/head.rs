@@ -1,0 +1,101 @@
+//! What stands above a conversation: the facts of the session.
+
+use agent_journal::Entry;
+use agent_journal::model::Ref;
+use maud::{Markup, html};
+
+use super::View;
+use crate::output::{amount, clock, count, duration, money, short_id, thousands};
+use crate::web::layout;
+use crate::web::params;
+
+/// The facts of a session.
+pub(super) fn head(view: &View) -> Markup {
+    let entry = &view.entry;
+    html! {
+        header.head {
+            p.crumbs {
+                (layout::badge(&entry.agent))
+                span class={ "status " (entry.status) } { span class={ "dot " (entry.status) } {} (entry.status) }
+                @if let Some(parent) = &entry.parent_id {
+                    span { "started by " a href=(params::session(parent)) { "another session" } }
+                }
+            }
+            h1 { (entry.title) }
+            dl.facts { @for (name, value) in facts(view) { div { dt { (name) } dd { (value) } } } }
+            (commands(entry))
+        }
+    }
+}
+
+fn facts(view: &View) -> Vec<(&'static str, Markup)> {
+    let entry = &view.entry;
+    let mut facts = Vec::new();
+    let mut add = |name, value: Option<Markup>| facts.extend(value.map(|value| (name, value)));
+    let text = |text: &str| html! { (text) };
+    add("project", entry.project.as_deref().map(|project| {
+        html! { a href=(format!("/?project={}", params::encode(project))) title=[entry.project_path.as_deref()] { (project) } }
+    }));
+    add("branch", entry.branch.as_deref().map(|branch| html! { code { (branch) } }));
+    add("model", (!entry.models.is_empty()).then(|| text(&entry.models.join(", "))));
+    add("version", entry.agent_version.as_deref().map(text));
+    add(
+        "started",
+        entry
+            .started_at
+            .map(|at| html! { time datetime=(at.to_string()) { (clock(Some(at), &view.now)) } }),
+    );
+    add(
+        "ended",
+        entry
+            .ended_at
+            .map(|at| html! { time datetime=(at.to_string()) { (clock(Some(at), &view.now)) } }),
+    );
+    let time = html! { (duration(entry.active_s)) " active" @if entry.wall_s > entry.active_s { span.muted { " of " (duration(entry.wall_s)) } } };
+    add("time", (entry.wall_s > 0).then_some(time));
+    add("prompts", Some(html! { (thousands(entry.counts.user_prompts)) }));
+    add("tools", Some(tools(entry)));
+    add("tokens", (entry.tokens.total() > 0).then(|| tokens(entry)));
+    let cost = html! { (money(&view.cost)) @if view.cost.micros().is_none() { span.muted { " not known" } } };
+    add("cost", (entry.tokens.total() > 0 || view.cost.micros().is_some()).then_some(cost));
+    add("refs", (!entry.refs.is_empty()).then(|| refs(&entry.refs)));
+    add("sub-agents", (!entry.children.is_empty()).then(|| html! { (entry.children.len()) }));
+    add(
+        "file",
+        Some(
+            html! { code { (entry.source.path) } @if !entry.source.present { span.gone { "gone; the journal kept it" } } },
+        ),
+    );
+    facts
+}
+
+fn tools(entry: &Entry) -> Markup {
+    html! {
+        (thousands(entry.counts.tool_calls))
+        @if entry.counts.tool_errors > 0 { " " span.bad { (count(entry.counts.tool_errors, "failure")) } }
+    }
+}
+
+fn tokens(entry: &Entry) -> Markup {
+    let tokens = entry.tokens;
+    html! {
+        (amount(tokens.input)) " in · " (amount(tokens.output)) " out"
+        span.muted { " · cache " (amount(tokens.cache_read)) " read, " (amount(tokens.cache_creation)) " written" }
+    }
+}
+
+fn refs(refs: &[Ref]) -> Markup {
+    html! { @for one in refs.iter().take(12) { code.ref { (one.kind) " " (one.value) } " " } }
+}
+
+/// Commands to go on with the session elsewhere.
+fn commands(entry: &Entry) -> Markup {
+    let id = short_id(entry);
+    html! {
+        p.commands.noprint {
+            code data-copy { "aj resume " (id) }
+            code data-copy { "aj show " (id) }
+            code data-copy { "aj export " (id) }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! One session: who, where, how much; then the conversation, a window at a time.
+
+mod head;
+mod parts;
+
+pub(in crate::web) use parts::{find, message, outline, part, picture};
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use agent_journal::analyze::Cost;
+use agent_journal::export::Keep;
+use agent_journal::model::Session;
+use agent_journal::{Contents, Entry, Journal, Shown, Window};
+use anyhow::Result;
+use axum::extract::{Path, Query, State};
+use jiff::Zoned;
+use maud::{Markup, PreEscaped, html};
+
+use crate::output::{count, thousands};
+use crate::web::layout::{self, Nav};
+use crate::web::params::{self, Params};
+use crate::web::reply::{Failure, Page, Reply};
+use crate::web::state::App;
+
+/// Messages of a window.
+const COUNT: u64 = 60;
+
+/// A session up to this size is read through for its landmarks before it is shown.
+const LIGHT: u64 = 3 * 1024 * 1024;
+
+/// What can be left out, by its name in the address.
+const KEEPS: [(&str, Keep, &str); 4] = [
+    ("", Keep::All, "Everything"),
+    ("talk", Keep::Talk, "What was said"),
+    ("prompts", Keep::Prompts, "Prompts"),
+    ("errors", Keep::Errors, "Failures"),
+];
+
+/// Everything a session's page shows.
+struct View {
+    entry: Entry,
+    account: Option<Session>,
+    cost: Cost,
+    files: Vec<(String, u64)>,
+    children: Vec<Entry>,
+    /// None when the session is so long that they come later.
+    contents: Option<Arc<Contents>>,
+    shown: Shown,
+    now: Zoned,
+}
+
+/// Shows a session.
+pub(in crate::web) async fn show(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(params): Query<Params>,
+) -> Page {
+    let (id, asked, shared) = (valid(id)?, params.clone(), Arc::clone(&app));
+    let view = app.ask(move |journal, now| read(journal, &shared, (&id, &asked), now)).await?;
+    Ok(layout::page(&view.entry.title, Nav::Sessions, body(&view, &params)))
+}
+
+/// An id as it may come from outside; what it means only the journal says.
+fn valid(id: String) -> Reply<String> {
+    if id.is_empty() || id.len() > 512 || id.chars().any(char::is_control) {
+        return Err(Failure::bad("this is no id of a session"));
+    }
+    Ok(id)
+}
+
+fn read(journal: &Journal, app: &App, (id, params): (&str, &Params), now: &Zoned) -> Result<View> {
+    let entry = journal.session(id)?;
+    let is_light = journal.weight(&entry)? <= LIGHT;
+    let contents = if is_light { Some(app.contents(journal, &entry)?) } else { app.known(&entry) };
+    let shown = journal.window(&entry, &window(&entry, params, contents.as_deref()))?;
+    let cost = journal.costs(std::slice::from_ref(&entry))?.pop().unwrap_or_default();
+    let children = entry.children.iter().take(200).filter_map(|id| journal.session(id).ok());
+    Ok(View {
+        account: journal.account(&entry)?,
+        files: journal.changed_files(&entry)?,
+        children: children.collect(),
+        cost,
+        contents,
+        shown,
+        entry,
+        now: now.clone(),
+    })
+}
+
+/// The window that an address means.
+fn window(entry: &Entry, params: &Params, contents: Option<&Contents>) -> Window {
+    let last = entry.counts.messages.max(1);
+    let from = params.number("from").unwrap_or(1).clamp(1, last);
+    let left = contents.map_or_else(HashSet::new, |contents| contents.left.clone());
+    Window {
+        from,
+        // No more than a window, whatever the address says.
+        until: params.number("until").map(|until| until.clamp(from, from + COUNT)),
+        count: COUNT,
+        keep: keep(params),
+        left,
+        pictures: format!("{}/image/", params::session(&entry.id)),
+    }
+}
+
+fn keep(params: &Params) -> Keep {
+    let wanted = params.get("show").unwrap_or_default();
+    KEEPS.iter().find(|(name, ..)| *name == wanted).map_or(Keep::All, |(_, keep, _)| *keep)
+}
+
+fn body(view: &View, params: &Params) -> Markup {
+    let tab = params.get("tab").unwrap_or_default();
+    html! {
+        article.session data-session=(params::session(&view.entry.id)) data-messages=(view.entry.counts.messages) {
+            (head::head(view))
+            (tabs(view, params))
+            @match tab {
+                "files" => (files(view)),
+                "documents" => (documents(view)),
+                _ => (conversation(view, params)),
+            }
+        }
+    }
+}
+
+fn tabs(view: &View, params: &Params) -> Markup {
+    let base = params::session(&view.entry.id);
+    let tab = params.get("tab").unwrap_or_default();
+    let documents = view.account.as_ref().map_or(0, |account| account.documents.len());
+    let all = [
+        ("", "Conversation", view.entry.counts.messages),
+        ("documents", "Plan and checkpoints", documents as u64),
+        ("files", "Files", view.files.len() as u64),
+    ];
+    html! {
+        nav.tabs aria-label="Parts of the session" {
+            @for (name, label, number) in all {
+                @if number > 0 || name.is_empty() {
+                    a href=(if name.is_empty() { base.clone() } else { format!("{base}?tab={name}") })
+                        aria-current=[(tab == name).then_some("page")] { (label) " " span.muted { (thousands(number)) } }
+                }
+            }
+        }
+    }
+}
+
+fn conversation(view: &View, params: &Params) -> Markup {
+    let base = params::session(&view.entry.id);
+    html! {
+        div.reader {
+            nav.outline aria-label="Prompts" id="outline" data-load=[view.contents.is_none().then(|| format!("{base}/outline"))] {
+                @match &view.contents {
+                    Some(contents) => (parts::landmarks(&base, contents)),
+                    None => p.muted { "Reading the prompts of a long session…" },
+                }
+            }
+            div.text {
+                (tools(&base, params))
+                div.occurrences id="occurrences" aria-live="polite" {}
+                div.transcript id="transcript" data-live="transcript" { (piece(view, params)) }
+                @if !view.children.is_empty() { (children(&view.children)) }
+            }
+        }
+    }
+}
+
+/// What is done with the text: find, leave out, fold.
+fn tools(base: &str, params: &Params) -> Markup {
+    let show = params.get("show").unwrap_or_default();
+    html! {
+        div.tools.noprint {
+            form.find action={ (base) "/find" } method="get" data-find {
+                input type="search" name="q" id="find" placeholder="Find in this session" aria-label="Find in this session" autocomplete="off" spellcheck="false";
+            }
+            div.keeps role="group" aria-label="What is shown" {
+                @for (name, _, label) in KEEPS {
+                    a href=(params.with(base, &[("show", name), ("from", ""), ("tab", "")])) class=[(show == name).then_some("on")]
+                        aria-current=[(show == name).then_some("true")] { (label) }
+                }
+            }
+            button type="button" id="fold" hidden { "Unfold tools" }
+        }
+    }
+}
+
+fn piece(view: &View, params: &Params) -> Markup {
+    let base = params::session(&view.entry.id);
+    let before = view.shown.from.saturating_sub(COUNT).max(1);
+    html! {
+        @if view.shown.from > 1 {
+            p.more.earlier {
+                a.button href=(params.with(&base, &[("from", &before.to_string())]))
+                    data-part=(params.with(&format!("{base}/part"), &[("from", &before.to_string()), ("until", &view.shown.from.to_string())])) {
+                    "Earlier messages"
+                }
+                " " a href=(params.with(&base, &[("from", "")])) { "From the beginning" }
+            }
+        }
+        (markup(&view.shown, (&base, params)))
+        @if view.shown.html.is_empty() && view.shown.next.is_none() { p.muted.none { "Nothing to show here." } }
+    }
+}
+
+/// A window's text, with the way to the next.
+fn markup(shown: &Shown, (base, params): (&str, &Params)) -> Markup {
+    html! {
+        // The exporter's markup: escaped and cleaned there.
+        (PreEscaped(&shown.html))
+        @if let Some(next) = shown.next {
+            p.more.later {
+                a.button href=(params.with(base, &[("from", &next.to_string()), ("until", "")]))
+                    data-part=(params.with(&format!("{base}/part"), &[("from", &next.to_string()), ("until", "")])) { "Next messages" }
+            }
+        } @else {
+            span.end data-end hidden {}
+        }
+    }
+}
+
+fn children(children: &[Entry]) -> Markup {
+    html! {
+        section.children {
+            h2 { (count(children.len() as u64, "sub-agent")) }
+            @for child in children {
+                @let href = params::session(&child.id);
+                details.sub data-load={ (href) "/part" } {
+                    summary { b { (child.title) } span.muted { " · " (count(child.counts.messages, "message")) } }
+                    div.transcript { a href=(href) { "Open it" } }
+                }
+            }
+        }
+    }
+}
+
+fn files(view: &View) -> Markup {
+    html! {
+        table.card.files {
+            thead { tr { th { "File that was changed" } th.num { "Edits" } } }
+            tbody { @for (file, edits) in view.files.iter().take(2000) {
+                tr { td { code { (file) } } td.num { (thousands(*edits)) } }
+            } }
+        }
+    }
+}
+
+fn documents(view: &View) -> Markup {
+    let documents = view.account.iter().flat_map(|account| &account.documents);
+    html! {
+        div.documents {
+            @for (name, text) in documents {
+                section.card { h2 { (name) } pre.wrap { (text) } }
+            }
+        }
+    }
+}

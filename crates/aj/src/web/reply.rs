@@ -1,0 +1,109 @@
+//! How answers leave: compressed when the browser takes that, errors as pages or JSON.
+
+use std::io::Write;
+
+use agent_journal::Error;
+use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::extract::Request;
+use axum::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY,
+};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use maud::{Markup, html};
+
+use super::layout::{self, Nav};
+
+/// What a handler answers.
+pub(super) type Reply<T> = Result<T, Failure>;
+
+/// Answers shorter than this are sent as they are.
+const SMALL: u64 = 1024;
+
+/// No answer is longer.
+const LARGEST: usize = 64 * 1024 * 1024;
+
+/// Why there is no answer.
+pub(super) struct Failure {
+    /// The status.
+    pub(super) status: StatusCode,
+    /// Why, for people.
+    pub(super) message: String,
+}
+
+impl Failure {
+    /// A request that cannot be understood.
+    pub(super) fn bad(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, message: message.into() }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        let cause = error.chain().find_map(|cause| cause.downcast_ref::<Error>());
+        let status = match cause {
+            Some(Error::UnknownSession { .. }) => StatusCode::NOT_FOUND,
+            Some(Error::AmbiguousSession { .. }) => StatusCode::CONFLICT,
+            Some(Error::Query { .. }) => StatusCode::BAD_REQUEST,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self { status, message: format!("{error:#}") }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let body = html! {
+            div.empty {
+                h1 { (self.status.canonical_reason().unwrap_or("Error")) }
+                p { (self.message) }
+                p { a href="/" { "All sessions" } }
+            }
+        };
+        (self.status, layout::page("Not here", Nav::None, body)).into_response()
+    }
+}
+
+/// Compresses an answer and says how long it may be kept.
+pub(super) async fn pack(request: Request, next: Next) -> Response {
+    let takes_gzip = request
+        .headers()
+        .get(ACCEPT_ENCODING)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.split(',').any(|one| one.trim().starts_with("gzip")));
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    let is_stream = headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+    let size = response.body().size_hint().exact();
+    if !takes_gzip || is_stream || size.is_none_or(|size| size < SMALL) {
+        return response;
+    }
+    compressed(response).await
+}
+
+async fn compressed(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Ok(bytes) = to_bytes(body, LARGEST).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let packed = tokio::task::spawn_blocking(move || {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&bytes).and_then(|()| encoder.finish())
+    });
+    match packed.await {
+        Ok(Ok(packed)) => {
+            parts.headers.remove(CONTENT_LENGTH);
+            parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            Response::from_parts(parts, Body::from(packed))
+        }
+        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// A page, as it is answered.
+pub(super) type Page = Reply<Markup>;

@@ -1,0 +1,180 @@
+//! What requests share: a few opened journals, the news of changes, and one thread that folds in
+//! what the agents write while somebody looks.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use agent_journal::connectors::Machine;
+use agent_journal::model::Timestamp;
+use agent_journal::{Config, Contents, Entry, Journal, Progress, SyncOptions};
+use anyhow::Result;
+use jiff::Zoned;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::cache::Cache;
+use crate::context::Context;
+
+/// How many questions are answered at once; more wait.
+pub(super) const READERS: usize = 4;
+
+/// How often the files are looked at, at most.
+const PACE: Duration = Duration::from_secs(1);
+
+/// How many sessions' landmarks are remembered.
+const REMEMBERED: usize = 8;
+
+/// A look may use this part of the time between two looks.
+const SHARE: u32 = 20;
+
+/// What requests share.
+pub(super) struct App {
+    config: Config,
+    machine: Machine,
+    journals: Mutex<Vec<Journal>>,
+    readers: Semaphore,
+    /// Pages of sums that were made already.
+    pub(super) pages: Cache,
+    news: watch::Sender<News>,
+    wake: Option<mpsc::Sender<()>>,
+    /// Landmarks of the sessions that were read last.
+    contents: Mutex<VecDeque<(Stand, Arc<Contents>)>>,
+}
+
+/// A session as it stands: its id, its length, its end.
+type Stand = (String, u64, Option<Timestamp>);
+
+/// What the thread that looks at the files last found.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct News {
+    /// Grows with every change of the journal.
+    pub(super) change: i64,
+    /// Bytes that a sync is to read, while it runs.
+    pub(super) total: u64,
+    /// Bytes that it has read.
+    pub(super) done: u64,
+}
+
+impl App {
+    /// Opens the journal, and begins to look for news.
+    pub(super) fn start(context: &Context) -> Result<Arc<Self>> {
+        let (news, _) = watch::channel(News::default());
+        let (wake, sleep) = mpsc::channel(1);
+        let app = Arc::new(Self {
+            config: context.settings.config(),
+            machine: context.settings.machine(),
+            journals: Mutex::new(vec![context.journal()?]),
+            readers: Semaphore::new(READERS),
+            pages: Cache::default(),
+            news,
+            wake: context.syncs().then_some(wake),
+            contents: Mutex::default(),
+        });
+        if context.syncs() {
+            let (app, journal) = (Arc::downgrade(&app), context.journal()?);
+            std::thread::Builder::new().name("sync".to_owned()).spawn(move || {
+                let news = move |change: &dyn Fn(&mut News)| {
+                    if let Some(app) = app.upgrade() {
+                        app.news.send_modify(|news| change(news));
+                    }
+                };
+                follow(journal, sleep, &news);
+            })?;
+        }
+        Ok(app)
+    }
+
+    /// Asks the journal on a thread of its own.
+    pub(super) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Journal, &Zoned) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.look();
+        let app = Arc::clone(self);
+        let _turn = self.readers.acquire().await?;
+        tokio::task::spawn_blocking(move || {
+            let mut journal = app.take()?;
+            journal.renew()?;
+            let answer = question(&journal, &Zoned::now());
+            app.give(journal);
+            answer
+        })
+        .await?
+    }
+
+    /// Has the files looked at, unless that was just done.
+    pub(super) fn look(&self) {
+        if let Some(wake) = &self.wake {
+            // A full channel means that a look is due anyway.
+            let _ = wake.try_send(());
+        }
+    }
+
+    /// Follows what changes.
+    pub(super) fn news(&self) -> watch::Receiver<News> {
+        self.news.subscribe()
+    }
+
+    /// The landmarks of a session, if they are known.
+    pub(super) fn known(&self, entry: &Entry) -> Option<Arc<Contents>> {
+        let stand = stand(entry);
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.iter().find(|(known, _)| *known == stand).map(|(_, contents)| Arc::clone(contents))
+    }
+
+    /// The landmarks of a session; reads all of it unless they are known.
+    pub(super) fn contents(&self, journal: &Journal, entry: &Entry) -> Result<Arc<Contents>> {
+        if let Some(known) = self.known(entry) {
+            return Ok(known);
+        }
+        let read = Arc::new(journal.contents(entry)?);
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.truncate(REMEMBERED - 1);
+        contents.push_front((stand(entry), Arc::clone(&read)));
+        Ok(read)
+    }
+
+    fn take(&self) -> Result<Journal> {
+        let idle = self.journals.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match idle {
+            Some(journal) => Ok(journal),
+            None => Ok(Journal::open(self.config.clone(), self.machine.clone())?),
+        }
+    }
+
+    fn give(&self, journal: Journal) {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner).push(journal);
+    }
+}
+
+fn stand(entry: &Entry) -> Stand {
+    (entry.id.clone(), entry.counts.messages, entry.ended_at)
+}
+
+/// Looks at the files whenever somebody asks, as often as is cheap.
+fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &dyn Fn(&dyn Fn(&mut News))) {
+    // The first look needs no request: the history should be there when the browser is.
+    let mut is_due = true;
+    while is_due || sleep.blocking_recv().is_some() {
+        is_due = false;
+        let started = Instant::now();
+        look(&mut journal, news);
+        std::thread::sleep(PACE.max(started.elapsed() * SHARE).min(Duration::from_secs(30)));
+    }
+}
+
+fn look(journal: &mut Journal, news: &dyn Fn(&dyn Fn(&mut News))) {
+    let options = SyncOptions::default();
+    let report = journal.sync(options, &mut |progress| match progress {
+        Progress::Found { bytes, .. } => news(&|news| (news.total, news.done) = (bytes, 0)),
+        Progress::Read { bytes } => news(&|news| news.done += bytes),
+        _ => {}
+    });
+    let is_read = report.is_ok() && journal.renew().is_ok();
+    // Another program may have written the journal: its own number tells.
+    let change = journal.generation().ok().filter(|_| is_read);
+    news(&|news| {
+        let change = change.unwrap_or(news.change);
+        *news = News { change, ..News::default() };
+    });
+}

@@ -1,0 +1,148 @@
+//! The pages of sums, as the server sends them: the same figures as the command line's, for every
+//! filter, and links that keep it.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use serde_json::Value;
+use support::Test;
+use support::history::History;
+use support::server::Server;
+
+/// A home with some months of work in it, read already.
+fn lived_in() -> Test {
+    let test = Test::new();
+    let end = jiff::Timestamp::now();
+    History { sessions: 40, days: 80, prompts: 8, end }.write(&test.path("")).unwrap();
+    test.aj("index").code(0);
+    test
+}
+
+/// The text of every figure at the top of the page.
+fn tiles(page: &str) -> Vec<String> {
+    let values = page.split("<dd><strong>").skip(1);
+    values.map(|rest| rest.split('<').next().unwrap().replace(',', "")).collect()
+}
+
+fn sum(values: &Value, of: impl Fn(&Value) -> u64) -> u64 {
+    values.as_array().unwrap().iter().map(of).sum()
+}
+
+#[test]
+fn the_page_shows_what_the_command_line_says() {
+    let test = lived_in();
+    let server = Server::start(&test);
+    for (query, words) in [
+        ("since=all", "stats --json"),
+        ("since=30d", "stats --json --since 30d"),
+        ("since=all&agent=codex", "stats --json --agent codex"),
+        ("since=all&project=web&branch=main", "stats --json project:web branch:main"),
+        ("since=all&q=project:api", "stats --json project:api"),
+    ] {
+        let (status, page) = server.get(&format!("/analytics?{query}"));
+        assert_eq!(status, 200, "{query}");
+        let totals = &test.aj(words).json()["totals"];
+        let shown = tiles(&page);
+        for (place, name) in [(0, "sessions"), (1, "prompts"), (3, "tool_calls")] {
+            assert_eq!(shown[place], totals[name].to_string(), "{query} {name}");
+        }
+    }
+}
+
+#[test]
+fn every_metric_has_its_chart_and_every_chart_its_numbers() {
+    let test = lived_in();
+    let (_, page) = Server::start(&test).get("/analytics?since=all");
+    for id in [
+        "sessions",
+        "active",
+        "cost",
+        "tokens",
+        "kinds",
+        "cache",
+        "failures",
+        "hours",
+        "turns",
+        "durations",
+        "calendar",
+    ] {
+        let chart = page.split(&format!("<figure class=\"chart\" id=\"{id}\">")).nth(1).unwrap();
+        let chart = chart.split("</figure>").next().unwrap();
+        assert!(chart.contains("role=\"img\"") && chart.contains("<title"), "{id}");
+        assert!(chart.contains("<table>"), "{id}");
+    }
+    for id in ["models", "tools", "directories", "branches", "agents", "servers", "errors", "files"]
+    {
+        let place = format!("<section class=\"chart ranking\" id=\"{id}\"");
+        let ranking = page.split(&place).nth(1).unwrap_or_else(|| panic!("no {id}"));
+        assert!(ranking.split("</section>").next().unwrap().contains("<tbody><tr>"), "{id}");
+    }
+    assert!(!page.contains(" style="), "the policy of the pages forbids it");
+}
+
+#[test]
+fn links_lead_to_the_sessions_behind_a_number_and_keep_the_filter() {
+    let test = lived_in();
+    let (_, page) = Server::start(&test).get("/analytics?since=all&agent=claude-code");
+    assert!(
+        page.contains("href=\"/?agent=claude-code&amp;project=%2Fhome%2Fsam%2Fweb\""),
+        "{page}"
+    );
+    let today = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date();
+    let day = format!("href=\"/?agent=claude-code&amp;since={today}&amp;until={today}\"");
+    assert!(page.contains(&day), "no {day} in {page}");
+    assert!(page.contains("tool:%22bash%22"), "a tool is searched for");
+}
+
+#[test]
+fn a_filter_that_makes_no_sense_is_told_and_nothing_breaks() {
+    let test = lived_in();
+    let server = Server::start(&test);
+    for query in ["since=someday", "agent=nobody", "q=words", "colour=red", "since=%00", "q=%22"] {
+        for page in ["analytics", "insights"] {
+            let (status, body) = server.get(&format!("/{page}?{query}"));
+            assert_eq!(status, 400, "{page} {query}: {body}");
+        }
+    }
+    let (status, body) =
+        server.get("/analytics?project=%3Cscript%3Ealert(1)%3C/script%3E&since=all");
+    assert_eq!(status, 200);
+    assert!(!body.contains("<script>alert"), "{body}");
+    assert!(body.contains("Nothing in this time and place"));
+}
+
+#[test]
+fn sums_by_day_and_model_and_size_come_to_the_totals() {
+    let test = lived_in();
+    let stats = test.aj("stats --json").json();
+    let totals = &stats["totals"];
+    let tokens = |it: &Value| {
+        let classes = ["input", "output", "cache_read", "cache_creation"];
+        classes.iter().map(|name| it["tokens"][name].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(sum(&stats["spending"], tokens), tokens(totals));
+    let sessions = totals["sessions"].as_u64().unwrap();
+    for spread in ["turns", "durations"] {
+        assert_eq!(sum(&stats[spread], |it| it["count"].as_u64().unwrap()), sessions, "{spread}");
+    }
+    assert_eq!(sum(&stats["branches"], |it| it["sessions"].as_u64().unwrap()), sessions);
+}
+
+#[test]
+fn insights_show_the_score_of_a_repository_and_of_an_agent() {
+    let test = lived_in();
+    let server = Server::start(&test);
+    let scores = test.aj("score --json").json();
+    let web =
+        &scores["repositories"].as_array().unwrap().iter().find(|it| it["name"] == "web").unwrap()
+            ["total"];
+    let (status, page) = server.get("/insights?of=/home/sam/web");
+    assert_eq!(status, 200);
+    assert!(page.contains(&format!("aria-label=\"web: {web} of 100\"")), "{page}");
+    for category in scores["repositories"][0]["categories"].as_array().unwrap() {
+        assert!(page.contains(category["name"].as_str().unwrap()), "{category}");
+    }
+    let (_, page) = server.get("/insights?of=Claude%20Code");
+    assert!(page.contains("Claude Code (all sessions)</h2>"), "{page}");
+    assert!(page.contains("marker agent-claude-code"));
+}

@@ -1,0 +1,141 @@
+//! The dashboard in a real browser: the real program on a made-up history, driven as a person
+//! would drive it. Without Chromium and Node the tests say that they were skipped.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use std::process::Command;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use support::history::History;
+use support::server::Server;
+use support::{Test, Transcript, browser};
+
+/// What could run, load or break out, in a page that is careless.
+const HOSTILE: &[&str] = &[
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror=\"window.pwned = 1\">",
+    "![x](http://evil.example/x.png)",
+    "[click](javascript:window.pwned=1)",
+    "<svg onload=\"window.pwned = 1\"><style>*{display:none}</style></svg>",
+    "</pre></details></article></main><script>window.pwned = 1</script>",
+    "<iframe srcdoc=\"<script>parent.pwned = 1</script>\"></iframe>",
+    "```html\n</code></pre><script>window.pwned = 1</script>\n```",
+    "<form action=\"http://evil.example\"><input name=a autofocus onfocus=\"window.pwned = 1\"></form>",
+    "<a href=\"x\" style=\"position:fixed;inset:0\">over everything</a>",
+    "<meta http-equiv=refresh content=\"0;url=http://evil.example\"><base href=\"http://evil.example/\">",
+];
+
+/// A home with some months of work in it, read already.
+fn lived_in() -> Test {
+    let test = Test::new();
+    history(60, 12).write(&test.path("")).unwrap();
+    test.aj("index").code(0);
+    test
+}
+
+fn history(sessions: u64, prompts: u64) -> History {
+    History { sessions, prompts, days: 100, end: Timestamp::now() }
+}
+
+/// Has a browser go through a scenario of `browser/dashboard.mjs`.
+#[track_caller]
+fn drive(scenario: &str, test: &Test, more: &Value) {
+    let Some((chromium, scripts)) = browser::driven() else { return };
+    let server = Server::start(test);
+    let mut options = json!({
+        "browser": chromium, "url": server.url, "profile": test.beside("profiles"),
+    });
+    let given = options.as_object_mut().unwrap();
+    given.extend(more.as_object().cloned().unwrap_or_default());
+    let script = scripts.join("dashboard.mjs");
+    let output =
+        Command::new("node").arg(script).args([scenario, &options.to_string()]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let failed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("PASSED"), "{scenario}: {told}\n{failed}");
+}
+
+#[test]
+fn every_page_is_readable_and_accessible_in_both_themes() {
+    drive("pages", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn every_page_fits_a_phone() {
+    drive("phone", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn analytics_are_filtered_by_their_address_and_lead_to_sessions() {
+    drive("analytics", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn insights_show_the_score_of_what_is_chosen() {
+    drive("insights", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn sessions_are_filtered_and_opened() {
+    drive("sessions", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn a_search_answers_as_one_types_and_leads_to_the_message() {
+    drive("search", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn a_transcript_folds_finds_and_has_landmarks() {
+    drive("transcript", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn everything_is_reached_by_keyboard() {
+    drive("keyboard", &lived_in(), &Value::Null);
+}
+
+#[test]
+fn what_an_agent_writes_appears_by_itself() {
+    let test = Test::new();
+    let transcript = Transcript::new(0x7e57).you("hello").agent("hello yourself");
+    test.write(transcript.path(), &transcript.lines);
+    test.aj("index").code(0);
+    let (id, file, known) =
+        (transcript.id.clone(), test.path(&transcript.path()), transcript.lines.len());
+    let longer = transcript.agent("a message that has just been written");
+    let line = &longer.lines[known..];
+    let session = format!("/session/claude-code:{id}");
+    drive("live", &test, &json!({ "session": session, "file": file, "line": line }));
+}
+
+#[test]
+fn ten_thousand_sessions_stay_smooth() {
+    if browser::driven().is_none() {
+        return;
+    }
+    let test = Test::new();
+    history(10_000, 1).write(&test.path("")).unwrap();
+    test.aj("index").code(0);
+    drive("many", &test, &Value::Null);
+}
+
+#[test]
+fn a_hostile_transcript_is_only_text() {
+    let test = Test::new();
+    let mut transcript = Transcript::new(0xbad);
+    for evil in HOSTILE {
+        transcript = transcript.you(&format!("hostile {evil}")).agent(&format!("hostile {evil}"));
+    }
+    test.write(transcript.path(), &transcript.lines);
+    test.aj("index").code(0);
+    let session = format!("/session/claude-code:{}", transcript.id);
+    drive("hostile", &test, &json!({ "session": session }));
+}
+
+#[test]
+fn an_empty_journal_helps_on_every_page() {
+    drive("empty", &Test::new(), &Value::Null);
+}

@@ -1,0 +1,281 @@
+// What a person does with the dashboard, in a real browser:
+//   node dashboard.mjs SCENARIO '{"browser": …, "url": …, "profile": …, …}'
+// A scenario fails by throwing; in the end nothing may have been complained about.
+
+import { readFileSync, appendFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import assert from "node:assert/strict";
+import { start, theme, transcript } from "./lib.mjs";
+
+const [scenario, given] = process.argv.slice(2);
+const options = JSON.parse(given);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const PAGES = ["/", "/search?q=retry", "/analytics?since=all", "/insights", "/sources"];
+
+/** No serious problem for people who do not see or do not use a mouse. */
+async function accessible(page) {
+  // The policy of the pages refuses foreign scripts; the browser's own console may run them.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
+  }));
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  const told = serious.map(({ id, help, nodes }) =>
+    `${id}: ${help}\n${nodes.slice(0, 4).map(({ html, failureSummary }) => `  ${html}\n    ${failureSummary}`).join("\n")}`);
+  assert.deepEqual(told, [], page.url());
+}
+
+const scenarios = {
+  /** Every page in both themes: it has a heading, is in the navigation, and is accessible. */
+  async pages() {
+    for (const name of ["light", "dark"]) {
+      await within({ colorScheme: name }, async ({ context, page, origin }) => {
+        await theme(context, name);
+        const color = () => page.evaluate(() => getComputedStyle(document.body).color);
+        for (const address of [...PAGES, await transcript(page, origin)]) {
+          const answer = await page.goto(new URL(address, origin).href);
+          assert.equal(answer.status(), 200, address);
+          await page.waitForLoadState("load");
+          assert.equal(await page.locator("main h1").count(), 1, `${address}: one heading`);
+          assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), name);
+          const [red] = (await color()).match(/\d+/g).map(Number);
+          assert.equal(red > 128, name === "dark", `${address}: ${name} has readable text`);
+          await accessible(page);
+        }
+      });
+    }
+  },
+
+  /** The list: a filter, a session, the way back. */
+  async sessions() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      const rows = page.locator("#rows > li.row");
+      const all = await rows.count();
+      await page.locator("select[name=agent]").selectOption("codex");
+      await page.waitForURL(/agent=codex/);
+      await page.locator("#rows .badge.agent-codex").first().waitFor();
+      const some = await rows.count();
+      assert.ok(some > 0 && some < all, `${some} of ${all}`);
+      assert.equal(await page.locator("#rows .badge:not(.agent-codex)").count(), 0);
+      await page.goto(origin + "/?project=nowhere-at-all");
+      await page.getByText("No session fits").waitFor();
+      await page.getByRole("link", { name: "Show all sessions" }).click();
+      await rows.first().locator("a.name").click();
+      await page.waitForURL(/\/session\//);
+      await page.locator("#transcript").waitFor();
+    });
+  },
+
+  /** The search: as one types, by keyboard, to the message. */
+  async search() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      await page.keyboard.press("/");
+      await page.locator("#q").waitFor();
+      await page.waitForFunction(() => document.activeElement?.id === "q");
+      await page.keyboard.type("backoff worker");
+      await page.locator(".hits .hit mark").first().waitFor();
+      await page.waitForURL(/q=backoff/);
+      await page.locator("#q").fill("project:docs");
+      await page.waitForFunction(() => !document.querySelector(".hits")?.textContent.includes("backoff"));
+      await page.locator("#q").fill("prjoect:web retry");
+      await page.getByText("did you mean").waitFor();
+      await page.locator("#q").fill("xyzzyplugh");
+      await page.waitForFunction(() => !document.querySelector(".hits"));
+      await page.locator("#q").fill("backoff");
+      await page.locator(".hits .hit mark").first().waitFor();
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/session\//);
+      await page.locator("#transcript").waitFor();
+    });
+  },
+
+  /** The transcript: tools fold, text is found, prompts are landmarks. */
+  async transcript() {
+    await within({}, async ({ page, origin }) => {
+      const list = await page.goto(origin + "/?agent=claude-code&sort=tools");
+      assert.equal(list.status(), 200);
+      await page.locator("#rows a.name").first().click();
+      await page.waitForURL(/\/session\//);
+      const boxes = page.locator("#transcript details");
+      await boxes.first().waitFor();
+      const open = () => boxes.evaluateAll((all) => all.filter((box) => box.open).length);
+      assert.equal(await open(), 0, "tools are folded");
+      await page.locator("#fold").click();
+      await page.waitForFunction(() => [...document.querySelectorAll("#transcript details")].every((box) => box.open));
+      await page.locator("#fold").click();
+      await page.waitForFunction(() => ![...document.querySelectorAll("#transcript details")].some((box) => box.open));
+      await boxes.first().locator("summary").first().click();
+      assert.ok(await open() >= 1, "one unfolds");
+      assert.ok(await page.locator("#outline a").count() > 1, "prompts are listed");
+      await page.locator("#find").fill("waitForSession");
+      await page.locator("#occurrences mark, #occurrences a").first().waitFor();
+      await page.locator("#outline a").last().click();
+      await page.waitForURL(/#m\d+/);
+    });
+  },
+
+  /** Everything by keyboard: the sheet of keys, pages, rows, the theme. */
+  async keyboard() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      await page.locator("#theme:not([hidden])").waitFor();
+      await page.keyboard.press("?");
+      await page.locator("dialog#keys[open]").waitFor();
+      await page.keyboard.press("Escape");
+      await page.locator("dialog#keys:not([open])").waitFor({ state: "attached" });
+      const before = await page.evaluate(() => getComputedStyle(document.body).color);
+      await page.keyboard.press("t");
+      await page.keyboard.press("t");
+      await page.waitForFunction((before) => getComputedStyle(document.body).color !== before, before)
+        .catch(async () => { await page.keyboard.press("t"); });
+      for (const [key, path] of [["3", "/analytics"], ["4", "/insights"], ["5", "/sources"], ["2", "/search"]]) {
+        await page.evaluate(() => document.activeElement?.blur());
+        await page.keyboard.press(key);
+        await page.waitForURL((url) => url.pathname === path);
+        await page.locator("#theme:not([hidden])").waitFor();
+      }
+      await page.goto(origin + "/");
+      await page.locator("#theme:not([hidden])").waitFor();
+      await page.keyboard.press("j");
+      await page.keyboard.press("j");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/session\//);
+      // The first stop of the tabulator is the way past the navigation.
+      await page.goto(origin + "/analytics");
+      await page.keyboard.press("Tab");
+      assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    });
+  },
+
+  /** What an agent writes appears by itself, in the list and in the session. */
+  async live() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + options.session);
+      await page.locator("#transcript").waitFor();
+      appendFileSync(options.file, options.line);
+      await page.locator("#transcript", { hasText: "a message that has just been written" }).waitFor();
+    });
+  },
+
+  /** Ten thousand sessions: the list is quick to come and stays smooth. */
+  async many() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/");
+      await page.locator("#total", { hasText: "10,000 sessions" }).waitFor();
+      const rows = () => page.locator("#rows > li.row").count();
+      const first = await rows();
+      assert.ok(first > 0 && first <= 500, `${first} rows at first`);
+      await page.locator("#rows .more").scrollIntoViewIfNeeded();
+      await page.waitForFunction((first) => document.querySelectorAll("#rows > li.row").length > first, first);
+      await page.goto(origin + "/analytics?since=all");
+      assert.equal(await page.locator(".tiles dd strong").first().textContent(), "10,000");
+    });
+  },
+
+  /** Nothing that a session holds can run, load or leave its place. */
+  async hostile() {
+    await within({}, async ({ page, origin }) => {
+      for (const address of [options.session, "/", "/search?q=hostile", "/analytics?since=all", "/insights"]) {
+        await page.goto(origin + address);
+        await page.waitForLoadState("load");
+        assert.equal(await page.evaluate(() => window.pwned), undefined, address);
+        const foreign = await page.evaluate(() => document.querySelectorAll(
+          "main script, main iframe, main object, main embed, main form[action^='http'], main [onerror], main [onclick], main a[href^='javascript:'], main img[src^='http'], main style, main [style]").length);
+        assert.equal(foreign, 0, address);
+      }
+    });
+  },
+
+  /** Narrow pages fit a phone. */
+  async phone() {
+    await within({ viewport: { width: 360, height: 740 } }, async ({ page, origin }) => {
+      for (const address of [...PAGES, await transcript(page, origin)]) {
+        await page.goto(new URL(address, origin).href);
+        const [inner, wide] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
+        assert.ok(wide <= inner, `${address} is ${wide} wide`);
+      }
+    });
+  },
+
+  /** Filters live in the address, and a chart leads to the sessions behind it. */
+  async analytics() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/analytics?since=all");
+      const tile = page.locator(".tiles dd strong").first();
+      const all = await tile.textContent();
+      await page.locator("select[name=agent]").selectOption("codex");
+      await page.getByRole("button", { name: "Apply" }).click();
+      await page.waitForURL(/agent=codex/);
+      const some = await tile.textContent();
+      assert.ok(Number(some) < Number(all) && Number(some) > 0, `${some} of ${all}`);
+      await page.getByRole("link", { name: "30 days" }).click();
+      await page.waitForURL(/agent=codex.*since=30d/);
+      await page.getByText("Changes compare with the equal time before.").waitFor();
+      // The numbers of a chart are a table; its rows lead to sessions.
+      await page.goto(origin + "/analytics?since=all");
+      const chart = page.locator("#sessions");
+      await chart.locator("summary").click();
+      await chart.getByRole("table").waitFor();
+      const row = chart.locator("tbody tr", { has: page.locator("td:not(:text-is('0'))") }).first();
+      await row.getByRole("link").click();
+      await page.waitForURL(/since=.*until=/);
+      assert.ok(await page.locator("main a[href*='/session']").count() > 0);
+      // So does a bar.
+      await page.goto(origin + "/analytics?since=all");
+      await page.locator("#calendar a").last().click({ force: true });
+      await page.waitForURL(/since=.*until=/);
+    });
+  },
+
+  /** A repository is chosen; its score, its five categories and what to do are there. */
+  async insights() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + "/insights");
+      await page.locator("select[name=of]").selectOption("/home/sam/web");
+      await page.getByRole("button", { name: "Show" }).click();
+      await page.waitForURL(/of=/);
+      await page.getByRole("heading", { name: "web", exact: true }).waitFor();
+      await page.getByRole("img", { name: /web: \d+ of 100/ }).waitFor();
+      assert.equal(await page.locator(".score tbody tr").count(), 5);
+      assert.ok(await page.locator(".tips li").count() > 0);
+      await page.getByRole("link", { name: /Claude Code \(all sessions\)/ }).click();
+      await page.getByRole("heading", { name: "Claude Code (all sessions)" }).waitFor();
+    });
+  },
+
+  /** A journal without anything helps on every page. */
+  async empty() {
+    await within({}, async ({ page, origin }) => {
+      for (const address of PAGES) {
+        await page.goto(origin + address);
+        assert.equal(await page.locator("main h1, main h2").count() > 0, true, address);
+        await accessible(page);
+      }
+    });
+  },
+};
+
+/** Runs in a browser of its own; nothing may be left to complain about. */
+let count = 0;
+async function within(more, run) {
+  const profile = join(options.profile, String(count++));
+  const started = await start({ ...options, profile }, more);
+  try {
+    await run(started);
+  } catch (error) {
+    const said = started.complaints.join("\n");
+    error.message += `\nat ${started.page.url()}\n${said}`;
+    throw error;
+  } finally {
+    await started.context.close();
+  }
+  assert.deepEqual(started.complaints, []);
+}
+
+await scenarios[scenario]();
+console.log("PASSED");

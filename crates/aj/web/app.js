@@ -1,0 +1,467 @@
+// Every page works without this. It adds: the theme, the keys, search as you type, windows that
+// arrive while scrolling, and news of what the agents write.
+
+const one = (selector, within = document) => within.querySelector(selector);
+const all = (selector, within = document) => Array.from(within.querySelectorAll(selector));
+const root = document.documentElement;
+
+// Fetches a piece of a page. `null` when it was asked for in vain.
+async function piece(address, signal) {
+  try {
+    const response = await fetch(address, { signal, headers: { accept: "text/html" } });
+    return response.ok ? await response.text() : null;
+  } catch {
+    return null;
+  }
+}
+
+function parsed(text) {
+  const template = document.createElement("template");
+  // The server escaped it, and the page's policy lets nothing in it run.
+  template.innerHTML = text;
+  return template.content;
+}
+
+// Theme: light, dark, or as the system has it.
+const themes = ["system", "light", "dark"];
+const themeButton = one("#theme");
+function showTheme() {
+  const name = root.dataset.theme ?? "system";
+  themeButton.textContent = `Theme: ${name}`;
+}
+function nextTheme() {
+  const next = themes[(themes.indexOf(root.dataset.theme ?? "system") + 1) % themes.length];
+  if (next === "system") {
+    delete root.dataset.theme;
+    localStorage.removeItem("aj-theme");
+  } else {
+    root.dataset.theme = next;
+    localStorage.setItem("aj-theme", next);
+  }
+  showTheme();
+}
+if (themeButton) {
+  themeButton.hidden = false;
+  themeButton.addEventListener("click", nextTheme);
+  showTheme();
+}
+
+// The sheet of keys.
+const sheet = one("#keys");
+const sheetButton = one("#keys-open");
+if (sheetButton) {
+  sheetButton.hidden = false;
+  sheetButton.addEventListener("click", () => sheet.showModal());
+}
+
+// Filters apply when they are changed; without scripts there is a button.
+for (const form of all("form[data-auto]")) {
+  form.classList.add("auto");
+  form.addEventListener("change", () => {
+    const params = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value && !(name === "sort" && value === "latest")) params.append(name, value);
+    location.search = params.toString();
+  });
+}
+
+// Times on the reader's clock, in words of the browser.
+function localTimes(within) {
+  for (const time of all(".transcript time", within)) {
+    const at = new Date(time.dateTime);
+    if (Number.isNaN(at.getTime()) || time.title) continue;
+    time.title = at.toLocaleString();
+    time.textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  }
+}
+
+// What follows a list or a conversation arrives when its end comes near.
+const ends = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) follow(entry.target);
+}, { rootMargin: "1200px 0px" });
+async function follow(end) {
+  ends.unobserve(end);
+  const address = end.dataset.more ?? one("[data-part]", end)?.dataset.part;
+  if (!address) return;
+  const text = await piece(address);
+  if (text === null) return;
+  const content = parsed(text);
+  const added = Array.from(content.children);
+  end.replaceWith(content);
+  for (const element of added) ready(element.parentElement ?? document, element);
+}
+function watchEnds(within) {
+  for (const end of all("[data-more], .more.later", within)) ends.observe(end);
+}
+
+// Earlier messages, above what is shown, without moving what is read.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest(".earlier a[data-part]");
+  if (!link || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  const text = await piece(link.dataset.part);
+  if (text === null) return;
+  const box = link.closest(".earlier");
+  const after = box.nextElementSibling;
+  const top = after?.getBoundingClientRect().top ?? 0;
+  const content = parsed(text);
+  box.after(content);
+  const from = Number(new URL(link.dataset.part, location).searchParams.get("from"));
+  if (from <= 1) box.remove();
+  else {
+    const before = Math.max(1, from - 60);
+    const next = new URL(link.dataset.part, location);
+    next.searchParams.set("from", before);
+    next.searchParams.set("until", from);
+    link.dataset.part = next.pathname + next.search;
+  }
+  if (after) scrollBy({ top: after.getBoundingClientRect().top - top, behavior: "instant" });
+  localTimes(document);
+});
+
+// Folded parts that are fetched when they are opened.
+document.addEventListener("toggle", async (event) => {
+  const box = event.target;
+  if (!box.open || !box.dataset?.load || box.dataset.loaded) return;
+  box.dataset.loaded = "1";
+  const text = await piece(box.dataset.load);
+  if (text === null) return;
+  const place = box.lastElementChild;
+  place.replaceChildren(parsed(text));
+  ready(place, place);
+}, true);
+
+// The prompts of a long session come after its first messages.
+const outline = one("#outline");
+if (outline?.dataset.load) {
+  piece(outline.dataset.load).then((text) => {
+    if (text !== null) outline.replaceChildren(parsed(text));
+    markHere();
+  });
+}
+
+// Which prompt is being read.
+function markHere() {
+  if (!outline) return;
+  const links = all("a[data-index]", outline);
+  const tops = all(".transcript .turn[id]").filter((turn) => turn.getBoundingClientRect().top < innerHeight / 3);
+  const here = tops.at(-1)?.id.slice(1);
+  for (const link of links) {
+    const is = link.dataset.index === here;
+    if (is && !link.classList.contains("here")) link.scrollIntoView({ block: "nearest" });
+    link.classList.toggle("here", is);
+  }
+}
+let marking = false;
+addEventListener("scroll", () => {
+  if (marking || !outline) return;
+  marking = true;
+  requestAnimationFrame(() => { marking = false; markHere(); });
+}, { passive: true });
+
+// A jump within what is loaded needs no new page.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-index]");
+  if (!link || event.ctrlKey || event.metaKey) return;
+  const target = document.getElementById(`m${link.dataset.index}`);
+  if (!target) return;
+  event.preventDefault();
+  jumpTo(target);
+});
+function jumpTo(target) {
+  for (let box = target; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+  for (const old of all(".m.here, .turn.here")) old.classList.remove("here");
+  target.classList.add("here");
+  target.scrollIntoView({ block: "start" });
+  history.replaceState(null, "", `#${target.id}`);
+}
+
+// Folding.
+const foldButton = one("#fold");
+let unfolded = false;
+function foldAll() {
+  unfolded = !unfolded;
+  for (const box of all(".transcript details.tool, .transcript details.thinking")) box.open = unfolded;
+  if (foldButton) foldButton.textContent = unfolded ? "Fold tools" : "Unfold tools";
+}
+if (foldButton) {
+  foldButton.hidden = false;
+  foldButton.addEventListener("click", foldAll);
+}
+
+// Copying.
+for (const code of all("[data-copy]")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy";
+  button.setAttribute("aria-label", `Copy ${code.textContent}`);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  code.after(button);
+}
+
+// Every message can be seen as it is kept.
+function recordLinks(within) {
+  const base = one("[data-session]")?.dataset.session;
+  if (!base) return;
+  for (const number of all("#transcript .who > a[href^='#m']", within)) {
+    if (number.nextElementSibling?.classList.contains("record")) continue;
+    const link = document.createElement("a");
+    link.className = "record";
+    link.href = `${base}/message/${number.textContent.slice(1)}`;
+    link.textContent = "record";
+    number.after(link);
+  }
+}
+
+// Finding in a session.
+const findForm = one("form[data-find]");
+if (findForm) {
+  const place = one("#occurrences");
+  let asked = 0;
+  const find = async () => {
+    const turn = ++asked;
+    const text = new FormData(findForm).get("q").trim();
+    if (text.length < 2) return place.replaceChildren();
+    const found = await piece(`${findForm.action}?rows=1&q=${encodeURIComponent(text)}`);
+    if (turn === asked && found !== null) place.replaceChildren(parsed(found));
+  };
+  let timer = 0;
+  findForm.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(find, 250); });
+  findForm.addEventListener("submit", (event) => { event.preventDefault(); find(); });
+}
+
+// Search as you type: older answers are discarded, the address always says what is shown.
+const searchForm = one("form[data-search]");
+if (searchForm) {
+  const field = one("#q");
+  const place = one("#results");
+  const list = one("#suggestions");
+  let running = null;
+  const search = async () => {
+    running?.abort();
+    running = new AbortController();
+    const text = field.value.trim();
+    const address = text ? `/search?q=${encodeURIComponent(text)}` : "/search";
+    const found = await piece(`${address}${text ? "&" : "?"}rows=1`, running.signal);
+    if (found === null) return;
+    place.replaceChildren(parsed(found));
+    history.replaceState(null, "", address);
+    document.title = `${text ? `${text} · ` : ""}Search · agent-journal`;
+  };
+  const word = () => field.value.slice(0, field.selectionStart).split(/\s+/).at(-1);
+  const close = () => { list.hidden = true; field.setAttribute("aria-expanded", "false"); field.removeAttribute("aria-activedescendant"); };
+  const take = (text) => {
+    const at = field.selectionStart;
+    const start = at - word().length;
+    const space = text.endsWith(":") ? "" : " ";
+    field.value = field.value.slice(0, start) + text + space + field.value.slice(at).trimStart();
+    const end = start + text.length + space.length;
+    field.setSelectionRange(end, end);
+    close();
+    suggest();
+    search();
+  };
+  let suggesting = 0;
+  const suggest = async () => {
+    const turn = ++suggesting;
+    const begun = word();
+    if (!/^-?[a-z]+:?/.test(begun)) return close();
+    let offers = [];
+    try {
+      const response = await fetch(`/api/v1/complete?q=${encodeURIComponent(begun)}`);
+      offers = response.ok ? (await response.json()).completions : [];
+    } catch { /* the next letter asks again */ }
+    if (turn !== suggesting) return;
+    if (!offers.length) return close();
+    list.replaceChildren(...offers.map((offer, index) => {
+      const item = document.createElement("li");
+      item.id = `offer-${index}`;
+      item.setAttribute("role", "option");
+      const name = document.createElement("b");
+      name.textContent = offer.text;
+      const about = document.createElement("span");
+      about.textContent = offer.about;
+      item.append(name, about);
+      item.addEventListener("mousedown", (event) => { event.preventDefault(); take(offer.text); });
+      return item;
+    }));
+    list.hidden = false;
+    field.setAttribute("aria-expanded", "true");
+  };
+  const move = (by) => {
+    const items = all("li", list);
+    const at = items.findIndex((item) => item.getAttribute("aria-selected"));
+    items[at]?.removeAttribute("aria-selected");
+    const next = items[(at + by + items.length + (at < 0 && by < 0 ? 1 : 0)) % items.length];
+    next.setAttribute("aria-selected", "true");
+    field.setAttribute("aria-activedescendant", next.id);
+  };
+  let timer = 0;
+  field.addEventListener("input", () => {
+    suggest();
+    clearTimeout(timer);
+    timer = setTimeout(search, 120);
+  });
+  field.addEventListener("blur", close);
+  field.addEventListener("keydown", (event) => {
+    const chosen = list.hidden ? null : one("[aria-selected]", list);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      if (!list.hidden) move(event.key === "ArrowDown" ? 1 : -1);
+      else if (event.key === "ArrowDown") { field.blur(); step(1); }
+    } else if ((event.key === "Enter" || event.key === "Tab") && chosen) {
+      event.preventDefault();
+      take(one("b", chosen).textContent);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      close();
+      search();
+    } else if (event.key === "Escape" && !list.hidden) {
+      event.stopPropagation();
+      close();
+    }
+  });
+  searchForm.addEventListener("submit", (event) => { event.preventDefault(); search(); });
+  if (!field.value) field.focus();
+}
+
+// Walking rows and results.
+function stops() {
+  return all(".sessions > .row .name, .hits a.name, .hits.flat a, .hits li li > a");
+}
+function step(by) {
+  const places = stops();
+  const at = places.indexOf(document.activeElement);
+  const next = places[Math.min(Math.max(at + by, 0), places.length - 1)];
+  if (at === 0 && by < 0 && one("#q")) return one("#q").focus();
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+}
+
+// Walking a conversation.
+function jump(selector, by) {
+  const places = all(selector).filter((place) => place.offsetParent !== null || place.tagName === "DETAILS");
+  const line = 90;
+  const tops = places.map((place) => place.getBoundingClientRect().top);
+  const index = by > 0 ? tops.findIndex((top) => top > line) : tops.findLastIndex((top) => top < line - 40);
+  if (index >= 0) return places[index].scrollIntoView({ block: "start" });
+  if (by > 0) one(".more.later a")?.scrollIntoView({ block: "end" });
+}
+function nextError() {
+  const loaded = all(".transcript details.failed, .transcript .bad");
+  const below = loaded.find((place) => place.getBoundingClientRect().top > 90);
+  if (below) {
+    if (below.tagName === "DETAILS") below.open = true;
+    return below.scrollIntoView({ block: "start" });
+  }
+  // The next one may lie further on than has been loaded.
+  const last = Number(all(".transcript [id^='m']").at(-1)?.id.slice(1) ?? 0);
+  const next = all(".errors li", outline ?? document).map((item) => Number(item.dataset.index)).find((index) => index > last);
+  const base = one("[data-session]")?.dataset.session;
+  if (next && base) location.href = `${base}?from=${next}#m${next}`;
+}
+
+const pages = { 1: "/", 2: "/search", 3: "/analytics", 4: "/insights", 5: "/sources" };
+const isReading = () => Boolean(one("#transcript"));
+const keys = {
+  "?": () => sheet?.showModal(),
+  "/": () => { const field = one("#q") ?? one("#find"); if (field) { field.focus(); field.select(); } else location.href = "/search"; },
+  "t": nextTheme,
+  "j": () => (isReading() ? scrollBy({ top: 80 }) : step(1)),
+  "k": () => (isReading() ? scrollBy({ top: -80 }) : step(-1)),
+  "n": () => jump(".transcript .turn, .transcript .prompt", 1),
+  "p": () => jump(".transcript .turn, .transcript .prompt", -1),
+  "e": nextError,
+  "o": foldAll,
+  "ArrowDown": () => { if (isReading()) return false; step(1); },
+  "ArrowUp": () => { if (isReading()) return false; step(-1); },
+};
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || sheet?.open) return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (Object.hasOwn(pages, event.key)) { location.href = pages[event.key]; return; }
+  if (Object.hasOwn(keys, event.key) && keys[event.key]() !== false) event.preventDefault();
+});
+
+// News: what changed is fetched again, where it is shown.
+const live = one("#live");
+let known = null;
+async function refresh() {
+  const rows = one("[data-live='rows']");
+  if (rows && scrollY < 400 && !rows.contains(document.activeElement)) {
+    const address = new URL(location);
+    address.searchParams.set("rows", "1");
+    const text = await piece(address);
+    if (text !== null && scrollY < 400) { rows.replaceChildren(parsed(text)); ready(rows, rows); }
+  } else if (one(".empty") && location.pathname === "/") {
+    location.reload();
+  }
+  const transcript = one("[data-live='transcript']");
+  const end = transcript && one("[data-end]", transcript);
+  if (end) await append(transcript, end);
+}
+// A running session goes on below; who reads its end stays at its end.
+async function append(transcript, end) {
+  const last = all("[id^='m']", transcript).at(-1);
+  const turn = last?.closest(".turn");
+  const from = Number(last?.id.slice(1) ?? 1);
+  const address = new URL(`${one("[data-session]").dataset.session}/part`, location);
+  address.searchParams.set("from", from);
+  const show = new URL(location).searchParams.get("show");
+  if (show) address.searchParams.set("show", show);
+  const text = await piece(address);
+  if (text === null) return;
+  const isAtEnd = innerHeight + scrollY > document.body.scrollHeight - 120;
+  const content = parsed(text);
+  const fresh = content.getElementById(`m${from}`);
+  // The last message may have got its results: it is replaced, the rest is added.
+  if (last && fresh && !fresh.classList.contains("turn") && !last.classList.contains("turn")) last.remove();
+  else if (turn && fresh?.classList.contains("turn")) turn.remove();
+  end.replaceWith(content);
+  ready(transcript, transcript);
+  if (isAtEnd) scrollTo({ top: document.body.scrollHeight, behavior: "instant" });
+}
+function listen() {
+  const events = new EventSource("/events");
+  events.addEventListener("news", (event) => {
+    const news = JSON.parse(event.data);
+    if (live) live.textContent = news.total ? `Reading… ${Math.floor((100 * news.done) / news.total)} %` : "Up to date";
+    if (known !== null && news.change !== known) refresh();
+    known = news.change;
+  });
+  events.addEventListener("error", () => { if (live) live.textContent = "aj serve has ended"; });
+  return events;
+}
+let events = null;
+function attend() {
+  if (document.hidden) { events?.close(); events = null; } else events ??= listen();
+}
+document.addEventListener("visibilitychange", attend);
+addEventListener("pagehide", () => { events?.close(); events = null; });
+addEventListener("pageshow", attend);
+
+// Makes new parts of the page work like the first.
+function ready(within) {
+  watchEnds(within);
+  localTimes(within);
+  recordLinks(within);
+}
+root.classList.add("js");
+ready(document);
+attend();
+if (location.hash.startsWith("#m")) {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target) jumpTo(target);
+}
+markHere();

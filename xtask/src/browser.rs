@@ -1,0 +1,81 @@
+//! What the tests in a browser need: Chromium, Node, and two packages of development beside them.
+//! What is missing is fetched where that is possible; elsewhere those tests say that they were
+//! left out.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::cargo::{root, run as call, words};
+
+/// What to do where nothing can be fetched.
+pub(crate) const ADVICE: &str = "install `chromium` and `node` 18 or later with `npm`";
+
+const CHROMIUMS: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// A browser, and what drives it.
+pub(crate) struct Browser {
+    pub(crate) chromium: PathBuf,
+    pub(crate) node: &'static str,
+}
+
+/// The directory of the scripts that drive the browser.
+pub(crate) fn directory() -> PathBuf {
+    root().join("crates/aj/tests/browser")
+}
+
+/// Finds a browser or fetches one; `None` where that is impossible.
+pub(crate) fn ready() -> Option<Browser> {
+    if find(&CHROMIUMS).is_none() || find(&["npm"]).is_none() {
+        fetch();
+    }
+    let (Some(chromium), Some(_), Some(_)) = (find(&CHROMIUMS), find(&["node"]), find(&["npm"]))
+    else {
+        eprintln!("xtask: tests in a browser are skipped: {ADVICE}");
+        return None;
+    };
+    if !directory().join("node_modules/.package-lock.json").is_file() {
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--no-audit", "--no-fund"]).current_dir(directory());
+        if let Err(error) = call(&mut npm) {
+            eprintln!("xtask: tests in a browser are skipped: {error:#}");
+            return None;
+        }
+    }
+    Some(Browser { chromium, node: "node" })
+}
+
+/// Asks Debian's package manager for what is missing. Where there is none, nothing happens.
+fn fetch() {
+    if find(&["apt-get"]).is_none() {
+        return;
+    }
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    let mut missing = vec!["install", "-y", "--no-install-recommends"];
+    if find(&CHROMIUMS).is_none() {
+        missing.push("chromium");
+    }
+    if find(&["npm"]).is_none() {
+        missing.extend(["nodejs", "npm"]);
+    }
+    for arguments in [&["update"][..], &missing] {
+        let mut command = if is_root { Command::new("apt-get") } else { Command::new("sudo") };
+        if !is_root {
+            // Without a password to type: a test is no place to ask for one.
+            command.args(["-n", "apt-get"]);
+        }
+        command.args(arguments).stdin(Stdio::null());
+        if let Err(error) = call(&mut command) {
+            eprintln!("xtask: {error:#}: {}", words(&command));
+            return;
+        }
+    }
+}
+
+/// Finds the first of some programs.
+fn find(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let found = names.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
+    found.into_iter().find(|file| file.is_file())
+}
