@@ -6,6 +6,7 @@ mod cargo;
 mod check;
 mod ci;
 mod docs;
+mod needs;
 mod new_connector;
 mod shape;
 mod test;

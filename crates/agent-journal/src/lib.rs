@@ -14,6 +14,7 @@ pub mod export;
 pub mod model;
 pub mod search;
 
+mod arrive;
 mod config;
 mod error;
 mod index;
@@ -22,6 +23,7 @@ mod leave;
 mod store;
 mod sync;
 
+pub use arrive::{Arrival, Arriving};
 pub use config::{Config, Home, HomeKind};
 pub use error::{Error, Result};
 pub use index::TextKind;

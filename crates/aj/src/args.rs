@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, index, list, score, search, secrets, show, sources, stats, statusline,
+    config, demo, export, import, index, list, score, search, secrets, show, sources, stats,
+    statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Statusline(statusline::Args),
     /// Write sessions down: a page, Markdown, JSON
     Export(export::Args),
+    /// Take in sessions that were exported elsewhere
+    Import(import::Args),
     /// Find keys, tokens and passwords in the history
     Secrets(secrets::Args),
     /// Show what was looked at, understood and skipped, agent by agent

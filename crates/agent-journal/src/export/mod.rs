@@ -14,27 +14,43 @@ mod group;
 mod html;
 mod json;
 mod markdown;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pipe;
+mod read;
 mod shape;
+mod unshape;
 
 #[cfg(test)]
 mod tests;
 
 pub use graph::Outline;
+#[cfg(feature = "parquet")]
+pub use parquet::Open;
 pub use pipe::replay;
 pub use redact::{Finding, Redactions, Redactor};
 
 pub(crate) use graph::Sketch;
+#[cfg(feature = "parquet")]
+pub(crate) use parquet::{Spending, Tables};
 pub(crate) use pipe::Pipe;
+pub(crate) use read::{Part, Surveyed, Trouble, documents, survey};
 pub(crate) use shape::session;
+pub(crate) use unshape::{message as told_message, session as told_session};
 
 use std::io::{self, Write};
 
 use schema::{Head, Message};
 
 /// Every format, the one for people first.
-pub const FORMATS: &[&dyn Format] =
-    &[&html::Html, &markdown::Markdown, &json::Document, &json::Lines];
+pub const FORMATS: &[&dyn Format] = &[
+    &html::Html,
+    &markdown::Markdown,
+    &json::Document,
+    &json::Lines,
+    #[cfg(feature = "parquet")]
+    &parquet::Parquet,
+];
 
 /// A way to write sessions down.
 pub trait Format: Sync {
@@ -80,6 +96,8 @@ pub enum Together {
     Instead(&'static str),
     /// A directory with a file for each.
     Directory,
+    /// A directory with tables of what is in all of them.
+    Tables,
 }
 
 /// Writes one session, and the sessions it started inside it.
@@ -99,6 +117,15 @@ pub trait Output: Write {
     /// Tells that a new turn begins, and learns whether it begins another file.
     fn turn(&mut self) -> io::Result<bool> {
         Ok(false)
+    }
+
+    /// Tells that a message begins which need not be there at once: what stands before its
+    /// number in its id, and the number.
+    fn begin_part(&mut self, _prefix: &str, _number: u64) {}
+
+    /// Tells that it is complete.
+    fn end_part(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -162,6 +189,19 @@ pub struct Options {
     pub sub_agents: Pick,
     /// What takes secrets out.
     pub redactor: Option<Redactor>,
+    /// How much of a page is there before its reader comes near.
+    pub at_once: AtOnce,
+}
+
+/// How many bytes of a page are there at once. What follows waits for its reader, who then needs
+/// script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtOnce(pub u64);
+
+impl Default for AtOnce {
+    fn default() -> Self {
+        Self(2 << 20)
+    }
 }
 
 impl Options {

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::schema::{
     Block, Message, MessageNotes, Metadata, Model, OWN, Role, Session, SessionNotes, TokenUsage,
 };
-use crate::model::{self, Extensions, Json, Origin};
+use crate::model::{self, Extensions, Json, Origin, TitleRank};
 
 /// Fetches a picture's bytes by their hash.
 pub(crate) type Pictures<'p> = dyn Fn(&str) -> Option<Vec<u8>> + 'p;
@@ -83,7 +83,7 @@ impl<'p> Shaper<'p> {
 
 fn metadata(role: Role, message: &mut model::Message) -> Metadata {
     let is_meta = matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System)
-        || lift(&mut message.extensions, "isMeta") == Some(true);
+        || take_flag(&mut message.extensions, "isMeta");
     let is_answer = role == Role::Assistant;
     let stop_sequence = is_answer.then(|| lift(&mut message.extensions, "stop_sequence")).flatten();
     let model = Model {
@@ -117,6 +117,15 @@ fn lift<T: serde::de::DeserializeOwned>(extensions: &mut Extensions, name: &str)
     Some(value)
 }
 
+/// Takes a flag that is set out of the extensions; one that is not stays.
+fn take_flag(extensions: &mut Extensions, name: &str) -> bool {
+    let is_set = extensions.get(name).and_then(Json::parse) == Some(true);
+    if is_set {
+        extensions.remove(name);
+    }
+    is_set
+}
+
 fn notes(role: Role, message: &mut model::Message) -> MessageNotes {
     let usage = message.usage.take();
     // What `token_usage` says in full need not be said twice.
@@ -140,10 +149,15 @@ fn notes(role: Role, message: &mut model::Message) -> MessageNotes {
 pub(crate) fn session(
     mut notes: SessionNotes,
     mut session: Session,
-    account: Option<model::Session>,
+    mut account: model::Session,
     agent: &str,
 ) -> Session {
-    let account = account.unwrap_or_default();
+    // A summary that stands in another session may have given this one its title.
+    let summary = TitleRank::Summary;
+    if notes.title_source == summary.name() && account.titles.iter().all(|one| one.rank != summary)
+    {
+        account.title(summary, notes.title.clone());
+    }
     let mut extensions = account.extensions;
     session.agent_id = match lift(&mut extensions, "agentId") {
         Some(id) => Some(id),

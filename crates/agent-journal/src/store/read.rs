@@ -8,7 +8,7 @@ use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 
-use super::{Store, chunk};
+use super::{Store, account, chunk};
 use crate::error::{Error, Result};
 use crate::model::{Checkpoint, Counts, Message, Ref, Session, Stamp, Timestamp, Tokens};
 use crate::search::Filter;
@@ -309,9 +309,16 @@ impl Store {
         Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
     }
 
-    /// Lists the sources of an agent.
+    /// Reads the account of a session: what all its tellings say.
+    pub(crate) fn whole_account(&self, session: u64) -> Result<Option<Session>> {
+        let account = account::joined(&self.connection, session).map_err(self.error())?;
+        Ok(account.map(|(_, account)| account))
+    }
+
+    /// Lists the sources of an agent, imports left out.
     pub(crate) fn sources(&self, agent: &str) -> Result<Vec<SourceRow>> {
-        let sql = "SELECT id, path, size, modified, inode, present FROM sources WHERE agent = ?1";
+        let sql = "SELECT id, path, size, modified, inode, present FROM sources
+                   WHERE agent = ?1 AND home != 'import'";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let rows = statement.query_map([agent], |row| {
             Ok(SourceRow {

@@ -8,6 +8,7 @@ mod reindex;
 
 pub(crate) use lock::Lock;
 pub(crate) use plan::{Found, Plan, roots};
+pub(crate) use record::telling_key;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

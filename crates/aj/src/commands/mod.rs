@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod score;
@@ -38,6 +39,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),
         Command::Export(args) => export::run(&args, context),
+        Command::Import(args) => import::run(&args, context),
         Command::Secrets(args) => secrets::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
         Command::Index(args) => index::run(&args, context),

@@ -1,0 +1,3 @@
+//! What tests need beyond cargo, fetched into the build directory.
+
+pub(crate) mod tables;
