@@ -227,7 +227,15 @@ impl Export<'_> {
         writer.begin(&frame).map_err(output)?;
         self.around.borrow_mut().push(entry.id.clone());
         let mut inside = self.inside(entry);
-        store.each_message(entry.telling, |position, message| {
+        let mut json = Vec::new();
+        store.each_line(entry.telling, |position, stored| {
+            json.clear();
+            if let Some(lines) = writer.lines()
+                && pipe.line(position, stored, &mut json)
+            {
+                return lines.line(&json).map_err(output);
+            }
+            let Ok(message) = serde_json::from_slice(stored) else { return Ok(()) };
             let ready = pipe.take(position, message);
             self.written(ready, writer, &mut pipe, &mut inside)
         })?;

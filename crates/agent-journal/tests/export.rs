@@ -55,6 +55,11 @@ fn check(shelf: &Shelf, entry: &Entry, validator: &Validator) {
     let lines = shelf.written(entry, "ndjson", Options { pictures: Pick::With, ..<_>::default() });
     assert_eq!(lines.lines().count(), 1, "{}", entry.id);
     assert_eq!(serde_json::from_str::<Document>(&lines).unwrap(), document);
+    // What is passed on unread is what reading and writing would make of it.
+    let mut bytes = Vec::new();
+    let ndjson = format("ndjson").unwrap();
+    replay(&document, look(), ndjson, &Options::default(), &mut Whole(&mut bytes)).unwrap();
+    assert_eq!(lines, String::from_utf8(bytes).unwrap(), "{}", entry.id);
 
     let grouped = Options { placement: Placement::Grouped, ..Options::default() };
     let grouped: Document = serde_json::from_str(&shelf.written(entry, "json", grouped)).unwrap();

@@ -13,6 +13,7 @@ mod graph;
 mod group;
 mod html;
 mod json;
+mod lane;
 mod markdown;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -24,15 +25,15 @@ mod unshape;
 #[cfg(test)]
 mod tests;
 
-pub use graph::Outline;
 #[cfg(feature = "parquet")]
-pub use parquet::Open;
+pub use self::parquet::Open;
+pub use graph::Outline;
 pub use pipe::replay;
 pub use redact::{Finding, Redactions, Redactor};
 
-pub(crate) use graph::Sketch;
 #[cfg(feature = "parquet")]
-pub(crate) use parquet::{Spending, Tables};
+pub(crate) use self::parquet::{Spending, Tables};
+pub(crate) use graph::Sketch;
 pub(crate) use pipe::Pipe;
 pub(crate) use read::{Part, Surveyed, Trouble, documents, survey};
 pub(crate) use shape::session;
@@ -110,6 +111,17 @@ pub trait Writer {
 
     /// Ends the session begun last.
     fn end(&mut self) -> io::Result<()>;
+
+    /// Whoever takes messages as the JSON of the document, when the format is that.
+    fn lines(&mut self) -> Option<&mut dyn Lines> {
+        None
+    }
+}
+
+/// Takes messages as the JSON of the document.
+pub trait Lines {
+    /// Writes the next message.
+    fn line(&mut self, json: &[u8]) -> io::Result<()>;
 }
 
 /// Where a format writes.

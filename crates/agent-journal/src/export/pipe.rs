@@ -33,6 +33,12 @@ impl<'p> Pipe<'p> {
         self.shaped(message)
     }
 
+    /// Gives a stored message as a line of the document, appended to `out`; whether it could: not
+    /// when something is to be taken out, put elsewhere or fetched.
+    pub(crate) fn line(&mut self, position: u64, stored: &[u8], out: &mut Vec<u8>) -> bool {
+        self.grouper.is_none() && self.redactor.is_none() && self.shaper.line(position, stored, out)
+    }
+
     fn shaped(&mut self, mut message: Message) -> Vec<Message> {
         if let Some(redactor) = &mut self.redactor {
             redactor.message(&mut message);

@@ -58,11 +58,11 @@ impl<'p> Shaper<'p> {
             model::Block::Text(text) => Block::Text { text },
             model::Block::Thinking(thinking) => Block::Thinking { thinking },
             model::Block::ToolCall { id, name, input } => {
-                self.tools.insert(id.clone(), name.clone());
+                self.called(&id, &name);
                 Block::ToolUse { tool_id: id, tool_name: name, input }
             }
             model::Block::ToolResult { call_id, output, is_error } => Block::ToolResult {
-                tool_name: self.tools.get(&call_id).cloned().unwrap_or_default(),
+                tool_name: self.name_of(&call_id),
                 tool_id: call_id,
                 output,
                 // A format that says nothing reports no failure.
@@ -71,6 +71,16 @@ impl<'p> Shaper<'p> {
             model::Block::Image(image) => self.image(image),
             model::Block::Other(raw) => Block::Other { raw },
         }
+    }
+
+    /// Remembers the name of a tool for the result of its call.
+    pub(super) fn called(&mut self, id: &str, name: &str) {
+        self.tools.insert(id.to_owned(), name.to_owned());
+    }
+
+    /// The tool of a call.
+    pub(super) fn name_of(&self, id: &str) -> String {
+        self.tools.get(id).cloned().unwrap_or_default()
     }
 
     fn image(&self, image: model::Image) -> Block {

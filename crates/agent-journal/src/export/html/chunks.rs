@@ -63,7 +63,7 @@ impl Writer for Chunked<'_> {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        self.page(Page::end)
+        self.page(|page| page.end())
     }
 }
 
