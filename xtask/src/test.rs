@@ -1,5 +1,5 @@
 //! `test`: every test. What tests need beyond cargo is fetched here before they run, so that
-//! nobody has to install anything: a browser and what drives it, clients in Python.
+//! nobody has to install anything. What cannot be had costs the tests that need it, which say so.
 
 use anyhow::Result;
 
@@ -10,5 +10,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     no_arguments(arguments)?;
     browser::ready();
     needs::python::prepare(&target()?)?;
+    if let Err(error) = needs::tables::prepare(&target()?) {
+        eprintln!("no readers of tables: {error:#}");
+    }
     call(&mut cargo(&["test", "--workspace"]))
 }

@@ -88,10 +88,12 @@ pub enum HomeKind {
     Windows,
     /// A copy from another machine.
     Remote,
+    /// None: what was exported from a journal.
+    Import,
 }
 
 impl HomeKind {
-    /// Every kind.
+    /// Every kind that a user can name.
     pub const ALL: [Self; 4] = [Self::Local, Self::Wsl, Self::Windows, Self::Remote];
 
     /// The kind's name in every output.
@@ -101,6 +103,7 @@ impl HomeKind {
             Self::Wsl => "wsl",
             Self::Windows => "windows",
             Self::Remote => "remote",
+            Self::Import => "import",
         }
     }
 }

@@ -108,6 +108,14 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+    /// A file is no export that this program can read.
+    #[error("could not import {}: {what}", path.display())]
+    Import {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The query could not be understood.
     #[error("{message}")]
     Query {

@@ -27,9 +27,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The journal of one machine.
 pub struct Journal {
-    config: Config,
+    pub(crate) config: Config,
     pub(crate) machine: Machine,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) store: Option<Store>,
     pub(crate) now: Timestamp,
 }
@@ -265,6 +265,10 @@ impl Journal {
             return Err(unknown());
         }
         let mut found = store.sessions_by_prefix(agent, prefix, self.now)?;
+        if let (true, None, Some((name, prefix))) = (found.is_empty(), agent, id.split_once(':')) {
+            // An import may tell of an agent that this program cannot read.
+            found = store.sessions_by_prefix(Some(name), prefix, self.now)?;
+        }
         if let Some(exact) = found.iter().position(|entry| entry.native_id == prefix) {
             let same = found.iter().filter(|entry| entry.native_id == prefix).count();
             if same == 1 {
@@ -301,6 +305,11 @@ impl Journal {
             })?;
         }
         Ok(maker.finish())
+    }
+
+    /// Reads what is recorded about a session as a whole, wherever it is told.
+    pub(crate) fn whole_account(&self, entry: &Entry) -> Result<Option<Session>> {
+        self.store.as_ref().map_or(Ok(None), |store| store.whole_account(entry.key))
     }
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.

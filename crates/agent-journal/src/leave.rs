@@ -1,17 +1,22 @@
 //! The journal's door outwards: sessions leave in a format, and secrets are found before they do.
 
-use std::collections::{BTreeMap, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 
 use serde::Serialize;
 
+#[cfg(feature = "parquet")]
+use crate::analyze::Prices;
 use crate::connectors;
 use crate::error::{Error, Result};
-use crate::export::schema::{Head, Session, SessionNotes, Source, SourceKind};
+use crate::export::schema::{self, Head, Session, SessionNotes, Source, SourceKind};
 use crate::export::{
     AgentLook, Format, Frame, Options, Outline, Output, Pick, Pipe, Redactor, Sketch, Theme,
     Together, Writer, redact, session,
 };
+#[cfg(feature = "parquet")]
+use crate::export::{Open, Spending, Tables};
 use crate::journal::Journal;
 use crate::model::{Block, Message, Timestamp};
 use crate::search::Filter;
@@ -22,6 +27,8 @@ pub struct Export<'j> {
     journal: &'j Journal,
     format: &'static dyn Format,
     options: Options,
+    /// The session being told, inside those that started it.
+    around: RefCell<Vec<String>>,
 }
 
 /// A secret that stands in the journal.
@@ -48,7 +55,7 @@ pub struct Secret {
 impl Journal {
     /// Opens a way out.
     pub fn export(&self, format: &'static dyn Format, options: Options) -> Export<'_> {
-        Export { journal: self, format, options }
+        Export { journal: self, format, options, around: RefCell::default() }
     }
 
     /// What takes secrets and the owner of this journal out of texts.
@@ -137,6 +144,47 @@ impl Export<'_> {
         Ok((head?, look(&entry.agent)))
     }
 
+    /// Writes sessions as tables, each file of which `open` opens.
+    #[cfg(feature = "parquet")]
+    pub fn tables(
+        &mut self,
+        entries: &[Entry],
+        open: &mut Open<'_>,
+        done: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let mut entries: Vec<&Entry> = entries.iter().collect();
+        // One month after the other: only the files of one are open.
+        entries.sort_by_key(|entry| (entry.started_at, &entry.id));
+        let mut redactor = self.options.redactor.take();
+        let mut tables = Tables::new(open);
+        let written = entries.into_iter().try_for_each(|entry| {
+            self.session(entry, &mut tables, redactor.as_mut())?;
+            self.spendings(entry, &mut tables)?;
+            done();
+            Ok(())
+        });
+        self.options.redactor = redactor;
+        written.and_then(|()| tables.finish().map_err(output))
+    }
+
+    #[cfg(feature = "parquet")]
+    fn spendings(&self, entry: &Entry, tables: &mut Tables<'_>) -> Result<()> {
+        let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
+        let prices = Prices::new(&self.journal.config.prices);
+        store.counted_calls(entry.key, |at, spent| {
+            let cost = prices.cost(&spent);
+            let spending = Spending {
+                at,
+                model: spent.model.as_deref().map(str::to_owned),
+                tokens: spent.tokens,
+                cache_creation_1h: spent.cache_creation_1h,
+                cost_micros: cost.micros(),
+                is_recorded: spent.recorded.is_some(),
+            };
+            tables.spending(&spending).map_err(output)
+        })
+    }
+
     /// A session's title as it may be seen outside.
     pub fn title(&mut self, entry: &Entry) -> String {
         match &mut self.options.redactor {
@@ -177,69 +225,123 @@ impl Export<'_> {
         let mut pipe = Pipe::new(&entry.agent, pictures, placement, redactor.as_deref_mut());
         let frame = Frame { head: &head, outline: &outline, agent: look(&entry.agent) };
         writer.begin(&frame).map_err(output)?;
-        store.each_message(entry.telling, |position, message| {
-            pipe.message(writer, position, message).map_err(output)
+        self.around.borrow_mut().push(entry.id.clone());
+        let mut inside = self.inside(entry);
+        let mut json = Vec::new();
+        store.each_line(entry.telling, |position, stored| {
+            json.clear();
+            if let Some(lines) = writer.lines()
+                && pipe.line(position, stored, &mut json)
+            {
+                return lines.line(&json).map_err(output);
+            }
+            let Ok(message) = serde_json::from_slice(stored) else { return Ok(()) };
+            let ready = pipe.take(position, message);
+            self.written(ready, writer, &mut pipe, &mut inside)
         })?;
-        pipe.finish(writer).map_err(output)?;
-        if self.options.sub_agents == Pick::With && self.format.together() == Together::Directory {
-            self.children(entry, writer, redactor)?;
+        let ready = pipe.rest();
+        self.written(ready, writer, &mut pipe, &mut inside)?;
+        for child in inside {
+            self.session(&child, writer, pipe.redactor())?;
         }
+        self.around.borrow_mut().pop();
         writer.end().map_err(output)?;
         Ok(head)
     }
 
-    fn children(
+    /// Writes messages, and before those that came later the sub-agents started by then: so each
+    /// stands behind its call.
+    fn written(
         &self,
-        entry: &Entry,
+        ready: Vec<schema::Message>,
         writer: &mut dyn Writer,
-        mut redactor: Option<&mut Redactor>,
+        pipe: &mut Pipe<'_>,
+        inside: &mut VecDeque<Entry>,
     ) -> Result<()> {
-        for child in &entry.children {
-            let Ok(child) = self.journal.session(child) else { continue };
-            self.session(&child, writer, redactor.as_deref_mut())?;
+        for message in ready {
+            let is_due = |child: &Entry| {
+                message.timestamp.zip(child.started_at).is_some_and(|(at, began)| at > began)
+            };
+            while inside.front().is_some_and(is_due) {
+                let Some(child) = inside.pop_front() else { break };
+                self.session(&child, writer, pipe.redactor())?;
+            }
+            writer.message(&message).map_err(output)?;
         }
         Ok(())
     }
 
+    /// The sub-agents that are told inside their parent, in the order they were started.
+    fn inside(&self, entry: &Entry) -> VecDeque<Entry> {
+        if self.options.sub_agents == Pick::Without || self.format.together() != Together::Directory
+        {
+            return VecDeque::new();
+        }
+        // Sessions that started each other would never end.
+        let around = self.around.borrow();
+        let found = entry.children.iter().filter(|id| !around.contains(id));
+        let found = found.filter_map(|id| self.journal.session(id).ok());
+        let mut children: Vec<Entry> = found.collect();
+        children.sort_by_key(|child| child.started_at);
+        children.into()
+    }
+
     fn head(&self, entry: &Entry, outline: &Outline) -> Result<Head> {
-        let account = self.journal.account(entry)?;
+        let account = self.journal.whole_account(entry)?.unwrap_or_default();
+        let mut children = entry.children.clone();
+        let source = match &account.provenance {
+            Some(provenance) => {
+                let told = provenance.children.iter().filter(|id| !entry.children.contains(id));
+                children.extend(told.cloned());
+                Source {
+                    kind: kind(&provenance.kind),
+                    host: provenance.host.clone(),
+                    path: provenance.path.clone(),
+                }
+            }
+            None => Source {
+                kind: kind(&entry.source.kind),
+                host: entry.source.host.clone(),
+                path: entry.source.path.clone(),
+            },
+        };
         let plain = Session {
             id: entry.native_id.clone(),
             workspace: entry.cwd.clone().unwrap_or_default(),
             workspace_encoded: String::new(),
             started_at: entry.started_at,
             ended_at: entry.ended_at,
-            source: Source {
-                kind: kind(&entry.source.kind),
-                host: entry.source.host.clone(),
-                path: entry.source.path.clone(),
-            },
+            source,
             is_agent_session: entry.is_agent_session,
-            parent_session_id: account.as_ref().and_then(|account| account.parent.clone()),
+            parent_session_id: account.parent.clone(),
             agent_id: None,
             extensions: BTreeMap::new(),
         };
-        let notes = SessionNotes {
-            title: entry.title.clone(),
-            title_source: entry.title_source.clone(),
-            project: entry.project.clone(),
-            project_path: entry.project_path.clone(),
-            branch: entry.branch.clone(),
-            agent_version: entry.agent_version.clone(),
-            models: entry.models.clone(),
-            active_s: entry.active_s,
-            counts: entry.counts,
-            tokens: entry.tokens,
-            children: entry.children.clone(),
-            refs: entry.refs.clone(),
-            ..SessionNotes::default()
-        };
+        let notes = SessionNotes { children, ..listed(entry) };
         Ok(Head {
             schema_version: outline.schema_version().to_owned(),
             export_timestamp: self.journal.now,
             agent: entry.agent.clone(),
             session: session(notes, plain, account, &entry.agent),
         })
+    }
+}
+
+/// What the journal lists of a session.
+fn listed(entry: &Entry) -> SessionNotes {
+    SessionNotes {
+        title: entry.title.clone(),
+        title_source: entry.title_source.clone(),
+        project: entry.project.clone(),
+        project_path: entry.project_path.clone(),
+        branch: entry.branch.clone(),
+        agent_version: entry.agent_version.clone(),
+        models: entry.models.clone(),
+        active_s: entry.active_s,
+        counts: entry.counts,
+        tokens: entry.tokens,
+        refs: entry.refs.clone(),
+        ..SessionNotes::default()
     }
 }
 

@@ -14,6 +14,7 @@ pub mod export;
 pub mod model;
 pub mod search;
 
+mod arrive;
 mod config;
 mod error;
 mod follow;
@@ -28,6 +29,7 @@ mod sync;
 mod trace;
 mod view;
 
+pub use arrive::{Arrival, Arriving};
 pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
 pub use health::{Health, IndexState};

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use agent_journal::export::schema::{Block, Document, Message, Role, Session, Source, SourceKind};
-use agent_journal::export::{AgentLook, Detail, Options, Whole, format, replay};
+use agent_journal::export::{AgentLook, AtOnce, Detail, Options, Whole, format, replay};
 use agent_journal::model::{Json, Timestamp};
 use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
@@ -314,20 +314,47 @@ fn faults(page: &str) -> Vec<String> {
 fn ten_thousand_hostile_transcripts_run_nothing() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let html = format("html").unwrap();
+    let mut chunks = 0;
     for round in 0..10_000 {
         let document = numbers.document();
         let agent = AgentLook { name: numbers.text(), color: (1, 2, 3) };
-        let options = Options { detail: Detail::Everything, ..Options::default() };
+        let at_once = if round % 2 == 0 { AtOnce(0) } else { AtOnce::default() };
+        let options = Options { detail: Detail::Everything, at_once, ..Options::default() };
         let mut bytes = Vec::new();
         replay(&document, agent, html, &options, &mut Whole(&mut bytes)).unwrap();
         let page = String::from_utf8(bytes).unwrap();
         // The program's own style and script are the same every time: they need no second look.
         assert!(page.contains(STYLE) && page.contains(SCRIPT));
         let page = page.replacen(STYLE, "", 1).replacen(SCRIPT, "", 1);
+        let (page, found) = unpacked(&page);
+        chunks += found;
         let faults = faults(&page);
         assert!(faults.is_empty(), "round {round}: {faults:#?}\n{page}");
         assert!(!page.contains(['\u{202e}', '\u{2066}', '\u{0}', '\u{1b}']), "round {round}");
     }
+    assert!(chunks > 2_000, "{chunks}");
+}
+
+/// Puts the markup that waits in chunks where the page's script would put it. Nothing in a chunk
+/// can end it: there is no `<` in it.
+fn unpacked(page: &str) -> (String, usize) {
+    const OPEN: &str = "<script type=\"application/json\">";
+    const NOTE: &str = "<noscript><p class=\"label\">";
+    let (mut whole, mut rest, mut found) = (String::new(), page, 0);
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        let end = after.find('<').unwrap();
+        assert!(after[end..].starts_with("</script></div>\n"), "{}", &after[end..]);
+        whole.push_str(before);
+        whole.push_str(&serde_json::from_str::<String>(&after[..end]).unwrap());
+        (rest, found) = (&after[end + "</script>".len()..], found + 1);
+    }
+    whole.push_str(rest);
+    // The note to readers without script stands before the first chunk, once.
+    if found > 0 {
+        assert_eq!(whole.matches(NOTE).count(), 1);
+        whole = whole.replacen("<noscript>", "", 1).replacen("</noscript>", "", 1);
+    }
+    (whole, found)
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    blame, completions, config, demo, doctor, export, files, handoff, index, list, man, mcp,
-    resume, score, search, secrets, serve, show, skill, sources, stats, statusline,
+    blame, completions, config, demo, doctor, export, files, handoff, import, index, list, man,
+    mcp, resume, score, search, secrets, serve, show, skill, sources, stats, statusline,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -116,6 +116,8 @@ pub(crate) enum Command {
     Statusline(statusline::Args),
     /// Write sessions down: a page, Markdown, JSON
     Export(export::Args),
+    /// Take in sessions that were exported elsewhere
+    Import(import::Args),
     /// Find keys, tokens and passwords in the history
     Secrets(secrets::Args),
     /// Browse, search, read and measure in the browser

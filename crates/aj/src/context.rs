@@ -17,7 +17,7 @@ use crate::settings::Settings;
 const BUDGET: Duration = Duration::from_millis(300);
 
 /// How long a command that writes waits for another one.
-const WAIT: Duration = Duration::from_mins(10);
+pub(crate) const WAIT: Duration = Duration::from_mins(10);
 
 /// What every command needs.
 #[derive(Clone)]

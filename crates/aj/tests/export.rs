@@ -16,11 +16,13 @@ use tempfile::TempDir;
 /// A place to run in: nothing outside it is read or written.
 struct Place {
     directory: TempDir,
+    home: PathBuf,
 }
 
 impl Place {
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home");
+        Self { directory: tempfile::tempdir().unwrap(), home }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -28,14 +30,13 @@ impl Place {
     }
 
     fn aj(&self, words: &[&str]) -> Output {
-        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home");
         Command::new(env!("CARGO_BIN_EXE_aj"))
             .current_dir(self.directory.path())
             .env_clear()
             .env("HOME", self.path("nobody"))
             .env("AJ_HOME", self.path("journal"))
             .arg("--home")
-            .arg(home)
+            .arg(&self.home)
             .args(words)
             .output()
             .unwrap()
@@ -206,16 +207,103 @@ fn the_page_works_in_a_browser() {
         let told = console(&browser, &place.path(&name), &place);
         assert!(told.is_empty(), "{theme}: {told:#?}");
     }
-    // The clicks are no part of the page: for them the policy is put aside.
     let page = fs::read_to_string(place.path("dark.html")).unwrap();
+    fs::write(place.path("driven.html"), driven(&page, CLICKS)).unwrap();
+    let told = console(&browser, &place.path("driven.html"), &place);
+    assert!(told.len() == 1 && told[0].contains("CLICKED"), "{told:#?}");
+}
+
+/// What a reader does with a page whose later parts wait.
+const LONG_CLICKS: &str = r#"
+const is = (what, holds) => { if (!holds) { console.error("FAULT " + what); } };
+const tick = (time = 300) => new Promise((done) => setTimeout(done, time));
+addEventListener("load", async () => {
+  const waiting = () => document.querySelectorAll(".chunk:not(.there)").length;
+  const all = document.querySelectorAll(".chunk").length;
+  is("much of the page waits", all > 20 && waiting() > all - 10);
+  is("every prompt is there", document.querySelectorAll("main > .turn").length === 4 && document.querySelectorAll(".toc a").length === 4);
+  location.hash = "m2002";
+  await tick();
+  const target = document.getElementById("m2002");
+  is("a permalink fetches its message", target && Math.abs(target.getBoundingClientRect().top) < innerHeight);
+  is("and not all the others", waiting() > all / 2);
+  const find = document.getElementById("find");
+  const search = async (words) => {
+    find.value = words;
+    find.dispatchEvent(new Event("input"));
+    await tick(1500);
+    return document.getElementById("found").textContent;
+  };
+  is("what waits is found", await search("needle number 2600") === "1 of 1");
+  is("and shown", document.querySelector(".m.here")?.textContent.includes("needle number 2600"));
+  is("everything is searched", await search("output of step") === "1 of 1500");
+  is("nothing ran", !window.RAN && !document.querySelector("main script:not([type])"));
+  document.getElementById("fold").click();
+  is("unfolding holds for what comes", Array.from(document.querySelectorAll(".chunk.there details")).every((box) => box.open));
+  dispatchEvent(new Event("beforeprint"));
+  is("all of it can be printed", waiting() === 0 && document.querySelectorAll("main .m").length === 1504);
+  is("and is unfolded", Array.from(document.querySelectorAll("main details")).every((box) => box.open));
+  console.log("CLICKED");
+});
+"#;
+
+/// A session of some megabytes: four prompts, and long work after each.
+fn long_session() -> String {
+    let mut lines = String::new();
+    let mut parent = String::from("null");
+    for at in 0..3004 {
+        let (turn, step) = (at / 751, at % 751);
+        let id = format!("\"u{at}\"");
+        let time = format!("2026-03-0{}T{:02}:{:02}:{:02}.000Z", turn + 1, step / 60, step % 60, 0);
+        let message = match step {
+            0 => format!(r#"{{"role":"user","content":"Prompt {turn}"}}"#),
+            _ if step % 2 == 1 => format!(
+                r#"{{"role":"assistant","id":"a{at}","model":"m","content":[{{"type":"text","text":"Now step {at}, needle number {at}"}},{{"type":"tool_use","id":"t{at}","name":"Bash","input":{{"command":"step {at}"}}}}]}}"#
+            ),
+            _ => {
+                let output = format!(
+                    "output of step {at} </script><script>RAN=1</script> {}",
+                    "x ".repeat(1500)
+                );
+                let answer = serde_json::json!([{ "type": "tool_result", "tool_use_id": format!("t{}", at - 1), "content": output }]);
+                format!(r#"{{"role":"user","content":{answer}}}"#)
+            }
+        };
+        let kind = if message.starts_with(r#"{"role":"user"#) { "user" } else { "assistant" };
+        lines.push_str(&format!(
+            r#"{{"type":"{kind}","uuid":{id},"parentUuid":{parent},"sessionId":"10000000-0000-4000-8000-000000000000","cwd":"/work","timestamp":"{time}","message":{message}}}"#
+        ));
+        lines.push('\n');
+        parent = id;
+    }
+    lines
+}
+
+#[test]
+fn a_long_page_is_there_when_its_reader_comes_near() {
+    let Some(browser) = browser::chromium() else { return };
+    let mut place = Place::new();
+    place.home = place.path("home");
+    let file = place.home.join(".claude/projects/-work/10000000-0000-4000-8000-000000000000.jsonl");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, long_session()).unwrap();
+    place.done(&["index"]);
+    place.done(&["export", "10000000", "-o", "long.html"]);
+    let page = fs::read_to_string(place.path("long.html")).unwrap();
+    assert!(page.len() > 4 << 20 && page.contains("<noscript>"), "{}", page.len());
+    let told = console(&browser, &place.path("long.html"), &place);
+    assert!(told.is_empty(), "{told:#?}");
+    fs::write(place.path("driven.html"), driven(&page, LONG_CLICKS)).unwrap();
+    let told = console(&browser, &place.path("driven.html"), &place);
+    assert!(told.len() == 1 && told[0].contains("CLICKED"), "{told:#?}");
+}
+
+/// A page with clicks. They are no part of it: for them the policy is put aside.
+fn driven(page: &str, clicks: &str) -> String {
     let start = page.find("<meta http-equiv=").unwrap();
     let end = start + page[start..].find('\n').unwrap();
     let body = page.rfind("</body>").unwrap();
-    let driven =
-        format!("{}{}<script>{CLICKS}</script>{}", &page[..start], &page[end..body], &page[body..]);
-    fs::write(place.path("driven.html"), driven).unwrap();
-    let told = console(&browser, &place.path("driven.html"), &place);
-    assert!(told.len() == 1 && told[0].contains("CLICKED"), "{told:#?}");
+    format!("{}{}<script>{clicks}</script>{}", &page[..start], &page[end..body], &page[body..])
 }
 
 #[test]

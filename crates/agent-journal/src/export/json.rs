@@ -3,7 +3,7 @@
 use std::io;
 
 use super::schema::{Graph, Message};
-use super::{Format, Frame, Options, Output, Pick, Together, Writer};
+use super::{Format, Frame, Lines as _, Options, Output, Pick, Together, Writer};
 
 /// One session in one file, a message a line.
 pub(super) struct Document;
@@ -101,17 +101,28 @@ impl Writer for Stream<'_> {
     }
 
     fn message(&mut self, message: &Message) -> io::Result<()> {
-        self.line.clear();
-        if !std::mem::take(&mut self.is_first) {
-            self.line.push(b',');
-            self.line.extend_from_slice(self.gap.as_bytes());
-        }
-        serde_json::to_writer(&mut self.line, message)?;
-        self.out.write_all(&self.line)
+        let json = serde_json::to_vec(message)?;
+        self.line(&json)
     }
 
     fn end(&mut self) -> io::Result<()> {
         let graph = serde_json::to_string(&self.graph)?;
         writeln!(self.out, "{}],\"graph\":{graph}}}", self.gap)
+    }
+
+    fn lines(&mut self) -> Option<&mut dyn super::Lines> {
+        Some(self)
+    }
+}
+
+impl super::Lines for Stream<'_> {
+    fn line(&mut self, json: &[u8]) -> io::Result<()> {
+        self.line.clear();
+        if !std::mem::take(&mut self.is_first) {
+            self.line.push(b',');
+            self.line.extend_from_slice(self.gap.as_bytes());
+        }
+        self.line.extend_from_slice(json);
+        self.out.write_all(&self.line)
     }
 }

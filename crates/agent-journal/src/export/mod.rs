@@ -13,31 +13,48 @@ mod graph;
 mod group;
 mod html;
 mod json;
+mod lane;
 mod markdown;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pipe;
+mod read;
 mod shape;
+mod unshape;
 
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "parquet")]
+pub use self::parquet::Open;
 pub use graph::Outline;
 pub use html::Keep;
 pub use pipe::replay;
 pub use redact::{Finding, Redactions, Redactor};
 
+#[cfg(feature = "parquet")]
+pub(crate) use self::parquet::{Spending, Tables};
 pub(crate) use graph::Sketch;
 pub(crate) use group::Grouper;
 pub(crate) use html::Fragment;
 pub(crate) use pipe::Pipe;
+pub(crate) use read::{Part, Surveyed, Trouble, documents, survey};
 pub(crate) use shape::{Shaper, session};
+pub(crate) use unshape::{message as told_message, session as told_session};
 
 use std::io::{self, Write};
 
 use schema::{Head, Message};
 
 /// Every format, the one for people first.
-pub const FORMATS: &[&dyn Format] =
-    &[&html::Html, &markdown::Markdown, &json::Document, &json::Lines];
+pub const FORMATS: &[&dyn Format] = &[
+    &html::Html,
+    &markdown::Markdown,
+    &json::Document,
+    &json::Lines,
+    #[cfg(feature = "parquet")]
+    &parquet::Parquet,
+];
 
 /// A way to write sessions down.
 pub trait Format: Sync {
@@ -83,6 +100,8 @@ pub enum Together {
     Instead(&'static str),
     /// A directory with a file for each.
     Directory,
+    /// A directory with tables of what is in all of them.
+    Tables,
 }
 
 /// Writes one session, and the sessions it started inside it.
@@ -95,6 +114,17 @@ pub trait Writer {
 
     /// Ends the session begun last.
     fn end(&mut self) -> io::Result<()>;
+
+    /// Whoever takes messages as the JSON of the document, when the format is that.
+    fn lines(&mut self) -> Option<&mut dyn Lines> {
+        None
+    }
+}
+
+/// Takes messages as the JSON of the document.
+pub trait Lines {
+    /// Writes the next message.
+    fn line(&mut self, json: &[u8]) -> io::Result<()>;
 }
 
 /// Where a format writes.
@@ -102,6 +132,15 @@ pub trait Output: Write {
     /// Tells that a new turn begins, and learns whether it begins another file.
     fn turn(&mut self) -> io::Result<bool> {
         Ok(false)
+    }
+
+    /// Tells that a message begins which need not be there at once: what stands before its
+    /// number in its id, and the number.
+    fn begin_part(&mut self, _prefix: &str, _number: u64) {}
+
+    /// Tells that it is complete.
+    fn end_part(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -165,6 +204,19 @@ pub struct Options {
     pub sub_agents: Pick,
     /// What takes secrets out.
     pub redactor: Option<Redactor>,
+    /// How much of a page is there before its reader comes near.
+    pub at_once: AtOnce,
+}
+
+/// How many bytes of a page are there at once. What follows waits for its reader, who then needs
+/// script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtOnce(pub u64);
+
+impl Default for AtOnce {
+    fn default() -> Self {
+        Self(2 << 20)
+    }
 }
 
 impl Options {

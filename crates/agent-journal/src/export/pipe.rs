@@ -1,5 +1,4 @@
-//! The way of a message from the journal to the page: shaped, cleaned of secrets, grouped,
-//! written.
+//! The way of a message from the journal to the page: shaped, cleaned of secrets, grouped.
 
 use std::io;
 
@@ -28,34 +27,36 @@ impl<'p> Pipe<'p> {
         Self { shaper: Shaper::new(agent, pictures), grouper, redactor }
     }
 
-    /// Writes a message of the journal.
-    pub(crate) fn message(
-        &mut self,
-        writer: &mut dyn Writer,
-        position: u64,
-        message: model::Message,
-    ) -> io::Result<()> {
+    /// Takes a message of the journal, and gives those that are ready to be written.
+    pub(crate) fn take(&mut self, position: u64, message: model::Message) -> Vec<Message> {
         let message = self.shaper.message(position, message);
-        self.shaped(writer, message)
+        self.shaped(message)
     }
 
-    fn shaped(&mut self, writer: &mut dyn Writer, mut message: Message) -> io::Result<()> {
+    /// Gives a stored message as a line of the document, appended to `out`; whether it could: not
+    /// when something is to be taken out, put elsewhere or fetched.
+    pub(crate) fn line(&mut self, position: u64, stored: &[u8], out: &mut Vec<u8>) -> bool {
+        self.grouper.is_none() && self.redactor.is_none() && self.shaper.line(position, stored, out)
+    }
+
+    fn shaped(&mut self, mut message: Message) -> Vec<Message> {
         if let Some(redactor) = &mut self.redactor {
             redactor.message(&mut message);
         }
-        let Some(grouper) = &mut self.grouper else { return writer.message(&message) };
-        for message in grouper.add(message) {
-            writer.message(&message)?;
+        match &mut self.grouper {
+            Some(grouper) => grouper.add(message),
+            None => vec![message],
         }
-        Ok(())
     }
 
-    /// Writes what still waits.
-    pub(crate) fn finish(&mut self, writer: &mut dyn Writer) -> io::Result<()> {
-        for message in self.grouper.iter_mut().flat_map(Grouper::finish) {
-            writer.message(&message)?;
-        }
-        Ok(())
+    /// Gives what still waits.
+    pub(crate) fn rest(&mut self) -> Vec<Message> {
+        self.grouper.as_mut().map(Grouper::finish).unwrap_or_default()
+    }
+
+    /// What takes secrets out, for whoever writes something in between.
+    pub(crate) fn redactor(&mut self) -> Option<&mut Redactor> {
+        self.redactor.as_deref_mut()
     }
 }
 
@@ -77,8 +78,12 @@ pub fn replay(
     let mut pipe = Pipe::new(&document.agent, None, options.placement(format), redactor.as_mut());
     writer.begin(&Frame { head: &head, outline: &outline, agent })?;
     for message in &document.messages {
-        pipe.shaped(&mut *writer, message.clone())?;
+        for ready in pipe.shaped(message.clone()) {
+            writer.message(&ready)?;
+        }
     }
-    pipe.finish(&mut *writer)?;
+    for ready in pipe.rest() {
+        writer.message(&ready)?;
+    }
     writer.end()
 }

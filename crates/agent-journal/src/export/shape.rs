@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::schema::{
     Block, Message, MessageNotes, Metadata, Model, OWN, Role, Session, SessionNotes, TokenUsage,
 };
-use crate::model::{self, Extensions, Json, Origin};
+use crate::model::{self, Extensions, Json, Origin, TitleRank};
 
 /// Fetches a picture's bytes by their hash.
 pub(crate) type Pictures<'p> = dyn Fn(&str) -> Option<Vec<u8>> + 'p;
@@ -58,11 +58,11 @@ impl<'p> Shaper<'p> {
             model::Block::Text(text) => Block::Text { text },
             model::Block::Thinking(thinking) => Block::Thinking { thinking },
             model::Block::ToolCall { id, name, input } => {
-                self.tools.insert(id.clone(), name.clone());
+                self.called(&id, &name);
                 Block::ToolUse { tool_id: id, tool_name: name, input }
             }
             model::Block::ToolResult { call_id, output, is_error } => Block::ToolResult {
-                tool_name: self.tools.get(&call_id).cloned().unwrap_or_default(),
+                tool_name: self.name_of(&call_id),
                 tool_id: call_id,
                 output,
                 // A format that says nothing reports no failure.
@@ -71,6 +71,16 @@ impl<'p> Shaper<'p> {
             model::Block::Image(image) => self.image(image),
             model::Block::Other(raw) => Block::Other { raw },
         }
+    }
+
+    /// Remembers the name of a tool for the result of its call.
+    pub(super) fn called(&mut self, id: &str, name: &str) {
+        self.tools.insert(id.to_owned(), name.to_owned());
+    }
+
+    /// The tool of a call.
+    pub(super) fn name_of(&self, id: &str) -> String {
+        self.tools.get(id).cloned().unwrap_or_default()
     }
 
     fn image(&self, image: model::Image) -> Block {
@@ -83,7 +93,7 @@ impl<'p> Shaper<'p> {
 
 fn metadata(role: Role, message: &mut model::Message) -> Metadata {
     let is_meta = matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System)
-        || lift(&mut message.extensions, "isMeta") == Some(true);
+        || take_flag(&mut message.extensions, "isMeta");
     let is_answer = role == Role::Assistant;
     let stop_sequence = is_answer.then(|| lift(&mut message.extensions, "stop_sequence")).flatten();
     let model = Model {
@@ -117,6 +127,15 @@ fn lift<T: serde::de::DeserializeOwned>(extensions: &mut Extensions, name: &str)
     Some(value)
 }
 
+/// Takes a flag that is set out of the extensions; one that is not stays.
+fn take_flag(extensions: &mut Extensions, name: &str) -> bool {
+    let is_set = extensions.get(name).and_then(Json::parse) == Some(true);
+    if is_set {
+        extensions.remove(name);
+    }
+    is_set
+}
+
 fn notes(role: Role, message: &mut model::Message) -> MessageNotes {
     let usage = message.usage.take();
     // What `token_usage` says in full need not be said twice.
@@ -140,10 +159,15 @@ fn notes(role: Role, message: &mut model::Message) -> MessageNotes {
 pub(crate) fn session(
     mut notes: SessionNotes,
     mut session: Session,
-    account: Option<model::Session>,
+    mut account: model::Session,
     agent: &str,
 ) -> Session {
-    let account = account.unwrap_or_default();
+    // A summary that stands in another session may have given this one its title.
+    let summary = TitleRank::Summary;
+    if notes.title_source == summary.name() && account.titles.iter().all(|one| one.rank != summary)
+    {
+        account.title(summary, notes.title.clone());
+    }
     let mut extensions = account.extensions;
     session.agent_id = match lift(&mut extensions, "agentId") {
         Some(id) => Some(id),

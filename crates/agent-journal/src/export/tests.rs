@@ -16,7 +16,7 @@ fn published() -> std::path::PathBuf {
 fn the_published_schema_is_made_of_the_types() {
     let mut schema = schemars::schema_for!(Document).to_value();
     schema["title"] = "A session of a coding agent".into();
-    schema["$id"] = "https://agent-journal.dev/schema/session-1.json".into();
+    schema["$id"] = "urn:agent-journal:schema:session:1".into();
     let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(published(), &text).unwrap();

@@ -58,6 +58,28 @@ pub struct Session {
     /// What the format records beyond this.
     #[serde(skip_serializing_if = "Extensions::is_empty")]
     pub extensions: Extensions,
+    /// What only the journal knew that this telling was exported from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Box<Provenance>>,
+}
+
+/// What only the journal knew that a session was exported from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Provenance {
+    /// The kind of machine the agent's file was read on.
+    pub kind: String,
+    /// That machine's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The agent's file there.
+    pub path: String,
+    /// The project's directory there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_path: Option<String>,
+    /// Sessions that this one started there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
 }
 
 /// A session's name everywhere: the agent's id and the id the agent gave it.

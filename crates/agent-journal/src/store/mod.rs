@@ -2,10 +2,13 @@
 //! compressed runs of JSON lines for the messages themselves. One process writes at a time, any
 //! number read; readers never wait.
 
+mod account;
 mod browse;
 mod calls;
 mod choose;
 mod chunk;
+#[cfg(feature = "parquet")]
+mod counted;
 mod figures;
 mod ledger;
 mod pack;

@@ -16,6 +16,19 @@ impl Store {
         telling: u64,
         mut take: impl FnMut(u64, T) -> Result<()>,
     ) -> Result<()> {
+        self.each_line(telling, |position, line| match serde_json::from_slice(line) {
+            Ok(message) => take(position, message),
+            // What is damaged is left out, not its neighbours.
+            Err(_) => Ok(()),
+        })
+    }
+
+    /// Reads every message of a telling in order, as it is stored.
+    pub(crate) fn each_line(
+        &self,
+        telling: u64,
+        mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let failed = || Error::store(&self.path);
         let sql = "SELECT first, body FROM chunks WHERE telling = ?1 ORDER BY first";
         let mut statement = self.connection.prepare_cached(sql).map_err(failed())?;
@@ -24,10 +37,10 @@ impl Store {
             let first = row.get::<_, i64>(0).map_err(failed())? as u64;
             let body = row.get_ref(1).and_then(|body| Ok(body.as_blob()?)).map_err(failed())?;
             let lines = chunk::unpack(body).unwrap_or_default();
-            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
-                if let Ok(message) = serde_json::from_slice(line) {
-                    take(position, message)?;
-                }
+            let (mut start, mut position) = (0, first);
+            for end in memchr::memchr_iter(b'\n', &lines) {
+                take(position, &lines[start..end])?;
+                (start, position) = (end + 1, position + 1);
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 
 use super::write::PathValue;
-use super::{Store, chunk};
+use super::{Store, account, chunk};
 use crate::error::{Error, Result};
 use crate::model::{Checkpoint, Counts, Message, Ref, Session, Stamp, Timestamp, Tokens};
 use crate::search::Filter;
@@ -374,7 +374,13 @@ impl Store {
         Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
     }
 
-    /// Lists the sources of an agent.
+    /// Reads the account of a session: what all its tellings say.
+    pub(crate) fn whole_account(&self, session: u64) -> Result<Option<Session>> {
+        let account = account::joined(&self.connection, session).map_err(self.error())?;
+        Ok(account.map(|(_, account)| account))
+    }
+
+    /// Lists the sources of an agent, imports left out.
     pub(crate) fn sources(&self, agent: &str) -> Result<Vec<SourceRow>> {
         self.source_rows("agent = ?1", params![agent])
     }
@@ -404,7 +410,8 @@ impl Store {
         values: impl rusqlite::Params,
     ) -> Result<Vec<SourceRow>> {
         let sql = format!(
-            "SELECT id, path, size, modified, inode, present FROM sources WHERE {condition}"
+            "SELECT id, path, size, modified, inode, present FROM sources
+             WHERE home != 'import' AND {condition}"
         );
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
         let rows = statement.query_map(values, |row| {

@@ -16,7 +16,7 @@ CREATE TABLE sources (
     modified    INTEGER NOT NULL,
     inode       INTEGER NOT NULL,
     present     INTEGER NOT NULL DEFAULT 1,
-    home        TEXT NOT NULL DEFAULT 'local', -- or wsl, windows, remote
+    home        TEXT NOT NULL DEFAULT 'local', -- or wsl, windows, remote, import
     host        TEXT,
     records     INTEGER NOT NULL DEFAULT 0, -- understood
     raw         INTEGER NOT NULL DEFAULT 0, -- kept without being understood

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Row, named_params, params};
 
 use super::project::{self, Projects};
-use super::{Writer, chunk};
+use super::{Writer, account, chunk};
 use crate::error::Result;
 use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank};
 
@@ -23,7 +23,8 @@ impl Writer<'_> {
         let mut projects = Projects::default();
         let mut summaries: HashMap<String, Summaries> = HashMap::new();
         for session in std::mem::take(&mut self.touched) {
-            let Some((telling, mut account)) = self.account(session)? else { continue };
+            let joined = account::joined(self.connection, session).map_err(self.error())?;
+            let Some((telling, mut account)) = joined else { continue };
             let facts = self.facts(telling)?;
             let agent = account.id.agent.clone();
             if !summaries.contains_key(&agent) {
@@ -55,26 +56,6 @@ impl Writer<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Joins the accounts of a session: the fullest telling speaks, the others fill its gaps.
-    fn account(&self, session: u64) -> Result<Option<(i64, Session)>> {
-        let sql =
-            "SELECT key, account FROM tellings WHERE session = ?1 ORDER BY messages DESC, key";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows = statement
-            .query_map([session as i64], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
-            .map_err(self.error())?;
-        let mut best: Option<(i64, Session)> = None;
-        for row in rows {
-            let (key, json): (i64, String) = row.map_err(self.error())?;
-            let Ok(account) = serde_json::from_str::<Session>(&json) else { continue };
-            match &mut best {
-                Some((_, best)) => best.complete(account),
-                None => best = Some((key, account)),
-            }
-        }
-        Ok(best)
     }
 
     fn facts(&self, telling: i64) -> Result<Facts> {
@@ -127,7 +108,10 @@ impl Writer<'_> {
         let tokens = self.tokens(telling)?;
         let (title, title_source) = title(account, facts);
         let place = account.cwd.as_deref().or(account.repository.as_deref());
-        let project_path = place.map(|place| projects.of(place).to_owned());
+        let project_path = match &account.provenance {
+            Some(provenance) => provenance.project_path.clone(),
+            None => place.map(|place| projects.of(place).to_owned()),
+        };
         let parent = account.parent.as_ref().map(|native| {
             SessionId { agent: account.id.agent.clone(), native: native.clone() }.key() as i64
         });

@@ -15,6 +15,7 @@ pub(crate) use lock::Lock;
 pub(crate) use near::spots;
 pub(crate) use news::{Memory, state};
 pub(crate) use plan::{Found, Plan, roots};
+pub(crate) use record::telling_key;
 pub(crate) use watch::Spot;
 pub use watch::{Changes, StopWatch, Watch, WatchOptions};
 

@@ -299,7 +299,7 @@ impl Sink for Recorder<'_> {
 }
 
 /// The key of what one source tells of one session.
-fn telling_key(session: &SessionId, path: &Path) -> u64 {
+pub(crate) fn telling_key(session: &SessionId, path: &Path) -> u64 {
     let mut hasher = Xxh3::new();
     hasher.update(&session.key().to_le_bytes());
     hasher.update(path.as_os_str().as_encoded_bytes());

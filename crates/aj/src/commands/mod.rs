@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod files;
 pub(crate) mod handoff;
+pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod man;
@@ -57,6 +58,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),
         Command::Export(args) => export::run(&args, context),
+        Command::Import(args) => import::run(&args, context),
         Command::Secrets(args) => secrets::run(&args, context),
         Command::Serve(args) => serve::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),

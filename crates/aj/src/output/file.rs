@@ -1,11 +1,12 @@
 //! Files that appear whole or not at all, compressed when their name says so.
 
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use agent_journal::export::Output;
 use anyhow::{Context, Result, bail};
+use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use tempfile::NamedTempFile;
 
@@ -80,6 +81,15 @@ impl<W: Write> Write for Packer<W> {
             Self::Zstd(encoder) => encoder.flush(),
         }
     }
+}
+
+/// Unpacks what is packed; the first bytes tell, whatever the file is called.
+pub(crate) fn unpacked(mut input: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
+    Ok(match input.fill_buf()? {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(input)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::with_buffer(input)?),
+        _ => Box::new(input),
+    })
 }
 
 /// Whether a file that is there may be replaced.

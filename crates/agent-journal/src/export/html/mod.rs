@@ -2,6 +2,7 @@
 //! It needs no network, and nothing that a session holds can run in it: text is escaped,
 //! Markdown is cleaned, and the page's own policy allows one script and one style by their hash.
 
+mod chunks;
 mod fragment;
 mod highlight;
 mod page;
@@ -18,6 +19,7 @@ pub(crate) use fragment::Fragment;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
+use self::chunks::Chunked;
 use self::text::{Breaks, escape, markdown};
 use super::describe::one_line;
 use super::schema::{Block, Message};
@@ -57,14 +59,7 @@ impl Format for Html {
     }
 
     fn writer<'o>(&self, out: &'o mut dyn Output, options: &Options) -> Box<dyn Writer + 'o> {
-        Box::new(Page {
-            out,
-            detail: options.detail,
-            theme: options.theme,
-            sessions: Vec::new(),
-            contents: Vec::new(),
-            pictures: None,
-        })
+        Box::new(Chunked::new(out, options.detail, options.theme, options.at_once.0))
     }
 
     fn index(&self, sessions: &[Listed], theme: Theme) -> Option<String> {
@@ -101,9 +96,6 @@ impl Writer for Page<'_> {
     fn begin(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         let session = &frame.head.session;
         let is_inner = !self.sessions.is_empty();
-        if is_inner {
-            self.close_turn()?;
-        }
         let prefix = if is_inner { format!("{}-", name(&session.id)) } else { String::new() };
         let id = format!("{prefix}session");
         self.sessions.push(State {
@@ -144,7 +136,9 @@ impl Writer for Page<'_> {
     fn end(&mut self) -> io::Result<()> {
         self.close_turn()?;
         self.sessions.pop();
-        if !self.sessions.is_empty() {
+        if let Some(parent) = self.sessions.last_mut() {
+            // Who speaks next is named again.
+            parent.is_agent = false;
             return writeln!(self.out, "</details>");
         }
         page::end(self.out, &self.contents)
@@ -223,9 +217,10 @@ impl Page<'_> {
             return Ok(());
         }
         let state = self.state();
-        let id = format!("{}m{}", state.prefix, message.index);
+        let (prefix, id) = (state.prefix.clone(), format!("{}m{}", state.prefix, message.index));
         let is_new =
             message.origin() == Origin::Assistant && !std::mem::replace(&mut state.is_agent, true);
+        self.out.begin_part(&prefix, message.index);
         write!(self.out, "<div class=\"m\" id=\"{id}\">")?;
         if is_new {
             let agent = self.state().agent.clone();
@@ -234,7 +229,8 @@ impl Page<'_> {
         for block in &message.content {
             self.block(block, message)?;
         }
-        writeln!(self.out, "</div>")
+        writeln!(self.out, "</div>")?;
+        self.out.end_part()
     }
 
     fn block(&mut self, block: &Block, message: &Message) -> io::Result<()> {
@@ -288,8 +284,9 @@ impl Page<'_> {
             Origin::System => "Notice",
             _ => "Side conversation",
         };
-        let id = format!("{}m{}", self.state().prefix, message.index);
-        write!(self.out, "<div class=\"m\" id=\"{id}\">")?;
+        let prefix = self.state().prefix.clone();
+        self.out.begin_part(&prefix, message.index);
+        write!(self.out, "<div class=\"m\" id=\"{prefix}m{}\">", message.index)?;
         for block in &message.content {
             match block {
                 Block::Text { text } => {
@@ -299,7 +296,8 @@ impl Page<'_> {
                 other => self.block(other, message)?,
             }
         }
-        writeln!(self.out, "</div>")
+        writeln!(self.out, "</div>")?;
+        self.out.end_part()
     }
 }
 

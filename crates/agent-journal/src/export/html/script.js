@@ -21,14 +21,18 @@
   themeButton.addEventListener("click", nextTheme);
 
   // Times on the reader's clock.
-  for (const time of all("time")) {
-    const at = new Date(time.dateTime);
-    if (!Number.isNaN(at.getTime())) {
-      time.title = time.textContent + " UTC";
-      const date = at.toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
-      time.textContent = date + ", " + at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  const dates = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
+  const clocks = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+  const showTimes = (within) => {
+    for (const time of all("time", within)) {
+      const at = new Date(time.dateTime);
+      if (!Number.isNaN(at.getTime())) {
+        time.title = time.textContent + " UTC";
+        time.textContent = dates.format(at) + ", " + clocks.format(at);
+      }
     }
-  }
+  };
+  showTimes(document);
 
   // Everything folded, or nothing.
   const foldButton = one("fold");
@@ -40,6 +44,38 @@
   };
   if (foldButton) { foldButton.addEventListener("click", foldAll); }
 
+  // A long session waits in chunks, each of which becomes markup when the reader comes near.
+  const markup = (chunk) => {
+    const template = document.createElement("template");
+    template.innerHTML = JSON.parse(chunk.firstElementChild.textContent);
+    return template.content;
+  };
+  const waiting = () => all(".chunk:not(.there)");
+  const render = (chunk) => {
+    if (chunk.classList.contains("there")) { return; }
+    near.unobserve(chunk);
+    const content = markup(chunk);
+    showTimes(content);
+    if (unfolded) { for (const box of all("details", content)) { box.open = true; } }
+    chunk.classList.add("there");
+    chunk.style.minHeight = "";
+    chunk.replaceChildren(content);
+    watchMessages(chunk);
+  };
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries) { if (entry.isIntersecting) { render(entry.target); } }
+  }, { rootMargin: "1500px 0px" });
+  const findChunk = (id) => {
+    const [, of, number] = /^(.*?)m(\d+)$/.exec(id) || [];
+    return waiting().find((chunk) => chunk.dataset.of === of && +chunk.dataset.first <= +number && +number <= +chunk.dataset.last);
+  };
+  const find = (id) => {
+    const chunk = one(id) ? null : findChunk(id);
+    if (chunk) { render(chunk); }
+    return one(id);
+  };
+  addEventListener("beforeprint", () => { waiting().forEach(render); });
+
   const reveal = (element) => {
     for (let box = element.parentElement; box; box = box.parentElement) {
       if (box.tagName === "DETAILS") { box.open = true; }
@@ -50,11 +86,10 @@
     element.scrollIntoView({ block: "start" });
   };
   const followHash = () => {
-    const target = location.hash && one(decodeURIComponent(location.hash.slice(1)));
+    const target = location.hash && find(decodeURIComponent(location.hash.slice(1)));
     if (target) { goTo(target); }
   };
   addEventListener("hashchange", followHash);
-  followHash();
 
   // Search.
   const field = one("find");
@@ -84,7 +119,8 @@
     for (const element of all(".m.here")) { element.classList.remove("here"); }
     if (marks) { marks.clear(); }
     at = index;
-    const element = hits[at];
+    const hit = hits[at];
+    const element = typeof hit === "string" ? find(hit) : hit;
     output.textContent = hits.length ? (at + 1) + " of " + hits.length : field.value ? "nothing found" : "";
     if (!element) { return; }
     element.classList.add("here");
@@ -93,9 +129,37 @@
     if (node) { reveal(node); }
     (node ? node.parentElement : element).scrollIntoView({ block: "center" });
   };
-  const search = () => {
+  // What a chunk says, message by message: read once, kept for the next search.
+  const texts = new WeakMap();
+  const textsOf = (chunk) => {
+    if (!texts.has(chunk)) {
+      texts.set(chunk, all(".m", markup(chunk)).map((element) => [element.id, element.textContent.toLowerCase()]));
+    }
+    return texts.get(chunk);
+  };
+  const pause = () => new Promise((done) => setTimeout(done));
+  let searches = 0;
+  const search = async () => {
     const needle = field.value.toLowerCase();
-    hits = needle.length < 2 ? [] : all("main .m").filter((element) => element.textContent.toLowerCase().includes(needle));
+    const number = ++searches;
+    hits = [];
+    show(-1);
+    if (needle.length < 2) { return; }
+    const places = all("main .m, main .chunk:not(.there)");
+    let since = performance.now();
+    for (const place of places) {
+      if (place.classList.contains("m")) {
+        if (place.textContent.toLowerCase().includes(needle)) { hits.push(place); }
+      } else {
+        for (const [id, text] of textsOf(place)) { if (text.includes(needle)) { hits.push(id); } }
+      }
+      if (performance.now() - since > 40) {
+        output.textContent = "searching";
+        await pause();
+        if (number !== searches) { return; }
+        since = performance.now();
+      }
+    }
     show(hits.length ? 0 : -1);
   };
   const step = (by) => { if (hits.length) { show((at + by + hits.length) % hits.length); } };
@@ -140,8 +204,18 @@
       if (!pre.closest(".code") && (!box || box.open)) { sight.observe(pre); }
     }
   };
-  for (const message of all("main .m")) { if (message.querySelector(":scope > pre")) { watch(message); } }
+  const watchMessages = (within) => {
+    for (const message of all(".m", within)) { if (message.querySelector(":scope > pre")) { watch(message); } }
+  };
+  watchMessages(document);
   document.addEventListener("toggle", (event) => { if (event.target.open) { watch(event.target); } }, true);
+
+  // Something has to hold the place of what is not there yet.
+  for (const chunk of waiting()) {
+    chunk.style.minHeight = Math.min(20000, 60 * (1 + chunk.dataset.last - chunk.dataset.first)) + "px";
+    near.observe(chunk);
+  }
+  followHash();
 
   // Where the reader is.
   const prompts = all("main > .turn");

@@ -103,7 +103,8 @@ impl Writer for Page<'_> {
             ..State::default()
         });
         if is_inner {
-            return writeln!(self.out, "\n---\n\n# Sub-agent: {}", escape(&title));
+            let title = title.replace('&', "&amp;").replace('<', "&lt;");
+            return writeln!(self.out, "\n<details><summary>Sub-agent: {title}</summary>");
         }
         front_matter(self.out, frame.head)?;
         writeln!(self.out, "\n# {}", escape(&title))
@@ -143,6 +144,10 @@ impl Writer for Page<'_> {
             for child in state.children {
                 writeln!(self.out, "- {}", code(&child))?;
             }
+        }
+        if let Some(parent) = self.sessions.last_mut() {
+            parent.speaker = None;
+            writeln!(self.out, "\n</details>")?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The parts of a message.
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::Json;
@@ -92,7 +93,8 @@ struct AnyBlock {
 
 impl<'de> Deserialize<'de> for Block {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let any = AnyBlock::deserialize(deserializer)?;
+        let whole = Json::deserialize(deserializer)?;
+        let any: AnyBlock = serde_json::from_str(whole.as_str()).map_err(D::Error::custom)?;
         let nothing = || Json::from_value(&serde_json::Value::Null);
         Ok(match any.kind.as_str() {
             "text" => Self::Text { text: any.text.unwrap_or_default() },
@@ -115,8 +117,9 @@ impl<'de> Deserialize<'de> for Block {
                 hash: any.hash,
                 data: any.data,
             },
+            "other" => Self::Other { raw: any.raw.unwrap_or_else(nothing) },
             // A later minor version may know more kinds.
-            _ => Self::Other { raw: any.raw.unwrap_or_else(nothing) },
+            _ => Self::Other { raw: whole },
         })
     }
 }

@@ -1,6 +1,8 @@
 //! `aj export`: write sessions down.
 
 mod choice;
+#[cfg(feature = "parquet")]
+mod tables;
 mod target;
 mod write;
 
@@ -24,6 +26,7 @@ use crate::error::{FOUND, found, remark};
   aj export 3f1c -o - --format markdown             Markdown on the terminal
   aj export 'project:web since:30d' -o web/         a directory with an index
   aj export --all --format ndjson.zst -o all.ndjson.zst
+  aj export --all --format parquet -o tables/       for DuckDB, pandas, Spark
   aj export 3f1c --json | jq .session")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
@@ -38,7 +41,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// html, markdown, json or ndjson; with .gz or .zst to compress
+    /// html, markdown, json, ndjson or parquet; with .gz or .zst to compress
     #[arg(long, short, value_name = "NAME")]
     format: Option<String>,
 

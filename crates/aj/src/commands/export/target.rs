@@ -45,6 +45,9 @@ impl Target {
         if packing == Packing::Plain {
             packing = file.map_or(Packing::Plain, |file| Packing::split(file).1);
         }
+        if packing != Packing::Plain && format.together() == Together::Tables {
+            bail!("{} is compressed already: leave {} out", format.name(), packing.suffix());
+        }
         let to_stdout = match &args.output {
             Some(path) => path == Path::new("-"),
             None => context.json && args.format.is_none(),

@@ -19,6 +19,11 @@ pub(super) type Written = Vec<(PathBuf, u64)>;
 /// Writes the sessions where they belong.
 pub(super) fn all(export: &mut Export<'_>, entries: &[Entry], target: &Target) -> Result<Written> {
     match (&target.place, target.format.together()) {
+        #[cfg(feature = "parquet")]
+        (Place::Path(path), Together::Tables) => {
+            let directory = path.as_deref().unwrap_or(Path::new("aj-export"));
+            super::tables::write(export, entries, target, directory)
+        }
         (Place::Stdout, _) => to_stdout(export, entries, target),
         (Place::Path(path), Together::Directory) if entries.len() > 1 => {
             let directory = path.as_deref().unwrap_or(Path::new("aj-export"));
@@ -31,6 +36,9 @@ pub(super) fn all(export: &mut Export<'_>, entries: &[Entry], target: &Target) -
 fn to_stdout(export: &mut Export<'_>, entries: &[Entry], target: &Target) -> Result<Written> {
     if entries.len() > 1 && target.format.together() == Together::Directory {
         bail!("{} pages do not fit standard output; give `-o` a directory", entries.len());
+    }
+    if target.format.together() == Together::Tables {
+        bail!("tables do not fit standard output; give `-o` a directory");
     }
     let packer = Packer::new(BufWriter::new(std::io::stdout().lock()), target.packing)?;
     let mut out = Whole(packer);
@@ -121,7 +129,7 @@ fn file_name(title: &str, entry: &Entry) -> String {
     if name.is_empty() { id } else { format!("{name}-{id}") }
 }
 
-fn progress(sessions: usize) -> ProgressBar {
+pub(super) fn progress(sessions: usize) -> ProgressBar {
     if sessions < 2 || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

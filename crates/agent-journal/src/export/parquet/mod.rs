@@ -1,0 +1,360 @@
+//! Sessions as tables, for those who ask in SQL: `sessions`, `messages`, `tool_calls` and
+//! `usage`, each a directory with a part for every month in which sessions began. DuckDB, pandas
+//! and Spark read such a directory as one table.
+
+mod table;
+
+use std::collections::HashSet;
+use std::io;
+
+use self::table::{Cell, Column, Kind, Out, Table};
+use super::schema::{Block, Message};
+use super::{Format, Frame, Options, Output, Pick, Together, Writer};
+use crate::model::{Json, Timestamp, Tokens, tool_name};
+
+use Kind::{Flag, Number, Text, Time};
+
+/// A table for each kind of thing.
+pub(super) struct Parquet;
+
+/// Opens a file of the tables by its place below their directory.
+pub type Open<'o> = dyn FnMut(&str) -> io::Result<Out> + 'o;
+
+const SESSIONS: &[Column] = &[
+    ("session_id", Text),
+    ("agent", Text),
+    ("title", Text),
+    ("project", Text),
+    ("project_path", Text),
+    ("workspace", Text),
+    ("branch", Text),
+    ("agent_version", Text),
+    ("models", Text),
+    ("started_at", Time),
+    ("ended_at", Time),
+    ("active_s", Number),
+    ("is_agent_session", Flag),
+    ("parent_session_id", Text),
+    ("source_type", Text),
+    ("source_host", Text),
+    ("source_path", Text),
+    ("prompts", Number),
+    ("answers", Number),
+    ("tool_calls", Number),
+    ("tool_errors", Number),
+    ("messages", Number),
+];
+
+const MESSAGES: &[Column] = &[
+    ("session_id", Text),
+    ("agent", Text),
+    ("message", Number),
+    ("uuid", Text),
+    ("parent_uuid", Text),
+    ("role", Text),
+    ("origin", Text),
+    ("at", Time),
+    ("model", Text),
+    ("is_sidechain", Flag),
+    ("failed", Flag),
+    ("text", Text),
+    ("thinking", Text),
+];
+
+const TOOL_CALLS: &[Column] = &[
+    ("session_id", Text),
+    ("agent", Text),
+    ("message", Number),
+    ("at", Time),
+    ("tool_id", Text),
+    ("tool_name", Text),
+    ("tool", Text),
+    ("input", Text),
+    ("output", Text),
+    ("is_error", Flag),
+];
+
+const USAGE: &[Column] = &[
+    ("session_id", Text),
+    ("agent", Text),
+    ("at", Time),
+    ("model", Text),
+    ("input_tokens", Number),
+    ("output_tokens", Number),
+    ("cache_read_tokens", Number),
+    ("cache_creation_tokens", Number),
+    ("cache_creation_1h_tokens", Number),
+    ("reasoning_tokens", Number),
+    ("cost_micros", Number),
+    ("cost_is_recorded", Flag),
+];
+
+/// A model call that counts, as the tables have it.
+pub(crate) struct Spending {
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) model: Option<String>,
+    pub(crate) tokens: Tokens,
+    pub(crate) cache_creation_1h: u64,
+    pub(crate) cost_micros: Option<u64>,
+    pub(crate) is_recorded: bool,
+}
+
+impl Format for Parquet {
+    fn name(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn suffix(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn about(&self) -> &'static str {
+        "tables for DuckDB, pandas and Spark"
+    }
+
+    fn together(&self) -> Together {
+        Together::Tables
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn groups(&self) -> bool {
+        true
+    }
+
+    fn sub_agents(&self) -> Pick {
+        Pick::With
+    }
+
+    fn writer<'o>(&self, _: &'o mut dyn Output, _: &Options) -> Box<dyn Writer + 'o> {
+        Box::new(Nowhere)
+    }
+}
+
+/// Tables are several files: one output cannot hold them.
+struct Nowhere;
+
+impl Writer for Nowhere {
+    fn begin(&mut self, _: &Frame<'_>) -> io::Result<()> {
+        Err(io::Error::other("tables need a directory"))
+    }
+
+    fn message(&mut self, _: &Message) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The tables on their way, of one month at a time.
+pub(crate) struct Tables<'o> {
+    open: &'o mut Open<'o>,
+    month: String,
+    tables: [Table; 4],
+    session_id: String,
+    agent: String,
+    /// Calls that are told already: some agents repeat them.
+    called: HashSet<u64>,
+}
+
+/// The places of the tables.
+const SESSION: usize = 0;
+const MESSAGE: usize = 1;
+const CALL: usize = 2;
+const SPENDING: usize = 3;
+
+impl<'o> Tables<'o> {
+    pub(crate) fn new(open: &'o mut Open<'o>) -> Self {
+        Self {
+            open,
+            month: String::new(),
+            tables: [
+                Table::new("sessions", SESSIONS),
+                Table::new("messages", MESSAGES),
+                Table::new("tool_calls", TOOL_CALLS),
+                Table::new("usage", USAGE),
+            ],
+            session_id: String::new(),
+            agent: String::new(),
+            called: HashSet::new(),
+        }
+    }
+
+    /// Adds a model call of the session told last.
+    pub(crate) fn spending(&mut self, spending: &Spending) -> io::Result<()> {
+        let Spending { at, model, tokens, cache_creation_1h, cost_micros, is_recorded } = spending;
+        let (session, agent) = (self.session_id.clone(), self.agent.clone());
+        self.add(
+            SPENDING,
+            &[
+                (&session).into(),
+                (&agent).into(),
+                (*at).into(),
+                model.as_ref().into(),
+                tokens.input.into(),
+                tokens.output.into(),
+                tokens.cache_read.into(),
+                tokens.cache_creation.into(),
+                (*cache_creation_1h).into(),
+                tokens.reasoning.into(),
+                (*cost_micros).into(),
+                cost_micros.map(|_| *is_recorded).into(),
+            ],
+        )
+    }
+
+    /// Ends every file.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        for at in 0..self.tables.len() {
+            self.flush(at)?;
+            self.tables[at].end()?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, at: usize, row: &[Cell<'_>]) -> io::Result<()> {
+        if self.tables[at].add(row) { self.flush(at) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, at: usize) -> io::Result<()> {
+        let table = &mut self.tables[at];
+        if table.is_waiting() && !table.has_file() {
+            let path = format!("{}/month={}/part-0.parquet", table.name, self.month);
+            table.begin((self.open)(&path)?)?;
+        }
+        table.flush()
+    }
+
+    fn calls(&mut self, message: &Message) -> io::Result<()> {
+        let (session, agent) = (self.session_id.clone(), self.agent.clone());
+        for block in &message.content {
+            let Block::ToolUse { tool_id, tool_name: name, input } = block else { continue };
+            let is_new = self.called.insert(xxhash_rust::xxh3::xxh3_64(tool_id.as_bytes()));
+            if !is_new {
+                continue;
+            }
+            let answer = message.content.iter().find_map(|one| match one {
+                Block::ToolResult { tool_id: id, output, is_error, .. } if id == tool_id => {
+                    Some((output, *is_error))
+                }
+                _ => None,
+            });
+            self.add(
+                CALL,
+                &[
+                    (&session).into(),
+                    (&agent).into(),
+                    message.index.into(),
+                    message.timestamp.into(),
+                    tool_id.into(),
+                    name.into(),
+                    (&*tool_name(name)).into(),
+                    input.as_str().into(),
+                    answer.map(|(output, _)| output).into(),
+                    answer.map(|(_, is_error)| is_error).into(),
+                ],
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Writer for Tables<'_> {
+    fn begin(&mut self, frame: &Frame<'_>) -> io::Result<()> {
+        let (head, session) = (frame.head, &frame.head.session);
+        let month = session.started_at.map_or("unknown".to_owned(), month);
+        if month != self.month {
+            self.finish()?;
+            self.month = month;
+        }
+        self.agent.clone_from(&head.agent);
+        self.session_id = format!("{}:{}", head.agent, session.id);
+        self.called.clear();
+        let notes = session.notes();
+        let parent = session.parent_session_id.as_ref().map(|id| format!("{}:{id}", head.agent));
+        let models = notes.models.join(", ");
+        let kind = Json::from_value(&session.source.kind);
+        let id = self.session_id.clone();
+        let counts = &notes.counts;
+        self.add(
+            SESSION,
+            &[
+                (&id).into(),
+                (&head.agent).into(),
+                (&notes.title).into(),
+                notes.project.as_ref().into(),
+                notes.project_path.as_ref().into(),
+                Some(&session.workspace).filter(|path| !path.is_empty()).into(),
+                notes.branch.as_ref().into(),
+                notes.agent_version.as_ref().into(),
+                (&models).into(),
+                session.started_at.into(),
+                session.ended_at.into(),
+                notes.active_s.into(),
+                session.is_agent_session.into(),
+                parent.as_ref().into(),
+                kind.as_str().trim_matches('"').into(),
+                session.source.host.as_ref().into(),
+                (&session.source.path).into(),
+                counts.user_prompts.into(),
+                counts.assistant_messages.into(),
+                counts.tool_calls.into(),
+                counts.tool_errors.into(),
+                counts.messages.into(),
+            ],
+        )
+    }
+
+    fn message(&mut self, message: &Message) -> io::Result<()> {
+        let notes = message.notes();
+        let (role, origin) = (Json::from_value(&message.role), Json::from_value(&message.origin()));
+        let model = message.metadata.as_ref().and_then(|one| one.model.as_ref()?.name.as_ref());
+        let (session, agent) = (self.session_id.clone(), self.agent.clone());
+        let text = joined(message, |block| match block {
+            Block::Text { text } => Some(text),
+            _ => None,
+        });
+        let thinking = joined(message, |block| match block {
+            Block::Thinking { thinking } => Some(thinking),
+            _ => None,
+        });
+        self.add(
+            MESSAGE,
+            &[
+                (&session).into(),
+                (&agent).into(),
+                message.index.into(),
+                message.uuid.as_ref().into(),
+                message.parent_uuid.as_ref().into(),
+                role.as_str().trim_matches('"').into(),
+                origin.as_str().trim_matches('"').into(),
+                message.timestamp.into(),
+                model.or(notes.model.as_ref()).into(),
+                notes.sidechain.into(),
+                notes.failed.into(),
+                text.as_ref().into(),
+                thinking.as_ref().into(),
+            ],
+        )?;
+        self.calls(message)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The texts of some blocks of a message.
+fn joined(message: &Message, pick: impl Fn(&Block) -> Option<&String>) -> Option<String> {
+    let texts: Vec<&str> = message.content.iter().filter_map(pick).map(String::as_str).collect();
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
+
+/// The month of an instant.
+fn month(at: Timestamp) -> String {
+    at.to_string()[..7].to_owned()
+}

@@ -1,0 +1,289 @@
+//! Reading documents back, one after another, message by message: however large a session is,
+//! only one message of it is in memory.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::rc::Rc;
+
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::de::IoRead;
+
+use super::schema::{Head, Message};
+use crate::error::Error;
+
+/// The largest message that is believed: whoever packs a larger one wants to fill a memory.
+const LARGEST: u64 = 256 << 20;
+
+/// The version of the schema that is understood. What a later minor version adds is left out.
+const MAJOR: &str = "1";
+
+/// A part of a document.
+pub(crate) enum Part {
+    /// What is known before the messages.
+    Head(Box<Head>),
+    /// The next message.
+    Message(Box<Message>),
+    /// The document is complete.
+    End,
+}
+
+/// Why reading stopped.
+pub(crate) enum Trouble {
+    /// The file is not what it should be.
+    File(String),
+    /// Whoever was told failed.
+    Taker(Error),
+}
+
+/// Is told the parts of the documents.
+pub(crate) type Tell<'t> = dyn FnMut(Part) -> Result<(), Error> + 't;
+
+/// What a first look told of a document.
+pub(crate) struct Surveyed {
+    /// How many messages it has.
+    pub(crate) messages: u64,
+    /// Its head, when that stands behind the messages.
+    late: Option<Box<Head>>,
+}
+
+/// Looks through a file: is it an export, and how much is in it?
+pub(crate) fn survey(input: Box<dyn Read>) -> Result<Vec<Surveyed>, String> {
+    let mut found = Vec::new();
+    walk(input, &mut |left, input| {
+        let mut messages = 0;
+        let seed = Document { left, late: None, does: Does::Count(&mut messages) };
+        let late = seed.deserialize(input)?;
+        found.push(Surveyed { messages, late });
+        Ok(())
+    })?;
+    if found.is_empty() { Err("there is no session in it".to_owned()) } else { Ok(found) }
+}
+
+/// Tells the parts of every document of a file that was looked through.
+pub(crate) fn documents(
+    input: Box<dyn Read>,
+    survey: Vec<Surveyed>,
+    tell: &mut Tell<'_>,
+) -> Result<(), Trouble> {
+    let mut failure = None;
+    let mut surveyed = survey.into_iter();
+    let walked = walk(input, &mut |left, input| {
+        let late = surveyed.next().and_then(|one| one.late);
+        let does = Does::Tell(tell, &mut failure);
+        Document { left, late, does }.deserialize(input).map(drop)
+    });
+    match (failure, walked) {
+        (Some(error), _) => Err(Trouble::Taker(error)),
+        (None, Err(what)) => Err(Trouble::File(what)),
+        (None, Ok(())) => Ok(()),
+    }
+}
+
+type Input = serde_json::Deserializer<IoRead<BufReader<Limited>>>;
+
+/// Calls `read` at the beginning of each document, and says where one is wrong.
+fn walk(
+    input: Box<dyn Read>,
+    read: &mut dyn FnMut(&Cell<u64>, &mut Input) -> serde_json::Result<()>,
+) -> Result<(), String> {
+    let left = Rc::new(Cell::new(LARGEST));
+    let limited = Limited { input, left: left.clone() };
+    let mut input = serde_json::Deserializer::from_reader(BufReader::new(limited));
+    for number in 1_u64.. {
+        // Nothing but white space may follow the last document.
+        if input.end().is_ok() {
+            break;
+        }
+        left.set(LARGEST);
+        read(&left, &mut input).map_err(|error| reason(number, &error))?;
+    }
+    Ok(())
+}
+
+/// Says in one line why a document cannot be read.
+fn reason(number: u64, error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    match error.classify() {
+        Category::Eof => format!("it ends in the middle of session {number}"),
+        Category::Io => error.to_string(),
+        Category::Syntax if number == 1 => format!("it is no JSON: {error}"),
+        Category::Syntax | Category::Data => format!("session {number}: {error}"),
+    }
+}
+
+/// Reads no more than a message may have at a time.
+struct Limited {
+    input: Box<dyn Read>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Read for Limited {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(bytes)?;
+        let left = self.left.get().checked_sub(read as u64);
+        let too_much = || io::Error::other("a message has more than 256 MiB");
+        self.left.set(left.ok_or_else(too_much)?);
+        Ok(read)
+    }
+}
+
+/// What is done with a document.
+enum Does<'d, 't> {
+    Count(&'d mut u64),
+    Tell(&'d mut Tell<'t>, &'d mut Option<Error>),
+}
+
+impl Does<'_, '_> {
+    fn tell<E: de::Error>(&mut self, part: Part) -> Result<(), E> {
+        let Self::Tell(tell, failure) = self else { return Ok(()) };
+        tell(part).map_err(|error| {
+            **failure = Some(error);
+            E::custom("stopped")
+        })
+    }
+}
+
+/// Reads a document; returns its head when that came behind the messages.
+struct Document<'d, 't> {
+    left: &'d Cell<u64>,
+    late: Option<Box<Head>>,
+    does: Does<'d, 't>,
+}
+
+/// The names that make a head.
+#[derive(Default)]
+struct HeadParts {
+    schema_version: Option<String>,
+    export_timestamp: Option<crate::model::Timestamp>,
+    agent: Option<String>,
+    session: Option<super::schema::Session>,
+}
+
+impl HeadParts {
+    /// Takes the parts, once they are all there.
+    fn whole(&mut self) -> Option<Box<Head>> {
+        let Self {
+            schema_version: Some(schema_version),
+            export_timestamp: Some(export_timestamp),
+            agent: Some(agent),
+            session: Some(_),
+        } = self
+        else {
+            return None;
+        };
+        let (schema_version, agent) = (std::mem::take(schema_version), std::mem::take(agent));
+        let (export_timestamp, session) = (*export_timestamp, self.session.take()?);
+        Some(Box::new(Head { schema_version, export_timestamp, agent, session }))
+    }
+
+    fn missing(&self) -> &'static str {
+        match self {
+            Self { schema_version: None, .. } => "schema_version",
+            Self { export_timestamp: None, .. } => "export_timestamp",
+            Self { agent: None, .. } => "agent",
+            _ => "session",
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
+    type Value = Option<Box<Head>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Document<'_, '_> {
+    type Value = Option<Box<Head>>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an exported session")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut parts = HeadParts::default();
+        let (mut has_head, mut has_messages) = (false, false);
+        while let Some(key) = map.next_key::<String>()? {
+            self.left.set(LARGEST);
+            match key.as_str() {
+                "schema_version" => {
+                    parts.schema_version = Some(version(&map.next_value::<String>()?)?)
+                }
+                "export_timestamp" => parts.export_timestamp = Some(map.next_value()?),
+                "agent" => parts.agent = Some(map.next_value()?),
+                "session" => parts.session = Some(map.next_value()?),
+                "messages" if has_messages => return Err(de::Error::duplicate_field("messages")),
+                "messages" => {
+                    has_messages = true;
+                    if let Some(head) = self.late.take().or_else(|| parts.whole()) {
+                        has_head = true;
+                        self.does.tell(Part::Head(head))?;
+                    }
+                    map.next_value_seed(Messages { left: self.left, does: &mut self.does })?;
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        if !has_messages {
+            return Err(de::Error::missing_field("messages"));
+        }
+        self.does.tell(Part::End)?;
+        match parts.whole() {
+            _ if has_head => Ok(None),
+            None => Err(de::Error::missing_field(parts.missing())),
+            late => Ok(late),
+        }
+    }
+}
+
+/// Refuses what a later program wrote in a way that this one cannot know.
+fn version<E: de::Error>(text: &str) -> Result<String, E> {
+    let major = text.split('.').next().unwrap_or_default();
+    match major.parse::<u64>() {
+        Ok(_) if major == MAJOR => Ok(text.to_owned()),
+        Ok(_) => {
+            Err(E::custom(format_args!("its schema is version {text}, this program knows {MAJOR}")))
+        }
+        Err(_) => Err(E::custom(format_args!("`{text}` is no version of the schema"))),
+    }
+}
+
+struct Messages<'m, 'd, 't> {
+    left: &'m Cell<u64>,
+    does: &'m mut Does<'d, 't>,
+}
+
+impl<'de> DeserializeSeed<'de> for Messages<'_, '_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
+        input.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Messages<'_, '_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        loop {
+            self.left.set(LARGEST);
+            if let Does::Count(counted) = self.does {
+                match items.next_element::<IgnoredAny>()? {
+                    Some(_) => **counted += 1,
+                    None => return Ok(()),
+                }
+                continue;
+            }
+            match items.next_element::<Message>()? {
+                Some(message) => self.does.tell(Part::Message(Box::new(message)))?,
+                None => return Ok(()),
+            }
+        }
+    }
+}

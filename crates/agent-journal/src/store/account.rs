@@ -1,0 +1,28 @@
+//! What all tellings of a session say of it as a whole.
+
+use rusqlite::Connection;
+
+use crate::model::Session;
+
+/// Joins the accounts of a session: the fullest telling speaks, the others fill its gaps. An
+/// import speaks only when it tells more than the agent's own files.
+pub(super) fn joined(
+    connection: &Connection,
+    session: u64,
+) -> rusqlite::Result<Option<(i64, Session)>> {
+    let sql = "SELECT key, account FROM tellings JOIN sources ON sources.id = tellings.source
+               WHERE session = ?1 ORDER BY messages DESC, home = 'import', key";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement
+        .query_map([session as i64], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let mut best: Option<(i64, Session)> = None;
+    for row in rows {
+        let (key, json) = row?;
+        let Ok(account) = serde_json::from_str::<Session>(&json) else { continue };
+        match &mut best {
+            Some((_, best)) => best.complete(account),
+            None => best = Some((key, account)),
+        }
+    }
+    Ok(best)
+}

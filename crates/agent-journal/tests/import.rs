@@ -1,0 +1,313 @@
+//! Sessions come back: what left one journal is the same in another, is kept, and counts once.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agent_journal::analyze::{Extent, Stats, StatsQuery};
+use agent_journal::connectors::Machine;
+use agent_journal::export::schema::Document;
+use agent_journal::export::{Detail, Options, Pick, Placement};
+use agent_journal::search::{Filter, Scope};
+use agent_journal::{Arrival, Arriving, SyncOptions};
+use support::fixtures;
+use support::shelf::{Shelf, every_fixture, samples};
+
+const EXAMPLE: &str = include_str!("export/example.json");
+
+/// A file for journals to take in.
+struct Parcel {
+    directory: tempfile::TempDir,
+}
+
+impl Parcel {
+    fn of(content: &str) -> Self {
+        let parcel = Self { directory: tempfile::tempdir().unwrap() };
+        parcel.hold(content);
+        parcel
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("parcel.ndjson")
+    }
+
+    fn hold(&self, content: &str) {
+        fs::write(self.path(), content).unwrap();
+    }
+
+    fn enter(&self, shelf: &mut Shelf) -> Result<Arrival, String> {
+        let path = self.path();
+        let open = || Ok(Box::new(fs::File::open(&path)?) as Box<dyn Read>);
+        let arriving = Arriving { path: &path, open: &open };
+        let arrival = shelf.journal.import(&arriving, Duration::from_secs(9), &mut |_| {});
+        let prefix = format!("could not import {}: ", path.display());
+        arrival.map_err(|error| error.to_string().replace(&prefix, ""))
+    }
+}
+
+/// An empty journal of a machine on which no agent was ever used.
+fn elsewhere() -> Shelf {
+    Shelf::empty(Machine { home: PathBuf::from("/nowhere"), ..Machine::default() })
+}
+
+fn everything(shelf: &Shelf, placement: Placement) -> String {
+    let options = Options { pictures: Pick::With, placement, ..Options::default() };
+    let entries = shelf.entries();
+    entries.iter().map(|entry| shelf.written(entry, "ndjson", options.clone())).collect()
+}
+
+/// Takes the instants at which the documents were made out of them.
+fn timeless(lines: &str) -> Vec<String> {
+    let cut = |line: &str| -> String {
+        let (before, after) = line.split_once("\"export_timestamp\":\"").unwrap();
+        format!("{before}{}", after.split_once('"').unwrap().1)
+    };
+    lines.lines().map(cut).collect()
+}
+
+fn stats(shelf: &Shelf) -> serde_json::Value {
+    let query = StatsQuery {
+        filter: Filter { scope: Scope::All, ..Filter::default() },
+        by: None,
+        extent: Extent::Tasks,
+        now: "2026-11-15T12:00:00[UTC]".parse().unwrap(),
+        explain: false,
+    };
+    let stats: Stats = shelf.journal.stats(&query).unwrap();
+    serde_json::to_value(stats).unwrap()
+}
+
+fn check_return(name: &str, shelf: &Shelf) -> usize {
+    let mut found = 0;
+    for placement in [Placement::Separate, Placement::Grouped] {
+        let left = everything(shelf, placement);
+        let mut other = elsewhere();
+        let sessions = left.lines().count() as u64;
+        if sessions == 0 {
+            return 0;
+        }
+        let arrival = Parcel::of(&left).enter(&mut other).unwrap();
+        assert_eq!((arrival.sessions, arrival.new), (sessions, sessions), "{name}");
+        let again = everything(&other, placement);
+        for (one, two) in timeless(&left).iter().zip(timeless(&again)) {
+            let differs = one.bytes().zip(two.bytes()).position(|(one, two)| one != two);
+            let around = differs.map(|at| {
+                let cut = |text: &str| {
+                    let text = text.as_bytes();
+                    let (start, end) = (at.saturating_sub(200), (at + 200).min(text.len()));
+                    String::from_utf8_lossy(&text[start..end]).into_owned()
+                };
+                (cut(one), cut(&two))
+            });
+            assert!(*one == two, "{name}: {around:#?}");
+        }
+        assert_eq!(left.lines().count(), again.lines().count(), "{name}");
+        found = left.lines().count();
+        for entry in shelf.entries() {
+            let options = Options { detail: Detail::Everything, ..Options::default() };
+            let direct = shelf.written(&entry, "markdown", options.clone());
+            let back = other.journal.session(&entry.id).unwrap();
+            assert_eq!(entry.counts, back.counts, "{name}");
+            if placement == Placement::Separate {
+                assert_eq!(direct, other.written(&back, "markdown", options), "{name}");
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_fixture_comes_back_as_it_left() {
+    let found: usize = every_fixture()
+        .iter()
+        .map(|fixture| check_return(&fixture.display().to_string(), &Shelf::of(fixture)))
+        .sum();
+    assert!(found > 20, "{found}");
+}
+
+#[test]
+fn every_sample_history_comes_back_as_it_left() {
+    let samples = samples();
+    let found: usize = samples
+        .iter()
+        .map(|(name, machine, _home)| check_return(name, &Shelf::new(machine.clone())))
+        .sum();
+    println!("{found} sessions came back");
+    assert!(samples.is_empty() || found > 0);
+}
+
+#[test]
+fn what_was_spent_counts_once_and_the_own_telling_is_shown() {
+    let fixture = fixtures().join("claude-code/whole-session");
+    let home = support::Home::of(&fixture);
+    let mut shelf = Shelf::new(home.machine());
+    let before = stats(&shelf);
+    let left = everything(&shelf, Placement::Separate);
+    let sources: Vec<String> = shelf.entries().into_iter().map(|one| one.source.path).collect();
+    let parcel = Parcel::of(&left.replace("\"role\":\"user\"", "\"role\":\"user\" "));
+    let arrival = parcel.enter(&mut shelf).unwrap();
+    assert_eq!((arrival.new, arrival.sessions), (0, sources.len() as u64));
+    assert_eq!(before, stats(&shelf));
+    let shown: Vec<String> = shelf.entries().into_iter().map(|one| one.source.path).collect();
+    assert_eq!(shown, sources);
+}
+
+#[test]
+fn a_fuller_import_is_shown_and_stays_when_its_file_is_gone() {
+    let shelf = Shelf::of(&fixtures().join("claude-code/whole-session"));
+    let left = everything(&shelf, Placement::Separate);
+    let line = left.lines().max_by_key(|line| line.len()).unwrap();
+    let mut document: Document = serde_json::from_str(line).unwrap();
+    let whole = document.messages.len() as u64;
+    document.messages.truncate(2);
+    let short = serde_json::to_string(&document).unwrap();
+
+    let mut other = elsewhere();
+    let (first, second) = (Parcel::of(&short), Parcel::of(line));
+    first.enter(&mut other).unwrap();
+    assert_eq!(other.entries()[0].counts.messages, 2);
+    second.enter(&mut other).unwrap();
+    drop(second);
+    other.journal.sync(SyncOptions { full: true, ..<_>::default() }, &mut |_| {}).unwrap();
+    assert_eq!(other.entries().len(), 1);
+    assert_eq!(other.entries()[0].counts.messages, whole);
+
+    // The same file again with less in it: what it told before is not lost.
+    first.hold(line);
+    first.enter(&mut other).unwrap();
+    first.hold(&short);
+    assert_eq!(first.enter(&mut other).unwrap().kept, 1);
+    assert_eq!(other.entries()[0].counts.messages, whole);
+}
+
+#[test]
+fn the_example_of_the_description_can_be_imported_found_and_read() {
+    let mut shelf = elsewhere();
+    let arrival = Parcel::of(EXAMPLE).enter(&mut shelf).unwrap();
+    assert_eq!((arrival.sessions, arrival.messages), (1, 3));
+    let entry = shelf.entries().remove(0);
+    let text = shelf.journal.messages(&entry, 0..1).unwrap()[0].1.text();
+    let word = text.split_whitespace().find(|word| word.len() > 4).unwrap();
+    let now = jiff::Zoned::now();
+    let query = agent_journal::search::Query::parse(word, &now).unwrap();
+    assert_eq!(shelf.journal.search(&query, 5, 0).unwrap().total, 1);
+}
+
+#[test]
+fn names_may_stand_in_any_order_and_documents_over_several_lines() {
+    let value: serde_json::Value = serde_json::from_str(EXAMPLE).unwrap();
+    // A value writes its names in alphabetical order: messages before the session.
+    let sorted = serde_json::to_string_pretty(&value).unwrap();
+    assert!(sorted.find("\"messages\"").unwrap() < sorted.find("\"session\"").unwrap());
+    let (mut one, mut two) = (elsewhere(), elsewhere());
+    Parcel::of(EXAMPLE).enter(&mut one).unwrap();
+    Parcel::of(&sorted).enter(&mut two).unwrap();
+    let lines = |shelf: &Shelf| timeless(&everything(shelf, Placement::Separate));
+    assert_eq!(lines(&one), lines(&two));
+}
+
+#[test]
+fn a_wrong_file_says_so_in_one_line_and_leaves_nothing() {
+    let change = |from: &str, to: &str| {
+        assert!(EXAMPLE.contains(from), "{from}");
+        EXAMPLE.replacen(from, to, 1)
+    };
+    let line = serde_json::from_str::<serde_json::Value>(EXAMPLE).unwrap().to_string();
+    let version = "\"schema_version\": \"1.0\"";
+    let agent = {
+        let document: Document = serde_json::from_str(EXAMPLE).unwrap();
+        format!("\"agent\": \"{}\"", document.agent)
+    };
+    let cases = [
+        (String::new(), "there is no session in it"),
+        ("# A title\n".to_owned(), "it is no JSON"),
+        ("[]".to_owned(), "expected an exported session"),
+        ("{}".to_owned(), "missing field `messages`"),
+        (format!("{line}\n{}", &line[..line.len() / 2]), "it ends in the middle of session 2"),
+        (format!("{line}\nand more"), "session 2"),
+        (change(version, "\"schema_version\": \"2.0\""), "its schema is version 2.0"),
+        (change(version, "\"schema_version\": \"new\""), "is no version of the schema"),
+        (change(version, "\"version\": \"1.0\""), "missing field `schema_version`"),
+        (change(&agent, "\"agent\": \"../x\""), "`agent` is no name of an agent"),
+        (change("\"role\": \"user\"", "\"role\": \"cook\""), "unknown variant `cook`"),
+        (format!("{line}\n{}", line.replace("\"role\":\"assistant\"", "\"role\":7")), "session 2"),
+    ];
+    for (content, expected) in cases {
+        let mut shelf = elsewhere();
+        let message = Parcel::of(&content).enter(&mut shelf).unwrap_err();
+        assert!(message.contains(expected), "{expected}: {message}");
+        assert!(!message.contains('\n'), "{message}");
+        assert!(shelf.entries().is_empty(), "{expected}");
+    }
+}
+
+#[test]
+fn a_later_minor_version_is_taken_with_what_it_adds() {
+    let later = EXAMPLE
+        .replace("\"schema_version\": \"1.0\"", "\"schema_version\": \"1.9\", \"mood\": {\"a\":1}")
+        .replacen("\"content\": [", "\"content\": [{\"type\": \"smell\", \"of\": \"tea\"},", 1);
+    let mut shelf = elsewhere();
+    Parcel::of(&later).enter(&mut shelf).unwrap();
+    let left = everything(&shelf, Placement::Separate);
+    assert!(left.contains(r#"{"type":"other","raw":{"type": "smell", "of": "tea"}}"#), "{left}");
+}
+
+#[test]
+fn agents_that_cannot_be_read_here_can_be_imported() {
+    let document: Document = serde_json::from_str(EXAMPLE).unwrap();
+    let foreign = EXAMPLE.replace(&format!("\"{}\"", document.agent), "\"some-other-agent\"");
+    let mut shelf = elsewhere();
+    Parcel::of(&foreign).enter(&mut shelf).unwrap();
+    let entry = shelf.entries().remove(0);
+    assert_eq!(entry.agent, "some-other-agent");
+    assert_eq!(shelf.journal.session(&entry.id).unwrap().id, entry.id);
+    let page = shelf.written(&entry, "html", Options::default());
+    assert!(page.contains("some-other-agent"));
+}
+
+#[test]
+fn a_picture_cannot_pass_for_another() {
+    let picture =
+        r#"{"type":"image","bytes":3,"hash":"00000000000000000000000000000000","data":"AQID"},"#;
+    let content = EXAMPLE.replacen("\"content\": [", &format!("\"content\": [{picture}"), 1);
+    let mut shelf = elsewhere();
+    Parcel::of(&content).enter(&mut shelf).unwrap();
+    let left = everything(&shelf, Placement::Separate);
+    assert!(left.contains("\"data\":\"AQID\"") && !left.contains("\"hash\":\"00000000"), "{left}");
+}
+
+/// Sessions are found again by their ids.
+#[test]
+fn sub_agents_stay_with_their_parents() {
+    for fixture in every_fixture() {
+        let shelf = Shelf::of(&fixture);
+        let all = Filter { scope: Scope::All, ..Filter::default() };
+        if shelf.journal.sessions(&all, None).unwrap().iter().all(|one| one.children.is_empty()) {
+            continue;
+        }
+        let mut other = elsewhere();
+        Parcel::of(&everything(&shelf, Placement::Separate)).enter(&mut other).unwrap();
+        for (one, two) in shelf.entries().iter().zip(other.entries()) {
+            assert_eq!((&one.children, &one.parent_id), (&two.children, &two.parent_id));
+        }
+        return;
+    }
+    panic!("no fixture has a sub-agent");
+}
+
+#[test]
+fn importing_twice_changes_nothing() {
+    let shelf = Shelf::of(&fixtures().join("claude-code/whole-session"));
+    let parcel = Parcel::of(&everything(&shelf, Placement::Separate));
+    let mut other = elsewhere();
+    parcel.enter(&mut other).unwrap();
+    let once = timeless(&everything(&other, Placement::Separate));
+    let arrival = parcel.enter(&mut other).unwrap();
+    assert_eq!((arrival.new, arrival.kept), (0, 0));
+    assert_eq!(once, timeless(&everything(&other, Placement::Separate)));
+}

@@ -1,0 +1,70 @@
+//! Writing tables: four directories, complete before anybody sees them.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use agent_journal::{Entry, Export};
+use anyhow::{Context as _, Result, bail};
+
+use super::target::Target;
+use super::write::{Written, progress};
+use crate::output::file::Replace;
+
+/// Writes the tables into a directory. What else is in it stays.
+pub(super) fn write(
+    export: &mut Export<'_>,
+    entries: &[Entry],
+    target: &Target,
+    directory: &Path,
+) -> Result<Written> {
+    if directory.is_file() {
+        bail!("{} is a file; tables need a directory", directory.display());
+    }
+    let attempt = || format!("could not write {}", directory.display());
+    fs::create_dir_all(directory).with_context(attempt)?;
+    let draft = tempfile::Builder::new().prefix(".aj-").tempdir_in(directory);
+    let draft = draft.with_context(attempt)?;
+    let mut files: Vec<PathBuf> = Vec::new();
+    let bar = progress(entries.len());
+    let mut open = |name: &str| -> io::Result<Box<dyn Write + Send>> {
+        let path = draft.path().join(name);
+        fs::create_dir_all(path.parent().unwrap_or(draft.path()))?;
+        files.push(PathBuf::from(name));
+        Ok(Box::new(BufWriter::new(File::create(path)?)))
+    };
+    export.tables(entries, &mut open, &mut || bar.inc(1))?;
+    bar.finish_and_clear();
+    keep(draft.path(), directory, target.replace).with_context(attempt)?;
+    let written = files.into_iter().map(|name| {
+        let path = directory.join(name);
+        let size = path.metadata().map_or(0, |metadata| metadata.len());
+        (path, size)
+    });
+    let written: Written = written.collect();
+    // What is opened first is the directory as a whole.
+    let size = written.iter().map(|(_, size)| size).sum();
+    Ok(if written.is_empty() { written } else { vec![(directory.to_owned(), size)] })
+}
+
+/// Gives the tables their names.
+fn keep(draft: &Path, directory: &Path, replace: Replace) -> Result<()> {
+    let mut tables = Vec::new();
+    for entry in fs::read_dir(draft)? {
+        tables.push(entry?.file_name());
+    }
+    if replace == Replace::Never {
+        let known = tables.iter().map(|name| directory.join(name)).find(|path| path.exists());
+        if let Some(path) = known {
+            bail!("{} is there already; `--force` replaces it", path.display());
+        }
+    }
+    for name in &tables {
+        let (new, place) = (draft.join(name), directory.join(name));
+        if place.exists() {
+            fs::rename(&place, draft.join(format!("{}.old", name.to_string_lossy())))?;
+        }
+        fs::rename(new, place)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! `aj import`, run as a person runs it: a backup, a pipe, a file that is none.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(missing_docs, reason = "a test")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use support::{Run, Test};
+
+/// The demo's home, read.
+fn demo() -> Test {
+    let test = Test::new();
+    support::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home"), &test.path(""));
+    test.aj("index").code(0);
+    test
+}
+
+/// Everything in a journal, without the instants at which it was written down.
+fn everything(test: &Test) -> Vec<String> {
+    let text = test.aj("export --all -f ndjson -o -").found().stdout;
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let (before, after) = line.split_once("\"export_timestamp\":").unwrap();
+            format!("{before}{}", after.split_once(',').unwrap().1)
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_backup_comes_back_however_it_is_packed() {
+    let test = demo();
+    let left = everything(&test);
+    for name in ["all.ndjson", "all.ndjson.gz", "all.ndjson.zst"] {
+        let file = test.beside(name);
+        test.args(["export", "--all", "-o", file.to_str().unwrap()]).code(0);
+        let other = Test::new();
+        let run = other.args(["import", file.to_str().unwrap()]).found();
+        let expected = format!("{}: 5 sessions, 5 new (", file.display());
+        assert!(run.stdout.starts_with(&expected), "{run}");
+        fs::remove_file(file).unwrap();
+        assert_eq!(everything(&other), left, "{name}");
+        other.aj("search flaky").found();
+    }
+}
+
+#[test]
+fn what_one_program_writes_another_can_read_from_a_pipe() {
+    let test = demo();
+    let text = test.aj("export --all -f ndjson -o -").found().stdout;
+    let other = Test::new();
+    let mut command = other.command(["import", "-", "--json"]);
+    let pipe = other.beside("pipe");
+    fs::write(&pipe, text).unwrap();
+    command.stdin(Stdio::from(fs::File::open(&pipe).unwrap()));
+    let told: serde_json::Value =
+        serde_json::from_str(&Run::of(&mut command).found().stdout).unwrap();
+    assert_eq!(told["schema"], "aj.import/1");
+    assert_eq!(told["files"][0]["imported"]["new"], 5);
+    assert_eq!(everything(&other), everything(&test));
+}
+
+#[test]
+fn one_bad_file_does_not_keep_the_others_out() {
+    let test = demo();
+    let good = test.beside("good.json");
+    test.args(["export", "5e1f", "-o", good.to_str().unwrap()]).code(0);
+    let bad = test.beside("bad.json");
+    fs::write(&bad, &fs::read(&good).unwrap()[..900]).unwrap();
+    let none = test.beside("none.json");
+    let other = Test::new();
+    let run = other.args([
+        "import",
+        bad.to_str().unwrap(),
+        none.to_str().unwrap(),
+        good.to_str().unwrap(),
+    ]);
+    let run = run.code(2);
+    assert!(run.stdout.contains("good.json: 1 session, 1 new"), "{run}");
+    let told: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("aj: ")).collect();
+    assert!(told[0].ends_with("bad.json: it ends in the middle of session 1"), "{run}");
+    assert!(told[1].contains("could not read") && told[1].contains("none.json"), "{run}");
+    assert_eq!(everything(&other).len(), 1);
+}
+
+#[test]
+fn what_is_imported_beside_the_original_counts_once() {
+    let test = demo();
+    let totals = |test: &Test| -> serde_json::Value {
+        let stats = test.aj("stats --json").found().stdout;
+        serde_json::from_str::<serde_json::Value>(&stats).unwrap()["totals"].clone()
+    };
+    let before = totals(&test);
+    let file = test.beside("all.ndjson");
+    test.args(["export", "--all", "-o", file.to_str().unwrap()]).code(0);
+    let run = test.args(["import", file.to_str().unwrap()]).found();
+    assert!(run.stdout.contains("5 sessions, 0 new"), "{run}");
+    assert_eq!(totals(&test), before);
+}
