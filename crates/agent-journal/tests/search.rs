@@ -123,11 +123,9 @@ fn ids(answer: &Answer) -> Vec<&str> {
 }
 
 fn labelled() -> Place {
-    let log: String = (0..80)
-        .map(|at| {
-            format!("2026-03-02 10:00:{:02} ERROR connection refused by peer {at}\n", at % 60)
-        })
-        .collect();
+    let line =
+        |at: u32| format!("2026-03-02 10:00:{:02} ERROR connection refused by {at}", at % 60);
+    let log = (0..80).map(line).collect::<Vec<_>>().join("\n");
     Place::of([
         Script::new("flaky")
             .you("the login test is flaky again in CI, find out why")
