@@ -227,7 +227,7 @@ const scenarios = {
       assert.ok(await page.locator("main a[href*='/session']").count() > 0);
       // So does a bar.
       await page.goto(origin + "/analytics?since=all");
-      await page.locator("#calendar a").last().click({ force: true });
+      await page.locator("#calendar svg a").last().click();
       await page.waitForURL(/since=.*until=/);
     });
   },
