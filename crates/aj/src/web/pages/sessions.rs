@@ -78,7 +78,7 @@ fn body(list: &List, params: &Params) -> Markup {
         @if list.listing.entries.is_empty() {
             (empty(params))
         } @else {
-            ol.sessions id="rows" data-live="rows" { (rows(list, params)) }
+            ol.sessions id="rows" data-live="rows" { (labels()) (rows(list, params)) }
         }
     }
 }
@@ -140,6 +140,7 @@ fn choice(
 fn rows(list: &List, params: &Params) -> Markup {
     let end = list.offset + list.listing.entries.len();
     html! {
+        @if list.offset == 0 && list.parent.is_none() && params.get("rows").is_some() { (labels()) }
         @for (entry, cost) in list.listing.entries.iter().zip(&list.costs) {
             (row(entry, cost, &list.now))
         }
@@ -173,21 +174,32 @@ pub(in crate::web) fn row(entry: &Entry, cost: &Cost, now: &Zoned) -> Markup {
                     @if !entry.children.is_empty() { (sub_agents(entry)) }
                 }
             }
-            span.num title="Prompts" { (count(entry.counts.user_prompts, "prompt")) }
+            span.num title="Prompts" { (amount(entry.counts.user_prompts)) span.unit { " prompts" } }
             span.num.tools title="Calls of tools" {
-                (count(entry.counts.tool_calls, "tool"))
+                (amount(entry.counts.tool_calls))
                 @if entry.counts.tool_errors > 0 {
-                    " " span.bad title="Failed" { (amount(entry.counts.tool_errors)) " failed" }
+                    " " span.bad title="Failed" { "✗" (amount(entry.counts.tool_errors)) }
                 }
             }
             span.num.active title="Active time" { (duration(entry.active_s)) }
             span.num.tokens title="Tokens" {
-                @if entry.tokens.total() > 0 { (amount(entry.tokens.total())) " tok" } @else { "–" }
+                @if entry.tokens.total() > 0 { (amount(entry.tokens.total())) } @else { "–" }
             }
             span.num.cost title="Cost" { (money(cost)) }
             time.num datetime=[entry.ended_at.map(|at| at.to_string())] title=(clock(entry.ended_at, now)) {
                 (ago(entry.ended_at, now))
             }
+        }
+    }
+}
+
+/// What the numbers of the rows are; each says it of itself as well.
+fn labels() -> Markup {
+    html! {
+        li.row.labels aria-hidden="true" {
+            span {} span { "Agent" } span { "Session" }
+            span.num { "Prompts" } span.num.tools { "Tools" } span.num.active { "Active" }
+            span.num.tokens { "Tokens" } span.num.cost { "Cost" } span.num { "Last" }
         }
     }
 }

@@ -37,7 +37,7 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
         html! { a href=(format!("/?project={}", params::encode(project))) title=[entry.project_path.as_deref()] { (project) } }
     }));
     add("branch", entry.branch.as_deref().map(|branch| html! { code { (branch) } }));
-    add("model", (!entry.models.is_empty()).then(|| text(&entry.models.join(", "))));
+    add("model", entry.models.first().map(|first| models(first, &entry.models)));
     add("version", entry.agent_version.as_deref().map(text));
     add(
         "started",
@@ -67,6 +67,13 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
         ),
     );
     facts
+}
+
+fn models(first: &str, all: &[String]) -> Markup {
+    html! {
+        (first)
+        @if all.len() > 1 { span.muted title=(all[1..].join(", ")) { " and " (all.len() - 1) " more" } }
+    }
 }
 
 fn tools(entry: &Entry) -> Markup {

@@ -1,0 +1,443 @@
+//! The dashboard over a real socket: who may ask, what is answered, what can never happen.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+use support::Test;
+
+/// A server of its own, ended with the test.
+struct Server {
+    child: Child,
+    address: String,
+    url: String,
+    _test: Test,
+}
+
+/// What was answered.
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Server {
+    fn start(test: Test, args: &[&str]) -> Self {
+        let all = ["serve", "--port", "0"].iter().chain(args);
+        let mut child = test.command(all).stdout(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        let url = url.trim().to_owned();
+        let address = url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+        Self { child, address, url, _test: test }
+    }
+
+    /// A server over the history of two agents, read before it starts.
+    fn of_two_agents() -> Self {
+        let test = Test::new().home("two-agents");
+        test.aj("index");
+        Self::start(test, &[])
+    }
+
+    fn send(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        let end = all.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(all[..end].to_vec()).unwrap().to_lowercase();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = all[end + 4..].to_vec();
+        Answer { status, head, body }
+    }
+
+    /// Asks with further lines in the head.
+    fn ask(&self, path: &str, lines: &str) -> Answer {
+        let host = &self.address;
+        self.send(&format!(
+            "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{lines}\r\n"
+        ))
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.ask(path, "")
+    }
+
+    #[track_caller]
+    fn page(&self, path: &str) -> String {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        assert!(answer.head.contains("content-type: text/html"), "{}", answer.head);
+        answer.text()
+    }
+
+    #[track_caller]
+    fn json(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+
+    /// The id of some session.
+    fn some_id(&self) -> String {
+        let all = self.json("/api/v1/sessions?limit=1");
+        all["sessions"][0]["id"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+#[test]
+fn only_the_names_of_this_machine_are_answered() {
+    let server = Server::of_two_agents();
+    let port = server.address.rsplit(':').next().unwrap().to_owned();
+    let ask = |host: &str| {
+        server.send(&format!("GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")).status
+    };
+    assert_eq!(ask(&format!("localhost:{port}")), 200);
+    assert_eq!(ask(&format!("127.0.0.1:{port}")), 200);
+    // A name that an attacker lets lead to this machine.
+    assert_eq!(ask(&format!("evil.example:{port}")), 421);
+    assert_eq!(ask(&format!("localhost.evil.example:{port}")), 421);
+    assert_eq!(ask("127.0.0.1:1"), 421);
+    assert_eq!(ask("127.0.0.1"), 421);
+    let nameless = server.send("GET / HTTP/1.0\r\nconnection: close\r\n\r\n");
+    assert_eq!(nameless.status, 421);
+}
+
+#[test]
+fn another_page_cannot_ask() {
+    let server = Server::of_two_agents();
+    let path = "/api/v1/sessions";
+    let status = |lines: &str| server.ask(path, lines).status;
+    assert_eq!(status("origin: https://evil.example\r\n"), 403);
+    assert_eq!(status("origin: null\r\n"), 403);
+    assert_eq!(status(&format!("origin: http://{}\r\n", server.address)), 200);
+    assert_eq!(status("sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\n"), 403);
+    // Another server on this machine is another page as well.
+    assert_eq!(status("sec-fetch-site: same-site\r\nsec-fetch-mode: cors\r\n"), 403);
+    assert_eq!(status("sec-fetch-site: same-origin\r\nsec-fetch-mode: cors\r\n"), 200);
+    // A link to here may be followed.
+    assert_eq!(status("sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n"), 200);
+    let answer = server.ask(path, "origin: https://evil.example\r\n");
+    assert!(!answer.head.contains("access-control-allow"), "{}", answer.head);
+}
+
+#[test]
+fn every_answer_forbids_what_a_page_need_not_do() {
+    let server = Server::of_two_agents();
+    for path in ["/", "/search?q=a", "/sources", "/nowhere", "/api/v1/sessions", "/assets/app.js"] {
+        let head = server.get(path).head;
+        for line in [
+            "x-content-type-options: nosniff",
+            "x-frame-options: deny",
+            "referrer-policy: no-referrer",
+            "cross-origin-resource-policy: same-origin",
+            "default-src 'none'; script-src 'self'; style-src 'self'",
+        ] {
+            assert!(head.contains(line), "{path} without {line}: {head}");
+        }
+        assert!(!head.contains("unsafe-inline"), "{path}");
+    }
+}
+
+#[test]
+fn no_page_needs_a_script_or_style_of_its_own() {
+    let server = Server::of_two_agents();
+    let session = format!("/session/{}", server.some_id());
+    for path in ["/", "/search?q=login", "/sources", &session] {
+        let page = server.page(path);
+        assert!(!page.contains(" style="), "{path}");
+        assert!(!page.contains("<style"), "{path}");
+        assert!(!page.contains("javascript:"), "{path}");
+        for script in page.split("<script").skip(1) {
+            let tag = &script[..script.find("</script>").unwrap()];
+            assert!(tag.contains("src=\"/assets/") && tag.ends_with('>'), "{path}: {tag}");
+        }
+    }
+}
+
+#[test]
+fn nothing_can_be_sent_or_changed() {
+    let server = Server::of_two_agents();
+    let host = &server.address;
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+        let request = format!(
+            "{method} / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        );
+        assert_eq!(server.send(&request).status, 405, "{method}");
+    }
+    let body = format!(
+        "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc"
+    );
+    assert_eq!(server.send(&body).status, 413);
+    assert_eq!(server.get(&format!("/search?q={}", "a".repeat(9000))).status, 414);
+}
+
+#[test]
+fn no_path_leads_out_of_what_is_served() {
+    let server = Server::of_two_agents();
+    for path in [
+        "/assets/..%2f..%2fetc%2fpasswd",
+        "/assets/../Cargo.toml",
+        "/etc/passwd",
+        "/session/..%2f..%2fetc%2fpasswd",
+        "/session/%00",
+        "/session/nobody:has-this",
+        "/session/x/image/..%2fpasswd",
+        "/api/v1/sessions/..%2f..",
+        "/api/v1/nothing",
+    ] {
+        let answer = server.get(path);
+        assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
+        assert!(!answer.text().contains("root:"), "{path}");
+    }
+    let long = format!("/session/{}", "a".repeat(600));
+    assert_eq!(server.get(&long).status, 400);
+}
+
+#[test]
+fn beyond_this_machine_a_secret_is_needed() {
+    let test = Test::new().home("two-agents");
+    test.aj("index");
+    let mut server = Server::start(test, &["--bind", "0.0.0.0"]);
+    let port = server.address.rsplit(':').next().unwrap().to_owned();
+    let token =
+        server.url.split("token=").nth(1).expect("the address carries the secret").to_owned();
+    assert_eq!(token.len(), 64);
+    server.address = format!("127.0.0.1:{port}");
+    assert_eq!(server.get("/").status, 401);
+    assert_eq!(server.get("/assets/app.js").status, 401);
+    assert_eq!(server.get("/?token=wrong").status, 401);
+    assert_eq!(server.ask("/", "cookie: aj_token=wrong\r\n").status, 401);
+    let welcome = server.get(&format!("/search?q=a&token={token}"));
+    assert_eq!(welcome.status, 303);
+    assert!(welcome.head.contains("location: /search?q=a\r\n"), "{}", welcome.head);
+    assert!(welcome.head.contains("httponly; samesite=strict"), "{}", welcome.head);
+    assert_eq!(server.ask("/", &format!("cookie: a=b; aj_token={token}\r\n")).status, 200);
+    assert_eq!(server.ask("/", &format!("authorization: Bearer {token}\r\n")).status, 200);
+    // The secret does not let another page ask.
+    let foreign = format!("cookie: aj_token={token}\r\norigin: http://evil.example\r\n");
+    assert_eq!(server.ask("/", &foreign).status, 403);
+}
+
+#[test]
+fn a_busy_port_says_so() {
+    let server = Server::of_two_agents();
+    let port = server.address.rsplit(':').next().unwrap();
+    let run = Test::new().args(["serve", "--port", port]).code(2);
+    assert!(run.stderr.contains(&format!("port {port} is in use")), "{run}");
+    assert!(run.stderr.contains("--port 0"), "{run}");
+}
+
+#[test]
+fn the_list_shows_every_session_and_filters_by_the_address() {
+    let server = Server::of_two_agents();
+    let all = server.json("/api/v1/sessions");
+    let total = all["total"].as_u64().unwrap();
+    assert!(total >= 2, "{all}");
+    let page = server.page("/");
+    for session in all["sessions"].as_array().unwrap() {
+        assert!(page.contains(session["id"].as_str().unwrap()), "{session}");
+    }
+    let agent = all["facets"]["agents"][0][0].as_str().unwrap();
+    let some = server.json(&format!("/api/v1/sessions?source={agent}"));
+    assert_eq!(some["total"], all["facets"]["agents"][0][1]);
+    assert!(some["total"].as_u64().unwrap() < total);
+    assert_eq!(server.get("/?agent=nobody").status, 400);
+    assert!(server.page("/?project=no-such-project").contains("No session fits"));
+}
+
+#[test]
+fn an_empty_journal_says_what_to_do() {
+    let server = Server::start(Test::new(), &[]);
+    assert!(server.page("/").contains("The journal is empty"));
+    assert!(server.page("/sources").contains("Nothing found of"));
+    assert!(server.page("/search?q=anything").contains("Nothing found"));
+}
+
+#[test]
+fn a_search_marks_what_it_found_and_leads_to_the_message() {
+    let server = Server::of_two_agents();
+    let id = server.some_id();
+    let messages = server.json(&format!("/api/v1/sessions/{id}/messages"));
+    let text = messages["messages"][0]["content"][0]["text"].as_str().unwrap();
+    let word =
+        text.split(|c: char| !c.is_ascii_alphabetic()).max_by_key(|word| word.len()).unwrap();
+    let page = server.page(&format!("/search?q={word}"));
+    assert!(page.contains("<mark>"), "{page}");
+    assert!(page.contains(&format!("/session/{id}?from=1#m1")), "{page}");
+    let wrong = server.page("/search?q=prjoect:web");
+    assert!(wrong.contains("did you mean"), "{wrong}");
+    let offers = server.json("/api/v1/complete?q=proj");
+    assert_eq!(offers["completions"][0]["text"], "project:");
+}
+
+#[test]
+fn a_long_session_is_read_in_windows_that_lose_nothing() {
+    let test = Test::new();
+    let id = "11111111-2222-4333-8444-555555555555";
+    let mut lines = String::new();
+    for at in 0..400 {
+        let (role, kind) = if at % 2 == 0 { ("user", "user") } else { ("assistant", "assistant") };
+        lines.push_str(&format!(
+            "{{\"type\":\"{kind}\",\"uuid\":\"u{at}\",\"sessionId\":\"{id}\",\"cwd\":\"/w\",\
+             \"timestamp\":\"2026-11-01T10:{:02}:{:02}.000Z\",\"message\":{{\"role\":\"{role}\",\
+             \"content\":[{{\"type\":\"text\",\"text\":\"word{at}x\"}}]}}}}\n",
+            at / 60,
+            at % 60,
+        ));
+    }
+    test.write(format!(".claude/projects/-w/{id}.jsonl"), lines);
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let first = server.page(&format!("/session/{id}"));
+    assert!(first.contains("word0x") && !first.contains("word399x"));
+    let (mut seen, mut next) = (String::new(), Some(format!("/session/{id}/part")));
+    while let Some(path) = next {
+        let part = server.page(&path);
+        next = part
+            .split("data-part=\"")
+            .nth(1)
+            .map(|rest| rest.split('"').next().unwrap().replace("&amp;", "&"));
+        seen.push_str(&part);
+    }
+    for at in 0..400 {
+        assert_eq!(seen.matches(&format!("word{at}x")).count(), 1, "word{at}x");
+    }
+    let found = server.page(&format!("/session/{id}/find?rows=1&q=WORD321X"));
+    assert!(found.contains("#322"), "{found}");
+    let message = server.page(&format!("/session/{id}/message/322"));
+    assert!(message.contains("&quot;uuid&quot;: &quot;u321&quot;"), "{message}");
+}
+
+#[test]
+fn what_an_agent_writes_is_told_to_the_open_page() {
+    let test = Test::new().home("two-agents");
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let host = &server.address;
+    write!(stream, "GET /events HTTP/1.1\r\nhost: {host}\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut news = || {
+        let line = lines.find(|line| line.starts_with("data:")).unwrap();
+        serde_json::from_str::<Value>(&line["data:".len()..]).unwrap()["change"].as_i64().unwrap()
+    };
+    let before = news();
+    let id = "99999999-2222-4333-8444-555555555555";
+    server._test.write(
+        format!(".claude/projects/-w/{id}.jsonl"),
+        format!(
+            "{{\"type\":\"user\",\"uuid\":\"u1\",\"sessionId\":\"{id}\",\"cwd\":\"/w\",\
+             \"timestamp\":\"2026-11-01T10:00:00.000Z\",\"message\":{{\"role\":\"user\",\
+             \"content\":\"quite new\"}}}}\n"
+        ),
+    );
+    let mut after = news();
+    while after == before || !server.page("/").contains(id) {
+        after = news();
+    }
+    assert!(after > before);
+}
+
+#[test]
+fn a_hostile_session_cannot_run() {
+    let test = Test::new();
+    let id = "66666666-2222-4333-8444-555555555555";
+    let hostile = "<script>alert(1)</script><img src=x onerror=alert(1)> [x](javascript:alert(1)) \
+                   <svg onload=alert(1)> <iframe src=//evil.example></iframe> </section></main>";
+    let line = serde_json::json!({
+        "type": "user", "uuid": "u1", "sessionId": id, "cwd": "/w/<b>", "gitBranch": "<img src=x>",
+        "timestamp": "2026-11-01T10:00:00.000Z",
+        "message": { "role": "user", "content": [
+            { "type": "text", "text": hostile },
+            { "type": "tool_result", "tool_use_id": "t", "content": hostile },
+        ] },
+    });
+    test.write(format!(".claude/projects/-w/{id}.jsonl"), format!("{line}\n"));
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let paths = [
+        "/".to_owned(),
+        format!("/session/{id}"),
+        format!("/session/{id}/message/1"),
+        format!("/session/{id}/find?q=alert"),
+        "/search?q=alert".to_owned(),
+        "/search?q=%3Cscript%3Ealert(1)%3C/script%3E".to_owned(),
+        "/?project=%22%3E%3Cscript%3Ealert(1)%3C/script%3E".to_owned(),
+    ];
+    for path in paths {
+        let page = server.page(&path);
+        let lower = page.to_lowercase();
+        for bad in ["<script>", "<img src=x", "<svg onload", "<iframe", "href=\"javascript:"] {
+            assert!(!lower.contains(bad), "{path} has {bad}");
+        }
+    }
+}
+
+#[test]
+fn answers_are_compressed_and_assets_known_again() {
+    let server = Server::of_two_agents();
+    let packed = server.ask("/assets/style.css", "accept-encoding: br, gzip\r\n");
+    assert!(packed.head.contains("content-encoding: gzip"), "{}", packed.head);
+    assert_eq!(&packed.body[..2], &[0x1f, 0x8b]);
+    let plain = server.get("/assets/style.css");
+    assert!(packed.body.len() * 2 < plain.body.len());
+    let tag = plain.head.split("etag: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    let again = server.ask("/assets/style.css", &format!("if-none-match: {tag}\r\n"));
+    assert_eq!(again.status, 304);
+}
+
+#[test]
+fn the_api_answers_as_its_description_says() {
+    let server = Server::of_two_agents();
+    let description = server.json("/api/v1/openapi.json");
+    let id = server.some_id();
+    let paths = description["paths"].as_object().unwrap();
+    assert!(paths.len() >= 14, "{paths:?}");
+    for (path, item) in paths {
+        let path = path.replace("{id}", &id);
+        let document = server.json(&path);
+        let schema = &item["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        for name in schema["required"].as_array().into_iter().flatten() {
+            let name = name.as_str().unwrap();
+            assert!(document.get(name).is_some(), "{path} without {name}: {document}");
+        }
+    }
+    let wrong = server.get("/api/v1/sessions/no-such-session");
+    assert_eq!(wrong.status, 404);
+    assert!(wrong.text().contains("\"error\""), "{}", wrong.text());
+}
+
+#[test]
+fn earlier_names_of_sources_and_endpoints_are_understood() {
+    let server = Server::of_two_agents();
+    for source in ["cli", "vscode", "claude-code"] {
+        assert!(server.json(&format!("/api/sessions?source={source}")).is_array(), "{source}");
+        assert!(server.json(&format!("/api/search?q=a&source={source}"))["results"].is_array());
+    }
+    let analytics = server.json("/api/analytics");
+    assert!(analytics["tokenUsage"]["totalInput"].is_u64(), "{analytics}");
+    let id = server.some_id();
+    let detail = server.json(&format!("/api/sessions/{id}"));
+    assert!(detail["eventCounts"]["user.message"].as_u64().unwrap() > 0, "{detail}");
+    assert_eq!(detail["events"][0]["type"], "user.message");
+    let claude = server.json("/api/insights?repo=Claude%20Code");
+    assert_eq!(claude["name"], "Claude Code", "{claude}");
+}
