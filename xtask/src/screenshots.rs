@@ -21,9 +21,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         bail!("pictures need Chromium and Node: {}", browser::ADVICE);
     };
     let program = build("dev")?;
-    let place = tempfile::tempdir().context("could not make a directory")?;
-    let (home, journal) = (place.path().join("home"), place.path().join("journal"));
-    let history = History { sessions: 160, days: 110, prompts: 14, end: Timestamp::now() };
+    // Its name is in the pictures.
+    let place = tempfile::Builder::new().prefix("home").rand_bytes(0).tempdir();
+    let place = place.context("could not make a directory")?;
+    let (home, journal) = (place.path().join("sam"), place.path().join("journal"));
+    let history = History { sessions: 220, days: 260, prompts: 14, end: Timestamp::now() };
     history.write(&home).context("could not write a history")?;
     call(aj(&program, &home, &journal).arg("index"))?;
     let mut server = Server::start(aj(&program, &home, &journal).args(["serve", "--port", "0"]))?;

@@ -28,6 +28,16 @@ const ASKED: &[(&str, &str, &str)] = &[
     ("lex", "perf", "Benchmark the tokenizer on the large fixtures and speed up the slowest part"),
     ("web", "main", "Upgrade to the new router and remove the old redirects nobody uses"),
     ("api", "main", "Page the orders endpoint by cursor instead of offset"),
+    ("web", "feat/export", "Let people download their invoices as one PDF"),
+    ("ops", "main", "The nightly backup takes six hours now. Where does the time go?"),
+    ("api", "main", "Sign the webhooks, and describe how receivers check the signature"),
+    ("lex", "main", "Why does the lexer accept a number that ends in an underscore?"),
+    ("docs", "main", "Find every dead link in the handbook and fix those that moved"),
+    ("web", "fix/a11y", "The menu cannot be used with a keyboard: make it so that it can"),
+    ("api", "feat/limits", "Limit requests per key, with a header that says what is left"),
+    ("ops", "feat/alerts", "Alert on the error budget, not on single failures"),
+    ("lex", "perf", "Intern the identifiers and measure what that does to memory"),
+    ("web", "main", "Move the form validation to one place, with the same messages"),
 ];
 
 /// Tools, with what they are called with.

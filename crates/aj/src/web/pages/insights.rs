@@ -50,8 +50,10 @@ fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {
     };
     let report = journal.score(&query)?;
     let body = html! {
-        h1 { "Insights" }
-        p.muted { "How well it goes, from 0 to 100: five categories of up to 20 points, each measured." }
+        div.title {
+            h1 { "Insights" }
+            p.muted { "How well it goes: five categories of up to 20 points, each measured." }
+        }
         (periods(choice, PAGE))
         @match selected(&report, choice.get("of")) {
             Some(score) => {

@@ -66,8 +66,7 @@ fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {
     let is_empty = stats.totals.messages == 0 && stats.totals.tokens.total() == 0;
     let view = View { stats: &stats, choice, span: Span::of(&stats, now), now };
     let body = html! {
-        h1 { "Analytics" }
-        p.muted { (view.span.words()) }
+        div.title { h1 { "Analytics" } p.muted { (view.span.words()) } }
         (controls.draw())
         @if is_empty { (empty(choice)) } @else { (view.draw()) }
     };
