@@ -7,7 +7,7 @@ mod support;
 #[path = "../../../xtask/src/needs/python.rs"]
 mod python;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -341,6 +341,19 @@ fn the_skill_teaches_commands_that_exist_and_is_written_where_it_belongs() {
     test.aj("skill --install claude").fails(["is something else"]);
 }
 
+#[test]
+fn lines_that_are_no_requests_do_not_end_the_session() {
+    let test = two_agents();
+    let mut client = Client::start(&test, "test", "mcp");
+    let to = client.to.as_mut().unwrap();
+    to.write_all(b"garbage{\n\n[]\n\xff\xfe\n{\"jsonrpc\":\"2.0\"}\n").unwrap();
+    client.send(&json!({ "jsonrpc": "2.0", "id": "last", "method": "ping" }));
+    let answers = client.from.by_ref().lines().map(|line| line.unwrap());
+    let mut answers = answers.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    assert!(answers.any(|answer| answer["id"] == "last" && answer["result"].is_object()));
+    client.end();
+}
+
 /// Calls of every kind, most of them senseless.
 struct Fuzz(Random);
 
@@ -516,8 +529,7 @@ fn is_ours(line: &str) -> bool {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     begins.iter().any(|begin| line.starts_with(begin) && (*begin != "|" || line == "|"))
-        || (is_number(first)
-            && (rest.starts_with("sessions") || rest.starts_with("messages follow")))
+        || (is_number(first) && (rest.starts_with("session")))
         || (first.split_once('#').is_some_and(|(_, number)| is_number(number)) && rest.len() < 40)
 }
 
