@@ -256,11 +256,19 @@ fn the_session_that_asks_is_left_out_unless_it_is_wanted() {
         session.lines = session.lines.replace("2026-03-02T00:00:01.000Z", &now);
         test.write(session.path(), &session.lines);
     }
+    // One that was held in the same place earlier is over.
+    let mut over = Transcript::new(3).you("the heron stood here").agent("it did");
+    over.lines = over.lines.replace("/home/mara/web", here.to_str().unwrap());
+    over.lines = over.lines.replace("2026-03-02T00:00:01.000Z", &now);
+    test.write(over.path(), &over.lines);
+    let hours_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
+    let file = std::fs::File::options().append(true).open(test.path(&over.path())).unwrap();
+    file.set_modified(hours_ago).unwrap();
     let start = |name| Client::of(test.command(["mcp"]).current_dir(&here), name);
     let mut client = start("claude-code");
     let text = client.ask("search", &json!({ "query": "heron" }));
     assert!(text.contains("00000002") && !text.contains("00000001"), "{text}");
-    assert!(text.contains("Not shown: 1 running here"), "{text}");
+    assert!(text.contains("00000003") && text.contains("Not shown: 1 running here"), "{text}");
     let text = client.ask("list", &json!({}));
     assert!(text.contains("00000002") && !text.contains("00000001"), "{text}");
     let text = client.ask("search", &json!({ "query": "heron", "include_current": true }));
