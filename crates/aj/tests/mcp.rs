@@ -7,7 +7,7 @@ mod support;
 #[path = "../../../xtask/src/needs/python.rs"]
 mod python;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -256,11 +256,19 @@ fn the_session_that_asks_is_left_out_unless_it_is_wanted() {
         session.lines = session.lines.replace("2026-03-02T00:00:01.000Z", &now);
         test.write(session.path(), &session.lines);
     }
+    // One that was held in the same place earlier is over.
+    let mut over = Transcript::new(3).you("the heron stood here").agent("it did");
+    over.lines = over.lines.replace("/home/mara/web", here.to_str().unwrap());
+    over.lines = over.lines.replace("2026-03-02T00:00:01.000Z", &now);
+    test.write(over.path(), &over.lines);
+    let hours_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
+    let file = std::fs::File::options().append(true).open(test.path(&over.path())).unwrap();
+    file.set_modified(hours_ago).unwrap();
     let start = |name| Client::of(test.command(["mcp"]).current_dir(&here), name);
     let mut client = start("claude-code");
     let text = client.ask("search", &json!({ "query": "heron" }));
     assert!(text.contains("00000002") && !text.contains("00000001"), "{text}");
-    assert!(text.contains("Not shown: 1 running here"), "{text}");
+    assert!(text.contains("00000003") && text.contains("Not shown: 1 running here"), "{text}");
     let text = client.ask("list", &json!({}));
     assert!(text.contains("00000002") && !text.contains("00000001"), "{text}");
     let text = client.ask("search", &json!({ "query": "heron", "include_current": true }));
@@ -339,6 +347,19 @@ fn the_skill_teaches_commands_that_exist_and_is_written_where_it_belongs() {
     test.aj("skill --install claude").found();
     test.write(&file, "mine");
     test.aj("skill --install claude").fails(["is something else"]);
+}
+
+#[test]
+fn lines_that_are_no_requests_do_not_end_the_session() {
+    let test = two_agents();
+    let mut client = Client::start(&test, "test", "mcp");
+    let to = client.to.as_mut().unwrap();
+    to.write_all(b"garbage{\n\n[]\n\xff\xfe\n{\"jsonrpc\":\"2.0\"}\n").unwrap();
+    client.send(&json!({ "jsonrpc": "2.0", "id": "last", "method": "ping" }));
+    let answers = client.from.by_ref().lines().map(|line| line.unwrap());
+    let mut answers = answers.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    assert!(answers.any(|answer| answer["id"] == "last" && answer["result"].is_object()));
+    client.end();
 }
 
 /// Calls of every kind, most of them senseless.
@@ -516,8 +537,7 @@ fn is_ours(line: &str) -> bool {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     begins.iter().any(|begin| line.starts_with(begin) && (*begin != "|" || line == "|"))
-        || (is_number(first)
-            && (rest.starts_with("sessions") || rest.starts_with("messages follow")))
+        || (is_number(first) && (rest.starts_with("session")))
         || (first.split_once('#').is_some_and(|(_, number)| is_number(number)) && rest.len() < 40)
 }
 

@@ -127,6 +127,15 @@ fn a_session_whose_file_is_gone_lives_on_but_cannot_be_resumed() {
 }
 
 #[test]
+fn a_session_of_another_home_is_not_looked_for_in_ones_own() {
+    let (test, session) = ready();
+    let other = Test::new().env("PATH", format!("{}:/usr/bin:/bin", test.beside("bin").display()));
+    let home = test.path("");
+    let run = other.args(["--home", home.to_str().unwrap(), "resume", &session.id]);
+    run.fails(["it was recorded in another home"]);
+}
+
+#[test]
 fn a_sub_agents_session_points_to_the_one_that_started_it() {
     let test = Test::new().home("two-agents");
     let parent = "claude-code:3f1c0001-0000-4000-8000-000000000001";

@@ -49,18 +49,19 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         print_json(&entry.id, &resumption, shell)?;
         return Ok(FOUND);
     }
+    let texts = texts(&resumption.obstacles, context);
     let Some(command) = &resumption.command else {
-        return Err(refusal(&resumption.obstacles));
+        return Err(refusal(&texts));
     };
     if args.print {
-        for obstacle in &resumption.obstacles {
-            warn(&text(obstacle));
+        for text in &texts {
+            warn(text);
         }
         writeln!(anstream::stdout(), "{}", shell.line(resumption.directory.as_deref(), command))?;
         return Ok(FOUND);
     }
-    if !resumption.obstacles.is_empty() {
-        return Err(refusal(&resumption.obstacles));
+    if !texts.is_empty() {
+        return Err(refusal(&texts));
     }
     exec(command, resumption.directory.as_deref())
 }
@@ -92,9 +93,15 @@ fn print_json(session: &str, resumption: &Resumption, shell: Shell) -> Result<()
     )
 }
 
-/// The first thing in the way as an error, the others and what to do below it.
-fn refusal(obstacles: &[Obstacle]) -> anyhow::Error {
-    let texts: Vec<String> = obstacles.iter().map(text).collect();
+/// Everything in the way, in words. An agent looks into the home of whoever runs it.
+fn texts(obstacles: &[Obstacle], context: &Context) -> Vec<String> {
+    let home = &context.settings.machine().home;
+    let is_other = std::env::home_dir().is_some_and(|own| own != *home);
+    let other = is_other.then(|| format!("it was recorded in another home: {}", home.display()));
+    obstacles.iter().map(text).chain(other).collect()
+}
+
+fn refusal(texts: &[String]) -> anyhow::Error {
     anyhow!("could not resume: {}", texts.join("\n    "))
 }
 

@@ -9,7 +9,7 @@ use super::caller::is_among;
 use super::page::{Item, Page};
 use super::{Call, input};
 use crate::output::quote::Quoter;
-use crate::output::{amount, duration, money};
+use crate::output::{amount, count, duration, money};
 
 /// Tokens of a title, a snippet, a name.
 const LINE: (usize, usize, usize) = (60, 160, 30);
@@ -64,7 +64,8 @@ impl Call {
         let hidden = before - entries.len();
         let total = total - hidden as u64;
         let mut quoter = Quoter::new(answered.journal.redactor());
-        let mut page = Page::new(self.budget()?, &format!("{total} sessions, the latest first"));
+        let mut page =
+            Page::new(self.budget()?, &format!("{}, the latest first", count(total, "session")));
         let mut shown = 0;
         for entry in entries.iter().skip(input.offset).take(limit) {
             if !page.add(&session(entry, &mut quoter)) {
@@ -134,7 +135,7 @@ fn found_heading(answer: &Answer) -> String {
     };
     match answer.total {
         0 => "nothing found; try fewer words, or begin* for beginnings".to_owned(),
-        total => format!("{total} sessions {how}"),
+        total => format!("{} {how}", count(total, "session")),
     }
 }
 
@@ -148,7 +149,9 @@ fn sessions(
     let mut shown = 0;
     for found in &answer.sessions {
         let head = session(&found.entry, quoter);
-        let mut hits: Vec<Item> = found.hits.iter().map(|one| hit(found, one, quoter)).collect();
+        // The title stands with the session already.
+        let hits = found.hits.iter().filter(|one| one.kind != TextKind::Title);
+        let mut hits: Vec<Item> = hits.map(|one| hit(found, one, quoter)).collect();
         let room = page.room();
         let cost = |hits: &[Item]| head.tokens() + hits.iter().map(Item::tokens).sum::<usize>();
         while cost(&hits) > room && hits.len() > 1 {
@@ -170,12 +173,9 @@ fn session(entry: &Entry, quoter: &mut Quoter) -> Item {
     let (title, _, name) = LINE;
     let date = entry.ended_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
     let counts = &entry.counts;
-    let own = format!(
-        "{}{date} {} prompts, {} messages",
-        plain_id(&entry.id),
-        counts.user_prompts,
-        counts.messages
-    );
+    let (prompts, messages) =
+        (count(counts.user_prompts, "prompt"), count(counts.messages, "message"));
+    let own = format!("{}{date} {prompts}, {messages}", plain_id(&entry.id));
     let mut facts = vec![quoter.line(&entry.title, title)];
     for (what, value) in [("project", &entry.project), ("branch", &entry.branch)] {
         facts.extend(value.as_ref().map(|value| format!("{what} {}", quoter.line(value, name))));
@@ -208,7 +208,10 @@ fn closing(total: u64, next: usize, hidden: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let left = total.saturating_sub(next as u64);
     if left > 0 {
-        lines.push(format!("Left out: {left} sessions; the same call with \"offset\": {next}"));
+        lines.push(format!(
+            "Left out: {}; the same call with \"offset\": {next}",
+            count(left, "session")
+        ));
     }
     if hidden > 0 {
         lines.push(format!("Not shown: {hidden} running here; \"include_current\": true"));

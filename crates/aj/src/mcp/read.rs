@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 use super::ask::plain_id;
 use super::page::{Item, Page, fit};
 use super::{Call, input};
+use crate::output::count;
 use crate::output::quote::{Quoter, cut, tokens};
 use crate::output::transcript::gist;
 
@@ -124,8 +125,13 @@ impl Reading<'_> {
             at = (at + STEP).min(range.end);
         }
         let left = self.entry.counts.messages - range.end;
-        let next =
-            (left > 0).then(|| format!("{left} messages follow: \"from\": {}", range.end + 1));
+        let next = (left > 0).then(|| {
+            format!(
+                "Left out: {}; read on with \"from\": {}",
+                count(left, "message"),
+                range.end + 1
+            )
+        });
         Ok(page.finish(&next.into_iter().collect::<Vec<_>>()))
     }
 
@@ -147,7 +153,7 @@ impl Reading<'_> {
         };
         let left = self.entry.counts.messages - position;
         let brief = if self.tools { "" } else { "; tools are shortened, \"tools\": true has all" };
-        page.finish(&[format!("Left out: {left} messages; read on with {from}{brief}")])
+        page.finish(&[format!("Left out: {}; read on with {from}{brief}", count(left, "message"))])
     }
 
     /// A message: our own line about it, and its text.

@@ -17,6 +17,8 @@ const SIGNS: &[(&str, u32)] = &[
     ("agreed", 2),
     ("trade-off", 2),
     ("the cause is", 2),
+    ("causes: ", 2),
+    ("caused by", 2),
     ("the fix is", 2),
     ("turned out", 1),
     ("because", 1),
