@@ -6,8 +6,10 @@
 //! holds; an edit that took the line away since makes every older claim void.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use serde::Serialize;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::model::{Edit, Timestamp};
 
@@ -16,6 +18,9 @@ const TELLING: usize = 8;
 
 /// The same for a part of a line.
 const TELLING_PART: usize = 12;
+
+/// The same for a text that stands in the file several times.
+const TELLING_COPY: usize = 40;
 
 /// Clocks of a commit and a record may differ by this much, in milliseconds.
 const SLACK: i64 = 2_000;
@@ -49,26 +54,69 @@ pub(crate) struct Dated {
 /// Finds, for each line, the edit that wrote it. `edits` come in the order they were made.
 pub(crate) fn attribute(lines: &[FileLine], edits: &[Dated]) -> Vec<Option<(usize, Confidence)>> {
     let file = File::new(lines);
-    let left: Vec<HashMap<usize, Confidence>> =
-        edits.iter().map(|dated| file.left_of(&dated.edit)).collect();
+    let claims: Vec<Claims> = edits.iter().map(|dated| file.left_of(&dated.edit)).collect();
     let removed: Vec<HashSet<&str>> = edits.iter().map(|dated| taken_away(&dated.edit)).collect();
+    let is_before =
+        |number: &usize, line: &FileLine| !is_after(edits[*number].at, line.committed_at);
     let holds = |at: usize, line: &FileLine| {
-        for (number, dated) in edits.iter().enumerate().rev() {
-            if is_after(dated.at, line.committed_at) {
-                continue;
-            }
-            if let Some(confidence) = left[number].get(&at) {
+        for number in (0..edits.len()).rev().filter(|number| is_before(number, line)) {
+            if let Some(confidence) = claims[number].wrote.get(&at) {
                 return Some((number, *confidence));
             }
-            let text = line.text.trim();
             // Whoever wrote the whole file without the line, or took it away, ended its history.
-            if dated.edit.is_whole || removed[number].contains(text) {
-                return None;
+            let is_near = claims[number].near.as_ref().is_none_or(|near| near.contains(&at));
+            let is_removed = is_near && removed[number].contains(line.text.trim());
+            if edits[number].edit.is_whole || is_removed {
+                break;
             }
         }
-        None
+        let mut doubtful = (0..edits.len()).rev().filter(|number| is_before(number, line));
+        let found = doubtful.find(|number| claims[*number].doubtful.contains(&at));
+        found.map(|number| (number, Confidence::Partial))
     };
-    lines.iter().enumerate().map(|(at, line)| holds(at, line)).collect()
+    let mut found: Vec<_> = lines.iter().enumerate().map(|(at, line)| holds(at, line)).collect();
+    fill(lines, edits, &mut found);
+    found
+}
+
+/// Trivial lines that an edit wrote somewhere belong to what surrounds them.
+fn fill(lines: &[FileLine], edits: &[Dated], found: &mut [Option<(usize, Confidence)>]) {
+    let written = edits.iter().flat_map(|dated| &dated.edit.lines).filter(|line| line.is_new);
+    let written: HashSet<&str> = written.map(|line| line.text.trim_end()).collect();
+    let is_open = |line: &FileLine| {
+        !is_telling(&line.text, TELLING) && written.contains(line.text.trim_end())
+    };
+    let mut at = 0;
+    while at < lines.len() {
+        let run = (at..lines.len()).take_while(|at| found[*at].is_none()).count();
+        let (before, after) = (at.checked_sub(1).and_then(|at| found[at]), found.get(at + run));
+        // A file may begin or end with them.
+        let ends = (at == 0 || before.is_some()) && after.is_none_or(Option::is_some);
+        let author = before.or_else(|| after.copied().flatten());
+        if let Some((number, _)) = author
+            && ends
+            && lines[at..at + run].iter().all(is_open)
+        {
+            found[at..at + run].fill(Some((number, Confidence::Partial)));
+        }
+        at += run + 1;
+    }
+}
+
+/// What an edit may claim of a file.
+#[derive(Default)]
+struct Claims {
+    wrote: HashMap<usize, Confidence>,
+    /// Lines that stood there before, or are a copy that the edit wrote: nothing tells.
+    doubtful: HashSet<usize>,
+    /// Where the edit was made, as far as it stands.
+    near: Option<Range<usize>>,
+}
+
+impl From<HashMap<usize, Confidence>> for Claims {
+    fn from(wrote: HashMap<usize, Confidence>) -> Self {
+        Self { wrote, ..Self::default() }
+    }
 }
 
 fn is_after(made: Option<Timestamp>, committed: Option<Timestamp>) -> bool {
@@ -104,38 +152,80 @@ impl<'l> File<'l> {
     }
 
     /// The lines of the file that an edit wrote.
-    fn left_of(&self, edit: &Edit) -> HashMap<usize, Confidence> {
+    fn left_of(&self, edit: &Edit) -> Claims {
         let block: Vec<&str> = edit.lines.iter().map(|line| line.text.trim_end()).collect();
         let is_all = edit.is_whole && block == self.lines;
         let tells = is_telling(&block.concat(), TELLING) || is_all;
         if !tells || edit.lines.iter().all(|line| !line.is_new) {
-            return HashMap::new();
+            return Claims::default();
         }
-        if let Some(start) = self.find(&block, edit.is_fragment) {
-            let new = edit.lines.iter().enumerate().filter(|(_, line)| line.is_new);
-            return new.map(|(at, _)| (start + at, Confidence::Exact)).collect();
+        let starts = self.find(&block, edit.is_fragment);
+        // A text that stands there several times may have been copied by anybody, unless it is
+        // long enough to be known again.
+        let confidence = match starts.len() {
+            0 if edit.is_whole => return self.aligned(&block).into(),
+            0 => return self.rest_of(edit, &block).into(),
+            1 => Confidence::Exact,
+            _ if is_telling(&block.concat(), TELLING_COPY) => Confidence::Partial,
+            _ => return Claims::default(),
+        };
+        let texts: HashSet<&str> =
+            edit.lines.iter().filter(|line| line.is_new).map(|line| line.text.trim_end()).collect();
+        let reach = block.len() + edit.removed.len();
+        let only = starts.first().filter(|_| starts.len() == 1);
+        let near = only.map(|start| start.saturating_sub(edit.removed.len())..start + reach);
+        let mut claims = Claims { near, ..Claims::default() };
+        for start in starts {
+            for (at, line) in edit.lines.iter().enumerate() {
+                if line.is_new {
+                    claims.wrote.insert(start + at, confidence);
+                } else if texts.contains(line.text.trim_end()) {
+                    claims.doubtful.insert(start + at);
+                }
+            }
         }
-        self.rest_of(edit, &block)
+        claims
     }
 
-    /// Where a block stands in the file, if it does so once.
-    fn find(&self, block: &[&str], is_fragment: bool) -> Option<usize> {
+    /// The lines of a whole file that are left, in their order. Where most of it is, trivial lines
+    /// between them are its own, too.
+    fn aligned(&self, block: &[&str]) -> HashMap<usize, Confidence> {
+        let runs: Vec<(usize, usize, usize)> =
+            capture_diff_slices(Algorithm::Patience, block, &self.lines)
+                .into_iter()
+                .filter_map(|run| match run {
+                    DiffOp::Equal { old_index, new_index, len } => {
+                        Some((old_index, new_index, len))
+                    }
+                    _ => None,
+                })
+                .collect();
+        let telling =
+            |lines: &[&str]| lines.iter().filter(|line| is_telling(line, TELLING)).count();
+        let kept: usize = runs.iter().map(|(old, _, len)| telling(&block[*old..old + len])).sum();
+        let is_most = kept * 2 >= telling(block).max(1);
+        let own =
+            runs.iter().filter(|(old, _, len)| is_most || telling(&block[*old..old + len]) > 0);
+        let places = own.flat_map(|(_, new, len)| *new..new + len);
+        places.map(|at| (at, Confidence::Partial)).collect()
+    }
+
+    /// Where a block stands in the file.
+    fn find(&self, block: &[&str], is_fragment: bool) -> Vec<usize> {
         let whole = if is_fragment && block.len() > 2 { &block[1..block.len() - 1] } else { block };
         let parts = is_fragment && block.len() <= 2;
         // The rarest line says where to look.
-        let rarest = |places: Option<&Vec<usize>>| places.map_or(0, Vec::len);
-        let anchor =
-            whole.iter().enumerate().min_by_key(|(_, line)| rarest(self.places.get(*line)));
-        let (offset, line) = anchor?;
+        let rarest = |line: &str| self.places.get(line).map_or(0, Vec::len);
+        let anchor = whole.iter().enumerate().min_by_key(|(_, line)| rarest(line));
+        let Some((offset, line)) = anchor else { return Vec::new() };
         let offset = offset + usize::from(whole.len() < block.len());
-        let everywhere = || (0..self.lines.len()).collect::<Vec<_>>();
-        let candidates =
-            if parts { everywhere() } else { self.places.get(line).cloned().unwrap_or_default() };
-        let offset = if parts { 0 } else { offset };
-        let starts = candidates.into_iter().filter_map(|at| at.checked_sub(offset));
-        let mut found = starts.filter(|start| self.stands(*start, block, is_fragment));
-        let first = found.next()?;
-        found.next().is_none().then_some(first)
+        let starts: Vec<usize> = if parts {
+            (0..self.lines.len()).collect()
+        } else {
+            let places = self.places.get(line).into_iter().flatten();
+            places.filter_map(|at| at.checked_sub(offset)).collect()
+        };
+        starts.into_iter().filter(|start| self.stands(*start, block, is_fragment)).collect()
     }
 
     /// Whether a block stands at a line; a fragment's ends may be parts of lines.
@@ -282,6 +372,24 @@ mod tests {
         assert_eq!(who(&["let answer = compute();"], &edits), "-");
         let edits = [write(1, &["+let answer = compute();"]), write(2, &["+let other = 7777;"])];
         assert_eq!(who(&["let answer = compute();", "let other = 7777;"], &edits), "- 1");
+    }
+
+    #[test]
+    fn what_was_taken_away_in_one_place_still_stands_in_another() {
+        let edits = [
+            write(1, &["+## First steps", "+cd backend", "+## More of it", "+cd backend"]),
+            edit(2, &[" ## First steps", "-cd backend", "+cd the_frontend"]),
+        ];
+        let file =
+            ["## First steps", "cd the_frontend", "## More of it", "and", "that", "cd backend"];
+        assert_eq!(who(&file, &edits), "~0 1 ~0 - - ~0");
+    }
+
+    #[test]
+    fn trivial_lines_between_what_was_written_belong_to_it() {
+        let edits = [edit(1, &["+let answer = compute();", "+}", "+", "+let other = guess();"])];
+        let file = ["let answer = compute();", "", "}", "let other = guess();"];
+        assert_eq!(who(&file, &edits), "~0 ~0 ~0 ~0");
     }
 
     #[test]
