@@ -10,6 +10,7 @@ mod tokenizer;
 mod vectors;
 mod writer;
 
+pub(crate) use embed::window_of;
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
 pub(crate) use passages::{Passage, text_of};
 pub(crate) use semantic::{Semantic, SemanticReader, SemanticWriter};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Snippet;
+use super::{Blend, Snippet};
 use crate::index::TextKind;
 use crate::model::Message;
 use crate::store::Entry;
@@ -18,6 +18,8 @@ pub struct Options {
     pub offset: usize,
     /// How text is compared.
     pub mode: Mode,
+    /// How words and meanings are put together.
+    pub blend: Blend,
     /// What comes first.
     pub sort: Sort,
     /// What one result is.
@@ -34,6 +36,7 @@ impl Default for Options {
             limit: 20,
             offset: 0,
             mode: Mode::default(),
+            blend: Blend::default(),
             sort: Sort::default(),
             group: Grouping::default(),
             context: 0,
@@ -106,6 +109,18 @@ pub enum Tier {
     SomeWords,
     /// It is about the same.
     Meaning,
+}
+
+impl Tier {
+    /// What comes before what, whatever its worth: everything that was asked for before a part of
+    /// it or something like it.
+    pub(super) fn step(self) -> u8 {
+        match self {
+            Self::ExactPhrase | Self::AllWords => 0,
+            Self::Typo => 1,
+            Self::SomeWords | Self::Meaning => 2,
+        }
+    }
 }
 
 /// What was found.

@@ -39,6 +39,8 @@ pub(super) struct Group {
     pub(super) count: u64,
     /// The best matches, best first.
     pub(super) best: Vec<Match>,
+    /// What the session is worth when more than its matches by words has a say.
+    pub(super) worth: Option<Score>,
 }
 
 /// One match.
@@ -49,6 +51,8 @@ pub(super) struct Match {
     pub(super) kind: TextKind,
     /// When it was recorded, in milliseconds.
     pub(super) at: i64,
+    /// The piece of text that is near in meaning, when that is how it was found.
+    pub(super) window: Option<u64>,
 }
 
 impl Match {
@@ -58,12 +62,15 @@ impl Match {
 }
 
 impl Group {
-    fn new(telling: u64) -> Self {
-        Self { telling, tier: Tier::AllWords, count: 0, best: Vec::new() }
+    pub(super) fn new(telling: u64, tier: Tier) -> Self {
+        Self { telling, tier, count: 0, best: Vec::new(), worth: None }
     }
 
     /// What the session as a whole is worth: its best match, and a little for the next ones.
     pub(super) fn score(&self) -> Score {
+        if let Some(worth) = self.worth {
+            return worth;
+        }
         let [first, rest @ ..] = self.best.as_slice() else { return 0.0 };
         first.score + 0.1 * rest.iter().take(2).map(|one| one.score).sum::<Score>()
     }
@@ -101,8 +108,28 @@ impl Group {
         }
     }
 
+    /// Adds a match by meaning, or its worth to the same match by words; one that is not near
+    /// enough is nothing by itself.
+    pub(super) fn add_near(&mut self, new: Match, is_enough: bool) {
+        if let Some(known) = self.best.iter_mut().find(|one| one.is_same(&new)) {
+            known.score += new.score;
+        } else if is_enough {
+            self.count += 1;
+            self.best.push(new);
+        }
+        self.sort();
+    }
+
     fn sort(&mut self) {
         self.best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.position.cmp(&b.position)));
+    }
+}
+
+impl Gather {
+    /// Whether a telling may be gathered.
+    pub(super) fn allows(&self, telling: u64) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&telling))
+            && !self.hidden.contains(&telling)
     }
 }
 
@@ -188,7 +215,7 @@ impl SegmentGather {
             let wanted = self.only.as_ref().is_none_or(|only| only.contains(&telling))
                 && !self.hidden.contains(&telling);
             wanted.then(|| {
-                self.groups.push(Group::new(telling));
+                self.groups.push(Group::new(telling, Tier::AllWords));
                 self.groups.len() - 1
             })
         });
@@ -216,7 +243,7 @@ impl SegmentGather {
             let Some(group) = self.group(tellings[place]) else { continue };
             let score = scores[place] * boost * recency(self.now - at);
             let position = self.columns.place(documents[place]);
-            self.groups[group].add(Match { score, position, kind, at }, self.keep);
+            self.groups[group].add(Match { score, position, kind, at, window: None }, self.keep);
         }
         self.block = Block { documents, scores };
         self.block.documents.clear();
@@ -253,10 +280,11 @@ mod tests {
     use super::*;
 
     fn group(keep: usize) -> Group {
-        let mut group = Group::new(1);
+        let mut group = Group::new(1, Tier::AllWords);
         for (score, position) in [(1.0, 1), (4.0, 2), (2.0, 3), (3.0, 4), (5.0, 2)] {
             let kind = TextKind::Prompt;
-            group.add(Match { score, position: Some(position), kind, at: 0 }, keep);
+            let position = Some(position);
+            group.add(Match { score, position, kind, at: 0, window: None }, keep);
         }
         group
     }

@@ -5,7 +5,9 @@ mod date;
 mod engine;
 mod field;
 mod filter;
+mod fuse;
 mod gather;
+mod meaning;
 mod parse;
 mod present;
 mod query;
@@ -18,6 +20,7 @@ pub use answer::{Answer, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage
 pub use date::{Edge, date};
 pub use field::{agent, field_names, nearest, role};
 pub use filter::{Feature, Filter, Scope, State};
+pub use fuse::{Blend, Fusion};
 pub use query::{Clause, Pattern, Query};
 pub use regex::Regex;
 pub use snippet::Snippet;

@@ -8,7 +8,7 @@ use super::run::Search;
 use super::snippet::{Marks, snippet};
 use super::verify::Text;
 use crate::error::Result;
-use crate::index::{text_of, words};
+use crate::index::{text_of, window_of, words};
 use crate::store::Entry;
 
 /// Length of a snippet in bytes.
@@ -50,7 +50,7 @@ impl Search<'_> {
     }
 
     fn hit(&self, entry: &Entry, one: &Match, tier: Tier, how: &How<'_>) -> Result<Option<Hit>> {
-        let Match { position, kind, score, .. } = *one;
+        let Match { position, kind, score, window, .. } = *one;
         let message = match position {
             Some(position) => self.store.message(entry.telling, position)?,
             None => None,
@@ -69,8 +69,11 @@ impl Search<'_> {
             }
             _ => Vec::new(),
         };
-        let tier = how.tier(tier, &text);
-        let snippet = snippet(&text, &how.marks, SNIPPET);
+        let (tier, piece) = match window {
+            Some(content) => (Tier::Meaning, window_of(&text, content)),
+            None => (how.tier(tier, &text), text.as_str()),
+        };
+        let snippet = snippet(piece, &how.marks, SNIPPET);
         Ok(Some(Hit { within: None, position, message, kind, tier, score, snippet, context }))
     }
 }

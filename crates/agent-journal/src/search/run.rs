@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use tantivy::{Searcher, TantivyError};
 
-use super::answer::{Answer, Grouping, Options, Sort, Stage, Tier};
+use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
 use super::gather::{BEST, Gather, Group};
 use super::query::{Query, join};
 use super::verify::Text;
 use super::{Filter, Scope};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, TextKind, text_of};
+use crate::index::{Lexical, SemanticReader, TextKind, text_of};
 use crate::model::Timestamp;
 use crate::store::Store;
 
@@ -25,6 +25,8 @@ const TRIED: usize = 50_000;
 pub(crate) struct Search<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lexical: &'a Lexical,
+    /// None when nothing is to be found by meaning.
+    pub(crate) semantic: Option<SemanticReader>,
     pub(crate) path: &'a Path,
     pub(crate) now: Timestamp,
 }
@@ -45,10 +47,15 @@ impl Search<'_> {
             groups: Vec::new(),
             answer: Answer { mode: options.mode, ..Answer::default() },
         };
-        self.by_words(query, &engine, &gather, &mut progress)?;
-        let wanted = options.offset + options.limit;
-        if progress.groups.len() < wanted && !query.has_regex() {
-            self.by_some_words(query, (&engine, &gather), &mut progress)?;
+        if options.mode != Mode::Semantic {
+            self.by_words(query, &engine, &gather, &mut progress)?;
+            let wanted = options.offset + options.limit;
+            if progress.groups.len() < wanted && !query.has_regex() {
+                self.by_some_words(query, (&engine, &gather), &mut progress)?;
+            }
+        }
+        if options.mode != Mode::Lexical {
+            self.by_meaning(query, options, &gather, &mut progress)?;
         }
         let Progress { mut groups, mut answer } = progress;
         self.order(&mut groups, options);
@@ -169,7 +176,7 @@ impl Search<'_> {
         match options.sort {
             Sort::Relevance => groups.sort_by(|a, b| {
                 let score = b.score().total_cmp(&a.score());
-                a.tier.cmp(&b.tier).then(score).then(a.telling.cmp(&b.telling))
+                a.tier.step().cmp(&b.tier.step()).then(score).then(a.telling.cmp(&b.telling))
             }),
             Sort::Time => {
                 groups.sort_by_key(|group| std::cmp::Reverse((group.at(), group.telling)))
