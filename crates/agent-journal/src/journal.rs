@@ -253,15 +253,19 @@ impl Journal {
         let Some(lexical) = self.lexical()? else { return Ok(None) };
         let semantic = match options.mode {
             Mode::Lexical => None,
-            Mode::Semantic | Mode::Hybrid => {
-                Semantic::serving(&self.config, store.identity()?).and_then(Semantic::read)
-            }
+            Mode::Semantic | Mode::Hybrid => Semantic::serving(&self.config, store.identity()?),
         };
+        let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
+        let semantic = semantic.and_then(Semantic::read);
         let path = &self.config.index_dir;
         let search = Search { store, lexical: &lexical, semantic, path, now: self.now };
         match search.run(query, options) {
             Err(Error::Index { .. }) => Ok(None),
-            answer => answer.map(Some),
+            Err(error) => Err(error),
+            Ok(mut answer) => {
+                answer.uncovered = uncovered;
+                Ok(Some(answer))
+            }
         }
     }
 
@@ -331,4 +335,14 @@ impl Journal {
         }
         Ok(reports)
     }
+}
+
+/// Counts the sessions that cannot be found by meaning yet.
+fn uncovered(store: &Store, semantic: &Semantic) -> Result<u64> {
+    let generation = semantic.generation();
+    if generation == store.generation()? {
+        return Ok(0);
+    }
+    let (covered, sessions) = store.settled_sessions(generation)?;
+    Ok(sessions - covered)
 }

@@ -15,12 +15,12 @@ use tantivy::schema::{
 };
 use tantivy::{Index, IndexReader, ReloadPolicy, Searcher, SegmentReader, TantivyDocument, Term};
 
-use super::Passage;
 use super::tokenizer::CodeTokenizer;
+use super::{Passage, Traits};
 use crate::error::{Error, Result};
 
 /// Another version of the tokenizer or of the fields makes another index.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const TOKENIZER: &str = "code";
 
@@ -42,7 +42,7 @@ struct Fields {
     body: Field,
     telling: Field,
     position: Field,
-    kind: Field,
+    traits: Field,
     at: Field,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Stamped<'a> {
 pub(crate) struct Columns {
     pub(crate) telling: Arc<dyn ColumnValues<u64>>,
     pub(crate) position: Arc<dyn ColumnValues<u64>>,
-    pub(crate) kind: Arc<dyn ColumnValues<u64>>,
+    pub(crate) traits: Arc<dyn ColumnValues<u64>>,
     pub(crate) at: Arc<dyn ColumnValues<i64>>,
 }
 
@@ -96,7 +96,7 @@ fn schema() -> (Schema, Fields) {
         body: builder.add_text_field("body", TextOptions::default().set_indexing_options(indexing)),
         telling: builder.add_u64_field("telling", INDEXED | FAST),
         position: builder.add_u64_field("position", FAST),
-        kind: builder.add_u64_field("kind", FAST),
+        traits: builder.add_u64_field("traits", FAST),
         at: builder.add_i64_field("at", FAST),
     };
     (builder.build(), fields)
@@ -163,7 +163,7 @@ impl Columns {
         Ok(Self {
             telling: values(fast.u64("telling")?),
             position: values(fast.u64("position")?),
-            kind: values(fast.u64("kind")?),
+            traits: values(fast.u64("traits")?),
             at: values(fast.i64("at")?),
         })
     }
@@ -226,7 +226,7 @@ impl LexicalWriter {
         document.add_text(fields.body, stamped.passage.text);
         document.add_u64(fields.telling, stamped.telling);
         document.add_u64(fields.position, stamped.position.unwrap_or(WHOLE).min(WHOLE));
-        document.add_u64(fields.kind, stamped.passage.kind as u64);
+        document.add_u64(fields.traits, Traits::of(&stamped.passage).pack());
         document.add_i64(fields.at, stamped.at);
         self.writer.add_document(document).map_err(self.error())?;
         Ok(())

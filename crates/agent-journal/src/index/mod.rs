@@ -4,17 +4,21 @@
 
 mod embed;
 mod lexical;
+mod own;
 mod passages;
 mod semantic;
 mod tokenizer;
+mod traits;
 mod vectors;
 mod writer;
 
 pub(crate) use embed::window_of;
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
+pub(crate) use own::{Calls, tool_number};
 pub(crate) use passages::{Passage, text_of};
 pub(crate) use semantic::{Semantic, SemanticReader, SemanticWriter};
 pub(crate) use tokenizer::{Word, whole_words, words};
+pub(crate) use traits::Traits;
 pub(crate) use vectors::Near;
 pub(crate) use writer::{IndexWriter, Targets};
 

@@ -1,7 +1,7 @@
 //! Both indexes as those that read see them: what is told goes to words and to meanings alike.
 
 use super::passages::of_message;
-use super::{LexicalWriter, Passage, SemanticWriter, Stamped, TextKind};
+use super::{Calls, LexicalWriter, Passage, SemanticWriter, Stamped, TextKind};
 use crate::error::Result;
 use crate::model::{Message, Timestamp};
 
@@ -45,12 +45,17 @@ impl IndexWriter {
 }
 
 impl Targets<'_> {
-    /// Makes a message findable.
-    pub(crate) fn message(&self, (telling, position): (u64, u64), message: &Message) -> Result<()> {
+    /// Makes a message findable; `calls` knows those of tools made before it.
+    pub(crate) fn message(
+        &self,
+        (telling, position): (u64, u64),
+        message: &Message,
+        calls: &mut Calls,
+    ) -> Result<()> {
         let at = message.at.map_or(0, Timestamp::as_millis);
         let position = Some(position);
         let (mut added, mut rows) = (Ok(()), None);
-        of_message(message, &mut |passage| {
+        of_message(message, calls, &mut |passage| {
             if added.is_err() || (passage.kind == TextKind::Thinking && !self.thinking) {
                 return;
             }

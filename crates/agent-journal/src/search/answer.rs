@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::{Blend, Snippet};
@@ -28,6 +29,8 @@ pub struct Options {
     pub context: u64,
     /// What to count the results by.
     pub facets: Vec<Facet>,
+    /// The zone whose months are meant.
+    pub zone: TimeZone,
 }
 
 impl Default for Options {
@@ -41,6 +44,7 @@ impl Default for Options {
             group: Grouping::default(),
             context: 0,
             facets: Vec::new(),
+            zone: TimeZone::UTC,
         }
     }
 }
@@ -138,6 +142,8 @@ pub struct Answer {
     pub facets: Vec<(Facet, Vec<(String, u64)>)>,
     /// Words that occur nowhere, with those they were read as.
     pub corrected: Vec<(String, String)>,
+    /// Sessions that cannot be found by meaning yet.
+    pub uncovered: u64,
     /// Messages that a regular expression was not tried on, because they are too many.
     pub untried: u64,
     /// What was done to find it.

@@ -1,6 +1,8 @@
 //! Which sessions and messages are meant. One filter serves lists, searches, sums and exports;
 //! it knows how to say itself to the store.
 
+use std::fmt;
+
 use rusqlite::types::Value;
 
 use super::field::kinds_of;
@@ -223,7 +225,60 @@ impl Filter {
     }
 }
 
+impl fmt::Display for Filter {
+    /// Writes the filter as a query would say it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = self.terms();
+        if let Some(not) = &self.not {
+            all.extend(not.terms().into_iter().map(|term| format!("-{term}")));
+        }
+        formatter.write_str(&all.join(" "))
+    }
+}
+
+impl Filter {
+    fn terms(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut add = |name: &str, values: &[String]| {
+            let quoted = values.iter().map(|value| match value.contains(char::is_whitespace) {
+                true => format!("{name}:\"{value}\""),
+                false => format!("{name}:{value}"),
+            });
+            let values: Vec<String> = quoted.collect();
+            if !values.is_empty() {
+                all.push(values.join(" OR "));
+            }
+        };
+        add("agent", &self.agents);
+        add("project", &self.projects);
+        add("path", &self.paths);
+        add("file", &self.files);
+        add("branch", &self.branches);
+        add("model", &self.models);
+        add("tool", &self.tools);
+        add("session", &self.sessions);
+        add("role", &self.roles);
+        let kinds = self.kinds.iter().map(|kind| kind.name().to_owned());
+        add("kind", &kinds.collect::<Vec<_>>());
+        all.extend(self.states.iter().map(|state| format!("is:{}", state.name())));
+        all.extend(self.features.iter().map(|feature| format!("has:{}", feature.name())));
+        all.extend(self.since.map(|at| format!("since:{at}")));
+        all.extend(self.until.map(|at| format!("until:{at}")));
+        all
+    }
+}
+
 impl State {
+    fn name(self) -> &'static str {
+        match self {
+            Self::SubAgent => "subagent",
+            Self::SideChain => "sidechain",
+            Self::Error => "error",
+            Self::Running(_) => "running",
+            Self::Gone => "gone",
+        }
+    }
+
     fn sql(&self) -> Option<String> {
         Some(match self {
             Self::SideChain => return None,
@@ -249,6 +304,15 @@ fn source(condition: &str) -> String {
 }
 
 impl Feature {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Edit => "edit",
+            Self::Error => "error",
+            Self::PullRequest => "pr",
+        }
+    }
+
     fn sql(&self) -> Option<String> {
         match self {
             Self::Image | Self::Edit => None,
@@ -330,6 +394,14 @@ mod tests {
         let filter = Filter { scope: Scope::All, not: Some(Box::new(not)), ..Filter::default() };
         let sql = "sessions.shown = 1 AND NOT coalesce((sessions.branch LIKE ?1 ESCAPE '\\'), 0)";
         check(&filter, sql, 1);
+    }
+
+    #[test]
+    fn a_filter_says_itself_as_a_query_would() {
+        let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+        let text = "project:web OR project:\"my api\" kind:prompt has:pr -branch:main -is:gone";
+        let query = super::super::Query::parse(text, &now).unwrap();
+        assert_eq!(query.filter.to_string(), text);
     }
 
     #[test]

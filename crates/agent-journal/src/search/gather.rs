@@ -7,7 +7,7 @@ use tantivy::collector::{Collector, SegmentCollector};
 use tantivy::{Score, SegmentReader};
 
 use super::answer::Tier;
-use crate::index::{Columns, TextKind};
+use crate::index::{Columns, TextKind, Traits};
 
 /// Matches kept of one session.
 pub(super) const BEST: usize = 6;
@@ -23,6 +23,10 @@ pub(super) struct Gather {
     pub(super) hidden: Arc<HashSet<u64>>,
     /// Only these kinds of text.
     pub(super) kinds: Vec<TextKind>,
+    /// Only what these tools were given or returned, if any are named, and never these.
+    pub(super) tools: (Vec<u16>, Vec<u16>),
+    /// Only what is part of a side conversation, or only what is not.
+    pub(super) is_side: Option<bool>,
     /// Only what was recorded in this span, in milliseconds.
     pub(super) span: (i64, i64),
     /// The present, from which age is counted.
@@ -47,8 +51,12 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Match {
     pub(super) score: Score,
+    /// Where it is: in the session of the group, or in one that belongs to it.
+    pub(super) telling: u64,
     pub(super) position: Option<u64>,
     pub(super) kind: TextKind,
+    /// The same for messages that are nearly the same; 0 for short ones.
+    pub(super) print: u32,
     /// When it was recorded, in milliseconds.
     pub(super) at: i64,
     /// The piece of text that is near in meaning, when that is how it was found.
@@ -56,8 +64,8 @@ pub(super) struct Match {
 }
 
 impl Match {
-    fn is_same(&self, other: &Self) -> bool {
-        self.position == other.position && self.kind == other.kind
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.position == other.position && self.kind == other.kind && self.telling == other.telling
     }
 }
 
@@ -75,13 +83,25 @@ impl Group {
         first.score + 0.1 * rest.iter().take(2).map(|one| one.score).sum::<Score>()
     }
 
+    /// One group for each match.
+    pub(super) fn apart(self) -> impl Iterator<Item = Self> {
+        let Self { telling, tier, best, .. } = self;
+        best.into_iter().map(move |one| Self {
+            telling,
+            tier,
+            count: 1,
+            best: vec![one],
+            worth: None,
+        })
+    }
+
     /// When the latest of the best matches was recorded.
     pub(super) fn at(&self) -> i64 {
         self.best.iter().map(|one| one.at).max().unwrap_or(0)
     }
 
     /// Adds a match; windows of one text are one match.
-    fn add(&mut self, new: Match, keep: usize) {
+    pub(super) fn add(&mut self, new: Match, keep: usize) {
         // Windows of one text follow each other, so the whole list need not be looked through.
         let known = if keep > BEST {
             self.best.last_mut().filter(|one| one.is_same(&new))
@@ -120,7 +140,7 @@ impl Group {
         self.sort();
     }
 
-    fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         self.best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.position.cmp(&b.position)));
     }
 }
@@ -147,6 +167,8 @@ impl Collector for Gather {
             only: self.only.clone(),
             hidden: self.hidden.clone(),
             boosts,
+            tools: self.tools.clone(),
+            is_side: self.is_side,
             span: self.span,
             now: self.now,
             keep: self.keep,
@@ -193,6 +215,8 @@ pub(super) struct SegmentGather {
     only: Option<Arc<HashSet<u64>>>,
     hidden: Arc<HashSet<u64>>,
     boosts: [Score; TextKind::ALL.len()],
+    tools: (Vec<u16>, Vec<u16>),
+    is_side: Option<bool>,
     span: (i64, i64),
     now: i64,
     keep: usize,
@@ -223,27 +247,37 @@ impl SegmentGather {
         at
     }
 
+    fn wants(&self, traits: Traits) -> bool {
+        let (tools, without) = &self.tools;
+        (tools.is_empty() || tools.contains(&traits.tool))
+            && !without.contains(&traits.tool)
+            && self.is_side.is_none_or(|is_side| is_side == traits.is_side)
+    }
+
     /// Reads the columns of a block at once: one call per document and column would cost more
     /// than all the rest.
     fn flush(&mut self) {
         let Block { documents, scores } = std::mem::take(&mut self.block);
-        let mut kinds = [0; BLOCK];
+        let mut traits = [0; BLOCK];
         let mut tellings = [0; BLOCK];
         let mut times = [0; BLOCK];
         let count = documents.len();
-        self.columns.kind.get_vals(&documents, &mut kinds[..count]);
+        self.columns.traits.get_vals(&documents, &mut traits[..count]);
         self.columns.telling.get_vals(&documents, &mut tellings[..count]);
         self.columns.at.get_vals(&documents, &mut times[..count]);
         for place in 0..count {
-            let kind = TextKind::of(kinds[place]);
-            let (boost, at) = (self.boosts[kind as usize], times[place]);
-            if boost == 0.0 || at < self.span.0 || at > self.span.1 {
+            let (traits, at) = (Traits::unpack(traits[place]), times[place]);
+            let boost = self.boosts[traits.kind as usize];
+            if boost == 0.0 || at < self.span.0 || at > self.span.1 || !self.wants(traits) {
                 continue;
             }
-            let Some(group) = self.group(tellings[place]) else { continue };
-            let score = scores[place] * boost * recency(self.now - at);
+            let telling = tellings[place];
+            let Some(group) = self.group(telling) else { continue };
+            let score = scores[place] * boost * traits.worth() * recency(self.now - at);
             let position = self.columns.place(documents[place]);
-            self.groups[group].add(Match { score, position, kind, at, window: None }, self.keep);
+            let Traits { kind, print, .. } = traits;
+            let new = Match { score, telling, position, kind, print, at, window: None };
+            self.groups[group].add(new, self.keep);
         }
         self.block = Block { documents, scores };
         self.block.documents.clear();
@@ -282,9 +316,10 @@ mod tests {
     fn group(keep: usize) -> Group {
         let mut group = Group::new(1, Tier::AllWords);
         for (score, position) in [(1.0, 1), (4.0, 2), (2.0, 3), (3.0, 4), (5.0, 2)] {
-            let kind = TextKind::Prompt;
-            let position = Some(position);
-            group.add(Match { score, position, kind, at: 0, window: None }, keep);
+            let (kind, position) = (TextKind::Prompt, Some(position));
+            let (telling, print, at) = (1, 0, 0);
+            let new = Match { score, telling, position, kind, print, at, window: None };
+            group.add(new, keep);
         }
         group
     }

@@ -65,6 +65,10 @@ impl Search<'_> {
         options: &Options,
         gather: &Gather,
     ) -> Result<Vec<Nearby>> {
+        // What tools said has no vector, and a side conversation's messages look like others.
+        if !gather.tools.0.is_empty() || gather.is_side.is_some() {
+            return Ok(Vec::new());
+        }
         let allowed = |telling: u64| gather.allows(telling);
         let mut near = semantic.near(text, &allowed, NEAREST);
         near.retain(|one| gather.kinds.contains(&one.place.kind));
@@ -153,8 +157,10 @@ fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend, adds: bool) {
         groups[group].add_near(
             Match {
                 score: worth,
+                telling,
                 position: near.place.position,
                 kind: near.place.kind,
+                print: 0,
                 at: *at,
                 window: Some(near.content),
             },

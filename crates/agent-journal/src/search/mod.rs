@@ -3,8 +3,10 @@
 mod answer;
 mod date;
 mod engine;
+mod facets;
 mod field;
 mod filter;
+mod fold;
 mod fuse;
 mod gather;
 mod meaning;
@@ -14,6 +16,7 @@ mod query;
 mod regex;
 mod run;
 mod snippet;
+mod typo;
 mod verify;
 
 pub use answer::{Answer, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};

@@ -1,9 +1,11 @@
 //! Makes what was found ready to be shown: sessions, messages, snippets.
 
+use std::collections::HashMap;
+
 use super::answer::{Answer, Found, Hit, Options, Tier};
 use super::engine::as_typed;
 use super::gather::{Group, Match};
-use super::query::{Clause, Pattern, Query};
+use super::query::{Clause, Pattern};
 use super::run::Search;
 use super::snippet::{Marks, snippet};
 use super::verify::Text;
@@ -24,50 +26,63 @@ impl Search<'_> {
     pub(super) fn present(
         &self,
         groups: &[Group],
-        query: &Query,
+        clauses: &[Clause],
         options: &Options,
         answer: &mut Answer,
     ) -> Result<()> {
-        let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
-        let mut entries = self.store.sessions_by_telling(&tellings, self.now)?;
-        let how = How::of(query, options);
-        for group in groups {
+        // The further down, the less is read: the best match says what the session is about.
+        let shown = |place: usize, group: &Group| {
+            group.best.len().min(if place < DETAILED { SHOWN } else { 1 })
+        };
+        let mut tellings: Vec<u64> = Vec::new();
+        for (place, group) in groups.iter().enumerate() {
+            tellings.push(group.telling);
+            tellings.extend(group.best[..shown(place, group)].iter().map(|one| one.telling));
+        }
+        tellings.sort_unstable();
+        tellings.dedup();
+        let entries = self.store.sessions_by_telling(&tellings, self.now)?;
+        let how = How::of(clauses, options);
+        for (place, group) in groups.iter().enumerate() {
             // Between the index's commit and now the session may have changed its telling.
-            let Some(entry) = entries.remove(&group.telling) else { continue };
+            let Some(entry) = entries.get(&group.telling) else { continue };
             let mut hits = Vec::new();
-            // The further down, the less is read: the best match says what the session is about.
-            let shown = if answer.sessions.len() < DETAILED { SHOWN } else { 1 };
-            for one in group.best.iter().take(shown) {
-                hits.extend(self.hit(&entry, one, group.tier, &how)?);
+            for one in &group.best[..shown(place, group)] {
+                let Some(mut hit) = self.hit(one, group.tier, &how)? else { continue };
+                if one.telling != group.telling {
+                    hit.within = within(&entries, one.telling);
+                }
+                hits.push(hit);
             }
-            hits.sort_by_key(|hit| hit.position.map_or(0, |position| position + 1));
+            hits.sort_by_key(|hit| {
+                let session = hit.within.as_ref().map(|entry| entry.started_at);
+                (session, hit.position.map_or(0, |position| position + 1))
+            });
             let tier = hits.iter().map(|hit| hit.tier).min().unwrap_or(group.tier);
-            let (score, matches) = (group.score(), group.count);
+            let (entry, score, matches) = (entry.clone(), group.score(), group.count);
             answer.sessions.push(Found { entry, tier, score, hits, matches });
         }
         answer.tier = answer.sessions.iter().map(|found| found.tier).min().unwrap_or_default();
         Ok(())
     }
 
-    fn hit(&self, entry: &Entry, one: &Match, tier: Tier, how: &How<'_>) -> Result<Option<Hit>> {
-        let Match { position, kind, score, window, .. } = *one;
-        let message = match position {
-            Some(position) => self.store.message(entry.telling, position)?,
-            None => None,
-        };
+    fn hit(&self, one: &Match, tier: Tier, how: &How<'_>) -> Result<Option<Hit>> {
+        let Match { telling, position, kind, score, window, .. } = *one;
+        let (mut message, mut context) = (None, Vec::new());
+        if let Some(position) = position {
+            if how.context > 0 {
+                let range = position.saturating_sub(how.context)..position + how.context + 1;
+                context = self.store.messages(telling, range)?;
+                let at = context.iter().position(|(at, _)| *at == position);
+                message = at.map(|at| context.remove(at).1);
+            } else {
+                message = self.store.message(telling, position)?;
+            }
+        }
         let text = match (&message, position) {
             (Some(message), _) => text_of(message, kind),
             (None, Some(_)) => return Ok(None),
-            (None, None) => self.whole_text(entry.telling, kind)?.unwrap_or_default(),
-        };
-        let context = match position {
-            Some(position) if how.context > 0 => {
-                let range = position.saturating_sub(how.context)..position + how.context + 1;
-                let mut around = self.store.messages(entry.telling, range)?;
-                around.retain(|(at, _)| *at != position);
-                around
-            }
-            _ => Vec::new(),
+            (None, None) => self.whole_text(telling, kind)?.unwrap_or_default(),
         };
         let (tier, piece) = match window {
             Some(content) => (Tier::Meaning, window_of(&text, content)),
@@ -76,6 +91,10 @@ impl Search<'_> {
         let snippet = snippet(piece, &how.marks, SNIPPET);
         Ok(Some(Hit { within: None, position, message, kind, tier, score, snippet, context }))
     }
+}
+
+fn within(entries: &HashMap<u64, Entry>, telling: u64) -> Option<Box<Entry>> {
+    entries.get(&telling).cloned().map(Box::new)
 }
 
 /// How hits are made ready.
@@ -89,11 +108,11 @@ struct How<'q> {
 }
 
 impl<'q> How<'q> {
-    fn of(query: &'q Query, options: &Options) -> Self {
-        let mut wanted = query.clauses.iter().filter(|clause| !clause.negated);
+    fn of(clauses: &'q [Clause], options: &Options) -> Self {
+        let mut wanted = clauses.iter().filter(|clause| !clause.negated);
         Self {
-            marks: marks(&query.clauses),
-            phrase: as_typed(&query.clauses),
+            marks: marks(clauses),
+            phrase: as_typed(clauses),
             is_exact: wanted
                 .all(|clause| matches!(clause.pattern, Pattern::Phrase(_) | Pattern::Regex(_))),
             context: options.context,

@@ -5,21 +5,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tantivy::{Searcher, TantivyError};
+use tantivy::TantivyError;
+use tantivy::query::BooleanQuery;
 
 use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
-use super::gather::{BEST, Gather, Group};
-use super::query::{Query, join};
+use super::fold::{collapse, into_tasks};
+use super::gather::{BEST, Gather, Group, Match};
+use super::query::{Clause, Query, join};
 use super::verify::Text;
-use super::{Filter, Scope};
+use super::{Filter, Scope, State};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, SemanticReader, TextKind, text_of};
-use crate::model::Timestamp;
+use crate::index::{Lexical, SemanticReader, TextKind, text_of, tool_number};
+use crate::model::{Message, Timestamp};
 use crate::store::Store;
 
 /// A regular expression is tried on at most this many messages, the best candidates first.
 const TRIED: usize = 50_000;
+
+/// A query of so many words is a question: what has most of them is worth showing beside what has
+/// them all.
+const QUESTION: usize = 4;
 
 /// Answers queries.
 pub(crate) struct Search<'a> {
@@ -35,7 +41,12 @@ pub(crate) struct Search<'a> {
 pub(super) struct Progress {
     pub(super) groups: Vec<Group>,
     pub(super) answer: Answer,
+    /// What is looked for, mistakes corrected.
+    pub(super) clauses: Vec<Clause>,
 }
+
+/// Where is looked.
+type Place<'p> = (&'p Engine<'p>, &'p Gather);
 
 impl Search<'_> {
     /// Answers a query.
@@ -45,86 +56,66 @@ impl Search<'_> {
         let gather = self.gather(query, options)?;
         let mut progress = Progress {
             groups: Vec::new(),
-            answer: Answer { mode: options.mode, ..Answer::default() },
+            answer: Answer { mode: self.mode(options), ..Answer::default() },
+            clauses: query.clauses.clone(),
         };
         if options.mode != Mode::Semantic {
-            self.by_words(query, &engine, &gather, &mut progress)?;
-            let wanted = options.offset + options.limit;
-            if progress.groups.len() < wanted && !query.has_regex() {
-                self.by_some_words(query, (&engine, &gather), &mut progress)?;
-            }
+            self.by_words(query, options, (&engine, &gather), &mut progress)?;
         }
         if options.mode != Mode::Lexical {
             self.by_meaning(query, options, &gather, &mut progress)?;
         }
-        let Progress { mut groups, mut answer } = progress;
-        self.order(&mut groups, options);
+        let Progress { groups, mut answer, clauses } = progress;
+        let groups = self.arrange(groups, options, gather.keep)?;
         answer.total = groups.len() as u64;
+        answer.facets = self.facets(&groups, options)?;
         let page: Vec<Group> =
             groups.into_iter().skip(options.offset).take(options.limit).collect();
-        self.present(&page, query, options, &mut answer)?;
+        self.present(&page, &clauses, options, &mut answer)?;
         Ok(answer)
+    }
+
+    /// How text is compared: by words alone where there are no vectors.
+    fn mode(&self, options: &Options) -> Mode {
+        match options.mode {
+            Mode::Hybrid if self.semantic.is_none() => Mode::Lexical,
+            mode => mode,
+        }
     }
 
     pub(super) fn error(&self) -> impl FnOnce(TantivyError) -> Error {
         Error::index(self.path)
     }
 
-    fn by_words(
-        &self,
-        query: &Query,
-        engine: &Engine<'_>,
-        gather: &Gather,
-        progress: &mut Progress,
-    ) -> Result<()> {
-        let started = Instant::now();
-        let Some(all) = engine.all(&query.clauses).map_err(self.error())? else { return Ok(()) };
-        let mut groups = collect(engine.searcher, &all, gather).map_err(self.error())?;
-        if query.has_regex() {
-            progress.answer.stages.push(stage("candidates", &query.clauses, &groups, started));
-            progress.answer.untried = self.try_on_messages(query, &mut groups)?;
-        }
-        let name = if query.has_regex() { "regular expression" } else { "all words" };
-        progress.answer.stages.push(stage(name, &deciding(&query.clauses), &groups, started));
-        progress.groups = groups;
-        Ok(())
-    }
-
-    fn by_some_words(
-        &self,
-        query: &Query,
-        (engine, gather): (&Engine<'_>, &Gather),
-        progress: &mut Progress,
-    ) -> Result<()> {
-        let started = Instant::now();
-        let Some(some) = engine.some(&query.clauses).map_err(self.error())? else { return Ok(()) };
-        let mut groups = collect(engine.searcher, &some, gather).map_err(self.error())?;
-        let known: HashSet<u64> = progress.groups.iter().map(|group| group.telling).collect();
-        groups.retain(|group| !known.contains(&group.telling));
-        for group in &mut groups {
-            group.tier = Tier::SomeWords;
-        }
-        progress.answer.stages.push(stage(
-            "some words",
-            &deciding(&query.clauses),
-            &groups,
-            started,
-        ));
-        progress.groups.extend(groups);
-        Ok(())
-    }
-
     fn gather(&self, query: &Query, options: &Options) -> Result<Gather> {
         let filter = &query.filter;
-        // A search looks into sub-agents too; only facts of sessions need the store.
-        let wide = Filter { scope: Scope::All, since: None, until: None, ..filter.clone() };
+        let not = filter.not.as_deref();
+        // A search looks into sub-agents too; only facts of sessions need the store. Tools are
+        // known of every passage.
+        let not_tools = not.map(|not| Filter { tools: Vec::new(), ..not.clone() });
+        let wide = Filter {
+            scope: Scope::All,
+            since: None,
+            until: None,
+            tools: Vec::new(),
+            not: not_tools.map(Box::new),
+            ..filter.clone()
+        };
         let only = wide.limits_sessions().then(|| self.store.chosen_tellings(&wide)).transpose()?;
         let millis = |at: Option<Timestamp>, or| at.map_or(or, Timestamp::as_millis);
+        let tools = |filter: &Filter| filter.tools.iter().map(|name| tool_number(name)).collect();
+        let is_side = |filter: &Filter| filter.states.contains(&State::SideChain);
         let every = query.has_regex() || options.group == Grouping::Message;
         Ok(Gather {
             only: only.map(|only| Arc::new(HashSet::from_iter(only))),
             hidden: Arc::new(self.store.hidden_tellings()?.into_iter().collect()),
             kinds: filter.text_kinds(),
+            tools: (tools(filter), not.map(tools).unwrap_or_default()),
+            is_side: match (is_side(filter), not.is_some_and(is_side)) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
             span: (millis(filter.since, i64::MIN), millis(filter.until, i64::MAX)),
             now: self.now.as_millis(),
             keep: if every { usize::MAX } else { BEST },
@@ -132,7 +123,7 @@ impl Search<'_> {
     }
 
     /// Keeps the matches whose messages really fit; says how many were not tried.
-    fn try_on_messages(&self, query: &Query, groups: &mut Vec<Group>) -> Result<u64> {
+    fn try_on_messages(&self, clauses: &[Clause], groups: &mut Vec<Group>) -> Result<u64> {
         let mut left = TRIED;
         let mut untried = 0;
         for group in groups.iter_mut() {
@@ -140,17 +131,17 @@ impl Search<'_> {
             untried += (group.best.len() - tried) as u64;
             left -= tried;
             group.best.truncate(tried);
-            let positions: HashSet<u64> =
-                group.best.iter().filter_map(|one| one.position).collect();
-            let messages: HashMap<u64, _> =
-                self.store.messages_at(group.telling, &positions)?.into_iter().collect();
-            let mut kept = Vec::new();
+            let positions = group.best.iter().filter_map(|one| one.position).collect();
+            let messages = self.store.messages_at(group.telling, &positions)?;
+            let messages: HashMap<u64, Message> = messages.into_iter().collect();
+            let mut kept: Vec<Match> = Vec::new();
             for one in &group.best {
                 let text = match one.position {
                     Some(position) => messages.get(&position).map(|it| text_of(it, one.kind)),
                     None => self.whole_text(group.telling, one.kind)?,
                 };
-                if text.is_some_and(|text| Text::new(&text).fits(&query.clauses)) {
+                let is_known = kept.iter().any(|known| known.is_same(one));
+                if !is_known && text.is_some_and(|text| Text::new(&text).fits(clauses)) {
                     kept.push(*one);
                 }
             }
@@ -168,36 +159,104 @@ impl Search<'_> {
             return Ok(entries.remove(&telling).map(|entry| entry.title));
         }
         let documents = self.store.account(telling)?.map(|account| account.documents);
-        let texts = documents.into_iter().flatten().map(|(_, text)| text).collect::<Vec<_>>();
+        let texts: Vec<String> = documents.into_iter().flatten().map(|(_, text)| text).collect();
         Ok(Some(texts.join("\n")))
     }
 
-    fn order(&self, groups: &mut [Group], options: &Options) {
-        match options.sort {
-            Sort::Relevance => groups.sort_by(|a, b| {
-                let score = b.score().total_cmp(&a.score());
-                a.tier.step().cmp(&b.tier.step()).then(score).then(a.telling.cmp(&b.telling))
-            }),
-            Sort::Time => {
-                groups.sort_by_key(|group| std::cmp::Reverse((group.at(), group.telling)))
+    /// Makes results of what was found, in the order they are told.
+    fn arrange(&self, groups: Vec<Group>, options: &Options, keep: usize) -> Result<Vec<Group>> {
+        let mut groups = match options.group {
+            Grouping::Session => {
+                let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
+                into_tasks(groups, &self.store.tasks(&tellings)?, keep)
             }
+            Grouping::Message => groups.into_iter().flat_map(Group::apart).collect(),
+        };
+        order(&mut groups, options);
+        if options.sort == Sort::Relevance {
+            collapse(&mut groups);
+            order(&mut groups, options);
         }
+        Ok(groups)
     }
 }
 
-fn collect(
-    searcher: &Searcher,
-    query: &dyn tantivy::query::Query,
-    gather: &Gather,
-) -> tantivy::Result<Vec<Group>> {
-    searcher.search(query, gather)
+impl Search<'_> {
+    /// From all of the words to some of them.
+    fn by_words(
+        &self,
+        query: &Query,
+        options: &Options,
+        place: Place<'_>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let engine = place.0;
+        let all = engine.all(&query.clauses).map_err(self.error())?;
+        if query.has_regex() {
+            return self.take(("regular expression", Tier::AllWords), all, place, progress);
+        }
+        self.take(("all words", Tier::AllWords), all, place, progress)?;
+        if progress.groups.is_empty() {
+            self.corrected(place, progress)?;
+        }
+        let wanted = options.offset + options.limit;
+        let is_question = deciding(&query.clauses).len() >= QUESTION;
+        if progress.groups.is_empty() || is_question && progress.groups.len() < wanted {
+            let some = engine.some(&progress.clauses).map_err(self.error())?;
+            self.take(("some words", Tier::SomeWords), some, place, progress)?;
+        }
+        Ok(())
+    }
+
+    /// Reads words that occur nowhere as others.
+    fn corrected(&self, place: Place<'_>, progress: &mut Progress) -> Result<()> {
+        let (clauses, corrections) = place.0.corrected(&progress.clauses).map_err(self.error())?;
+        if corrections.is_empty() {
+            return Ok(());
+        }
+        progress.clauses = clauses;
+        progress.answer.corrected = corrections;
+        let all = place.0.all(&progress.clauses).map_err(self.error())?;
+        self.take(("typo", Tier::Typo), all, place, progress)
+    }
+
+    /// Adds the sessions that fit and are not there yet.
+    fn take(
+        &self,
+        (name, tier): (&str, Tier),
+        query: Option<BooleanQuery>,
+        (engine, gather): Place<'_>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let Some(query) = query else { return Ok(()) };
+        let mut groups = engine.searcher.search(&query, gather).map_err(self.error())?;
+        if progress.clauses.iter().any(Clause::has_regex) {
+            progress.answer.untried = self.try_on_messages(&progress.clauses, &mut groups)?;
+        }
+        let known: HashSet<u64> = progress.groups.iter().map(|group| group.telling).collect();
+        groups.retain(|group| !known.contains(&group.telling));
+        groups.iter_mut().for_each(|group| group.tier = tier);
+        progress.answer.stages.push(Stage {
+            name: name.to_owned(),
+            query: join(&deciding(&progress.clauses)),
+            found: groups.len() as u64,
+            took: started.elapsed(),
+        });
+        progress.groups.extend(groups);
+        Ok(())
+    }
 }
 
-fn stage(name: &str, clauses: &[super::Clause], groups: &[Group], started: Instant) -> Stage {
-    Stage {
-        name: name.to_owned(),
-        query: join(clauses),
-        found: groups.len() as u64,
-        took: started.elapsed(),
+/// Puts first what fits most closely, or what is latest.
+fn order(groups: &mut [Group], options: &Options) {
+    match options.sort {
+        Sort::Relevance => groups.sort_by(|a, b| {
+            let score = b.score().total_cmp(&a.score());
+            a.tier.step().cmp(&b.tier.step()).then(score).then(a.telling.cmp(&b.telling))
+        }),
+        Sort::Time => {
+            groups.sort_by_key(|group| (std::cmp::Reverse(group.at()), group.telling));
+        }
     }
 }

@@ -12,6 +12,7 @@ mod pieces;
 mod project;
 mod read;
 mod settle;
+mod tasks;
 mod write;
 
 pub use read::{AgentTotals, Entry, Origin};

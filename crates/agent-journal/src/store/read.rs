@@ -208,7 +208,10 @@ impl Store {
     ) -> Result<HashMap<u64, Entry>> {
         let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
         // The keys are numbers of our own making: nothing to escape.
-        let tail = format!("WHERE sessions.telling IN ({})", keys.join(","));
+        let tail = format!(
+            "WHERE tellings.key IN ({}) AND sessions.key = tellings.session",
+            keys.join(",")
+        );
         let entries = self.entries(&tail, [], now)?;
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
     }

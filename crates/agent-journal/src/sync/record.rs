@@ -11,7 +11,7 @@ use super::{Job, send};
 use crate::config::Config;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
-use crate::index::Targets;
+use crate::index::{Calls, Targets};
 use crate::model::{Block, Kind, Message, Session, SessionId, Timestamp};
 use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Packed, SourceEnd, Store, Told};
 
@@ -57,6 +57,8 @@ struct Open {
     position: u64,
     /// Messages that differ from what the journal has, from the first of them on.
     builder: Option<ChunkBuilder>,
+    /// The calls of tools whose results may follow.
+    calls: Calls,
 }
 
 impl<'a> Recorder<'a> {
@@ -172,7 +174,8 @@ impl<'a> Recorder<'a> {
         // A checkpoint counts the messages of the session that is told first after it.
         let continues = self.start.0 > 0 && self.open.is_empty();
         let position = if continues { self.start.1 } else { 0 };
-        self.open.push(Open { key, account, before, known, position, builder: None });
+        let calls = Calls::default();
+        self.open.push(Open { key, account, before, known, position, builder: None, calls });
         Ok(())
     }
 
@@ -207,6 +210,7 @@ impl<'a> Recorder<'a> {
         let mut builder = ChunkBuilder::at(from);
         for (_, mut message) in store.messages(open.key, from..open.position)? {
             let packed = Packed::new(&message);
+            open.calls.note(&message);
             builder.add(&open.account.id, &mut message, &packed);
         }
         open.builder = Some(builder);
@@ -230,12 +234,12 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    fn index(&self, message: &Message) -> Result<()> {
-        let open = &self.open[self.current];
+    fn index(&mut self, message: &Message) -> Result<()> {
+        let open = &mut self.open[self.current];
         if open.account.kind == Kind::Copy {
             return Ok(());
         }
-        self.index.message((open.key, open.position), message)
+        self.index.message((open.key, open.position), message, &mut open.calls)
     }
 
     /// Tells the writer of a session, if there is news of it.

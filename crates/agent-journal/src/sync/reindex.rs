@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
-use crate::index::{Passage, Targets, TextKind};
+use crate::index::{Calls, Passage, Targets, TextKind};
 use crate::model::Kind;
 use crate::store::Store;
 
@@ -44,13 +44,14 @@ fn telling_again(store: &Store, index: Targets<'_>, telling: u64) -> Result<()> 
     if store.account(telling)?.is_none_or(|account| account.kind == Kind::Copy) {
         return Ok(());
     }
+    let mut calls = Calls::default();
     let mut from = 0;
     loop {
         let messages = store.messages(telling, from..from + STEP)?;
         let Some((last, _)) = messages.last() else { return Ok(()) };
         from = last + 1;
         for (position, message) in messages {
-            index.message((telling, position), &message)?;
+            index.message((telling, position), &message, &mut calls)?;
         }
     }
 }
@@ -72,7 +73,7 @@ pub(super) fn wholes(
         for (kind, text) in
             texts.chain(whole.documents.iter().map(|text| (TextKind::Document, text)))
         {
-            index.whole(telling, whole.at, Passage { kind, text })?;
+            index.whole(telling, whole.at, Passage::whole(kind, text))?;
         }
     }
     Ok(())

@@ -120,7 +120,7 @@ mod tests {
             ),
         ];
         for (position, (kind, text)) in texts.iter().enumerate() {
-            let passage = Passage { kind: *kind, text };
+            let passage = Passage::whole(*kind, text);
             embed_passage(embedder, (4, Some(position as u64)), &passage, &mut rows);
         }
         writer.append(rows).unwrap();
