@@ -368,11 +368,11 @@ fn words_find_what_a_plain_look_through_everything_finds() {
             let expected = look_through(&journal, wanted);
             let answer = journal.search(&query(&text), 1000, 0).unwrap();
             if expected.is_empty() {
-                let is_honest = answer.sessions.is_empty() || answer.tier != Tier::AllWords;
+                let is_honest = answer.sessions.is_empty() || answer.tier > Tier::AllWords;
                 prop_assert!(is_honest, "{} finds what is not there", text);
                 continue;
             }
-            prop_assert_eq!(answer.tier, Tier::AllWords, "{}", &text);
+            prop_assert!(answer.tier <= Tier::AllWords, "{}", &text);
             prop_assert_eq!(answer.total as usize, expected.len(), "{}", &text);
             for session in &answer.sessions {
                 let places = expected.get(&session.entry.id);

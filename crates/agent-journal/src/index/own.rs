@@ -82,7 +82,7 @@ fn runs_own(line: &str) -> bool {
     let program = words.next().unwrap_or_default().trim_start_matches(['"', '\'']);
     let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
     // The name alone is no command: it may be a word of a text.
-    NAMES.contains(&name) && words.next().is_some_and(|word| word.is_ascii())
+    NAMES.contains(&name) && words.next().is_some_and(str::is_ascii)
 }
 
 #[cfg(test)]

@@ -148,12 +148,11 @@ mod tests {
 
     #[test]
     fn logs_are_worth_less_than_what_is_said_once() {
-        let log: String = (0..60)
-            .map(|at| format!("2026-03-02 09:01:{at:02} INFO worker {at} polled the queue\n"))
-            .collect();
-        let prose: String = (0..60)
-            .map(|at| format!("Step {}: {} then look at it\n", "x".repeat(at), "y".repeat(60 - at)))
-            .collect();
+        let lines =
+            |line: &dyn Fn(usize) -> String| (0..60).map(line).collect::<Vec<_>>().join("\n");
+        let log =
+            lines(&|at| format!("2026-03-02 09:01:{at:02} INFO worker {at} polled the queue"));
+        let prose = lines(&|at| format!("Step {}: {} then", "x".repeat(at), "y".repeat(60 - at)));
         let worth = |text: &str| Traits::of(&Passage::whole(TextKind::ToolOutput, text)).worth();
         assert!(worth(&log) < 0.5, "{}", worth(&log));
         assert!(worth(&prose) > 0.9, "{}", worth(&prose));

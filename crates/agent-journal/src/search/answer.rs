@@ -97,6 +97,9 @@ pub enum Facet {
     Month,
 }
 
+/// Values of a facet, each with the number of results.
+pub type Counts = Vec<(String, u64)>;
+
 /// How closely something fits a query, the closest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,7 +142,7 @@ pub struct Answer {
     /// The best of them.
     pub sessions: Vec<Found>,
     /// How many results there are of each agent, project, …: what was asked for.
-    pub facets: Vec<(Facet, Vec<(String, u64)>)>,
+    pub facets: Vec<(Facet, Counts)>,
     /// Words that occur nowhere, with those they were read as.
     pub corrected: Vec<(String, String)>,
     /// Sessions that cannot be found by meaning yet.
@@ -164,7 +167,6 @@ pub struct Stage {
     pub took: Duration,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn micros<S: serde::Serializer>(took: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(took.as_micros() as u64)
 }

@@ -75,18 +75,13 @@ impl Engine<'_> {
         }
         words.sort_by_key(|(frequency, _)| *frequency);
         let mut sum = 0;
-        let within = |at: usize, frequency: u64| {
+        let mut any: Parts = Vec::new();
+        for (at, (frequency, query)) in words.into_iter().enumerate() {
             sum += frequency;
-            at < 2 || sum <= SOME_BUDGET
-        };
-        let mut within = within;
-        let any: Parts = words
-            .into_iter()
-            .enumerate()
-            .filter_map(|(at, (frequency, query))| {
-                within(at, frequency).then_some((Occur::Should, query))
-            })
-            .collect();
+            if at < 2 || sum <= SOME_BUDGET {
+                any.push((Occur::Should, query));
+            }
+        }
         let mut parts = self.join(&firm)?;
         parts.push((Occur::Must, Box::new(BooleanQuery::new(any))));
         Ok(Some(BooleanQuery::new(parts)))
@@ -237,10 +232,11 @@ pub(super) fn parts_of(text: &str) -> Vec<String> {
 /// Leaves out what decides nothing, unless nothing would be left.
 pub(super) fn deciding(clauses: &[Clause]) -> Vec<Clause> {
     let decides = |clause: &&Clause| match &clause.pattern {
-        Pattern::Word(text) if !clause.negated => {
-            let parts = parts_of(text);
-            !parts.is_empty() && !(parts.len() == 1 && is_stop_word(&parts[0]))
-        }
+        Pattern::Word(text) if !clause.negated => match parts_of(text).as_slice() {
+            [] => false,
+            [word] => !is_stop_word(word),
+            _ => true,
+        },
         _ => true,
     };
     let kept: Vec<Clause> = clauses.iter().filter(decides).cloned().collect();

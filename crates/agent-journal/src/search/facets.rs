@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::tz::TimeZone;
 
-use super::answer::{Facet, Options};
+use super::answer::{Counts, Facet, Options};
 use super::gather::Group;
 use super::run::Search;
 use crate::error::Result;
@@ -18,7 +18,7 @@ impl Search<'_> {
         &self,
         groups: &[Group],
         options: &Options,
-    ) -> Result<Vec<(Facet, Vec<(String, u64)>)>> {
+    ) -> Result<Vec<(Facet, Counts)>> {
         if options.facets.is_empty() {
             return Ok(Vec::new());
         }
@@ -29,7 +29,7 @@ impl Search<'_> {
             for entry in groups.iter().filter_map(|group| entries.get(&group.telling)) {
                 *counts.entry(value(*facet, entry, &options.zone)).or_default() += 1;
             }
-            let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+            let mut counts: Counts = counts.into_iter().collect();
             match facet {
                 Facet::Month => counts.sort_by(|a, b| b.0.cmp(&a.0)),
                 _ => counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0))),

@@ -16,7 +16,15 @@ pub(super) struct Field {
     /// Whether several values mean any of them.
     pub(super) is_choice: bool,
     pub(super) is_time: bool,
-    set: fn(&str, &Zoned, &mut Filter) -> Result<()>,
+    set: Set,
+}
+
+/// What a field's value is put into.
+enum Set {
+    /// A list of texts.
+    Texts(fn(&mut Filter) -> &mut Vec<String>),
+    /// Something that has to be understood.
+    Value(Value),
 }
 
 /// Every field.
@@ -25,21 +33,24 @@ const FIELDS: &[Field] = &[
         filter.agents.push(agent(value)?);
         Ok(())
     }),
-    choice("project", |value, _, filter| push(&mut filter.projects, value)),
-    choice("path", |value, _, filter| push(&mut filter.paths, value)),
-    choice("file", |value, _, filter| push(&mut filter.files, value)),
-    choice("branch", |value, _, filter| push(&mut filter.branches, value)),
-    choice("model", |value, _, filter| push(&mut filter.models, value)),
+    text("project", |filter| &mut filter.projects),
+    text("path", |filter| &mut filter.paths),
+    text("file", |filter| &mut filter.files),
+    text("branch", |filter| &mut filter.branches),
+    text("model", |filter| &mut filter.models),
     choice("role", |value, _, filter| {
         filter.roles.push(role(value)?);
         Ok(())
     }),
-    choice("tool", |value, _, filter| push(&mut filter.tools, &tool_name(value))),
+    choice("tool", |value, _, filter| {
+        filter.tools.push(tool_name(value).into_owned());
+        Ok(())
+    }),
     choice("kind", |value, _, filter| {
         filter.kinds.push(kind(value)?);
         Ok(())
     }),
-    choice("session", |value, _, filter| push(&mut filter.sessions, value)),
+    text("session", |filter| &mut filter.sessions),
     both("is", |value, now, filter| {
         filter.states.push(state(value, now)?);
         Ok(())
@@ -58,29 +69,34 @@ const FIELDS: &[Field] = &[
     }),
 ];
 
-type Set = fn(&str, &Zoned, &mut Filter) -> Result<()>;
+type Value = fn(&str, &Zoned, &mut Filter) -> Result<()>;
 
-const fn choice(name: &'static str, set: Set) -> Field {
-    Field { name, is_choice: true, is_time: false, set }
+const fn text(name: &'static str, list: fn(&mut Filter) -> &mut Vec<String>) -> Field {
+    Field { name, is_choice: true, is_time: false, set: Set::Texts(list) }
 }
 
-const fn both(name: &'static str, set: Set) -> Field {
-    Field { name, is_choice: false, is_time: false, set }
+const fn choice(name: &'static str, set: Value) -> Field {
+    Field { name, is_choice: true, is_time: false, set: Set::Value(set) }
 }
 
-const fn time(name: &'static str, set: Set) -> Field {
-    Field { name, is_choice: false, is_time: true, set }
+const fn both(name: &'static str, set: Value) -> Field {
+    Field { name, is_choice: false, is_time: false, set: Set::Value(set) }
 }
 
-fn push(values: &mut Vec<String>, value: &str) -> Result<()> {
-    values.push(value.to_owned());
-    Ok(())
+const fn time(name: &'static str, set: Value) -> Field {
+    Field { name, is_choice: false, is_time: true, set: Set::Value(set) }
 }
 
 impl Field {
     /// Adds a value to a filter.
     pub(super) fn set(&self, value: &str, now: &Zoned, filter: &mut Filter) -> Result<()> {
-        (self.set)(value, now, filter)
+        match self.set {
+            Set::Texts(list) => {
+                list(filter).push(value.to_owned());
+                Ok(())
+            }
+            Set::Value(set) => set(value, now, filter),
+        }
     }
 }
 

@@ -208,8 +208,8 @@ impl Filter {
         conditions.any("sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
         conditions.any("sessions.models LIKE ? ESCAPE '\\'", &self.models, part);
         conditions.any(session, &self.sessions, begins);
-        conditions.all.extend(self.states.iter().filter_map(State::sql));
-        conditions.all.extend(self.features.iter().filter_map(Feature::sql));
+        conditions.all.extend(self.states.iter().filter_map(|it| it.sql()));
+        conditions.all.extend(self.features.iter().filter_map(|it| it.sql()));
     }
 
     /// Adds "fits none of it".
@@ -240,11 +240,15 @@ impl Filter {
     fn terms(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut add = |name: &str, values: &[String]| {
-            let quoted = values.iter().map(|value| match value.contains(char::is_whitespace) {
-                true => format!("{name}:\"{value}\""),
-                false => format!("{name}:{value}"),
-            });
-            let values: Vec<String> = quoted.collect();
+            let quote = |value: &String| {
+                if value.contains(char::is_whitespace) {
+                    format!("\"{value}\"")
+                } else {
+                    value.clone()
+                }
+            };
+            let values: Vec<String> =
+                values.iter().map(|value| format!("{name}:{}", quote(value))).collect();
             if !values.is_empty() {
                 all.push(values.join(" OR "));
             }
@@ -279,7 +283,7 @@ impl State {
         }
     }
 
-    fn sql(&self) -> Option<String> {
+    fn sql(self) -> Option<String> {
         Some(match self {
             Self::SideChain => return None,
             Self::SubAgent => "sessions.kind = 1".to_owned(),
@@ -313,7 +317,7 @@ impl Feature {
         }
     }
 
-    fn sql(&self) -> Option<String> {
+    fn sql(self) -> Option<String> {
         match self {
             Self::Image | Self::Edit => None,
             Self::Error => Some("(sessions.tool_errors > 0 OR sessions.failed = 1)".to_owned()),

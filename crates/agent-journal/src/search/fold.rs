@@ -85,7 +85,8 @@ mod tests {
         ];
         collapse(&mut groups);
         assert_eq!(groups[0].best.len(), 2);
-        let scores: Vec<f32> = groups.iter().map(|group| group.best[0].score).collect();
-        assert_eq!(scores, [4.0, 2.0, 1.0]);
+        let scores: Vec<String> =
+            groups.iter().map(|group| group.best[0].score.to_string()).collect();
+        assert_eq!(scores, ["4", "2", "1"]);
     }
 }

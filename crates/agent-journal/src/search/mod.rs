@@ -19,7 +19,7 @@ mod snippet;
 mod typo;
 mod verify;
 
-pub use answer::{Answer, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};
+pub use answer::{Answer, Counts, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};
 pub use date::{Edge, date};
 pub use field::{agent, field_names, nearest, role};
 pub use filter::{Feature, Filter, Scope, State};

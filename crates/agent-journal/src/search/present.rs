@@ -8,7 +8,7 @@ use super::gather::{Group, Match};
 use super::query::{Clause, Pattern};
 use super::run::Search;
 use super::snippet::{Marks, snippet};
-use super::verify::Text;
+use super::verify::has_phrase;
 use crate::error::Result;
 use crate::index::{text_of, window_of, words};
 use crate::store::Entry;
@@ -124,10 +124,7 @@ impl<'q> How<'q> {
         if tier != Tier::AllWords {
             return tier;
         }
-        let stands_there = self.phrase.as_ref().is_some_and(|phrase| {
-            let parts: Vec<&str> = phrase.iter().map(String::as_str).collect();
-            Text::new(text).has_sequence(&parts, str::eq)
-        });
+        let stands_there = self.phrase.as_ref().is_some_and(|phrase| has_phrase(text, phrase));
         if self.is_exact || stands_there { Tier::ExactPhrase } else { tier }
     }
 }

@@ -16,7 +16,7 @@ const ALTERNATIVES: usize = 32;
 pub struct Regex {
     source: String,
     flags: String,
-    regex: regex::Regex,
+    compiled: regex::Regex,
     pub(super) need: Need,
 }
 
@@ -40,19 +40,19 @@ impl Regex {
     pub(super) fn new(source: &str, flags: &str) -> Result<Self, String> {
         let pattern =
             if flags.is_empty() { source.to_owned() } else { format!("(?{flags}){source}") };
-        let regex = regex::RegexBuilder::new(&pattern)
+        let compiled = regex::RegexBuilder::new(&pattern)
             .multi_line(true)
             .size_limit(4 << 20)
             .build()
             .map_err(|error| in_one_line(&error.to_string()))?;
         let hir = regex_syntax::ParserBuilder::new().multi_line(true).build().parse(&pattern);
         let need = hir.map_or(Need::Nothing, |hir| need(&hir));
-        Ok(Self { source: source.to_owned(), flags: flags.to_owned(), regex, need })
+        Ok(Self { source: source.to_owned(), flags: flags.to_owned(), compiled, need })
     }
 
     /// Whether a text fits.
     pub(super) fn fits(&self, text: &str) -> bool {
-        self.regex.is_match(text)
+        self.compiled.is_match(text)
     }
 
     /// Where a text fits.
@@ -60,7 +60,7 @@ impl Regex {
         &'t self,
         text: &'t str,
     ) -> impl Iterator<Item = std::ops::Range<usize>> + 't {
-        self.regex.find_iter(text).map(|found| found.range()).filter(|range| !range.is_empty())
+        self.compiled.find_iter(text).map(|found| found.range()).filter(|range| !range.is_empty())
     }
 }
 

@@ -236,7 +236,9 @@ impl Search<'_> {
         }
         let known: HashSet<u64> = progress.groups.iter().map(|group| group.telling).collect();
         groups.retain(|group| !known.contains(&group.telling));
-        groups.iter_mut().for_each(|group| group.tier = tier);
+        for group in &mut groups {
+            group.tier = tier;
+        }
         progress.answer.stages.push(Stage {
             name: name.to_owned(),
             query: join(&deciding(&progress.clauses)),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::Regex;
-use crate::index::{Word, words};
+use crate::index::{Word, each_word};
 
 /// Longer texts are looked through only so far.
 const LOOK: usize = 256 << 10;
@@ -36,10 +36,27 @@ impl Marks<'_> {
         self.words.contains(word) || self.prefixes.iter().any(|prefix| word.starts_with(prefix))
     }
 
-    /// What is marked in a text, in order.
-    fn in_text(&self, text: &str) -> Vec<Word> {
-        let mut found: Vec<Word> =
-            words(text).into_iter().filter(|word| self.fits(&word.text)).collect();
+    /// Whether every word stands in the last piece of a text.
+    fn are_all_in(&self, found: &[Word], end: usize, length: usize) -> bool {
+        let last = found.iter().rev().take_while(|word| word.from + length * 3 / 4 >= end);
+        let different: HashSet<&str> = last.map(|word| word.text.as_str()).collect();
+        self.regexes.is_empty() && self.prefixes.is_empty() && different.len() == self.words.len()
+    }
+
+    /// What is marked in a text, in order; as far as there may be a better piece of a length.
+    fn in_text(&self, text: &str, length: usize) -> Vec<Word> {
+        let mut found: Vec<Word> = Vec::new();
+        let mut enough = usize::MAX;
+        each_word(text, &mut |word| {
+            if self.fits(&word.text) {
+                found.push(word.clone());
+                // Where all words stand together there is no better piece to come.
+                if enough == usize::MAX && self.are_all_in(&found, word.to, length) {
+                    enough = word.from + length;
+                }
+            }
+            word.from < enough
+        });
         for regex in &self.regexes {
             for range in regex.places(text).take(MOST_PLACES) {
                 found.retain(|word| word.to <= range.start || word.from >= range.end);
@@ -57,7 +74,7 @@ impl Marks<'_> {
 /// Cuts the piece of at most `length` bytes in which most different marked words stand.
 pub(super) fn snippet(text: &str, marks: &Marks<'_>, length: usize) -> Snippet {
     let text = &text[..text.floor_char_boundary(LOOK)];
-    let found = marks.in_text(text);
+    let found = marks.in_text(text, length);
     let window = best_window(&found, length);
     let start = window.first().map_or(0, |word| word.from.saturating_sub(length / 4));
     let start = word_start(text, start);

@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 
 use super::query::{Clause, Pattern};
-use crate::index::{Word, whole_words, words};
+use crate::index::{Word, each_word, whole_words, words};
 
 /// A text, cut into words once.
 pub(super) struct Text<'t> {
-    text: &'t str,
+    whole: &'t str,
     words: Vec<Word>,
     wholes: HashSet<String>,
 }
 
 impl<'t> Text<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, words: words(text), wholes: whole_words(text) }
+        Self { whole: text, words: words(text), wholes: whole_words(text) }
     }
 
     /// Whether all clauses hold.
@@ -34,13 +34,13 @@ impl<'t> Text<'t> {
                 let parts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
                 self.has_sequence(&parts, |word, part| word.starts_with(part))
             }
-            Pattern::Regex(regex) => regex.fits(self.text),
+            Pattern::Regex(regex) => regex.fits(self.whole),
             Pattern::Any(alternatives) => alternatives.iter().any(|clauses| self.fits(clauses)),
         }
     }
 
     /// Whether words stand next to each other; the last one is compared by `fits`.
-    pub(super) fn has_sequence(&self, parts: &[&str], fits: fn(&str, &str) -> bool) -> bool {
+    fn has_sequence(&self, parts: &[&str], fits: fn(&str, &str) -> bool) -> bool {
         // What cannot be looked for is not asked for.
         let Some((last, before)) = parts.split_last() else { return true };
         if before.is_empty() && self.wholes.iter().any(|word| fits(word, last)) {
@@ -53,10 +53,41 @@ impl<'t> Text<'t> {
     }
 }
 
+/// Whether words stand next to each other in a text.
+pub(super) fn has_phrase(text: &str, phrase: &[String]) -> bool {
+    // How many words of the phrase stand before here, for every place where it may have begun.
+    let mut begun: Vec<usize> = Vec::new();
+    let mut is_there = false;
+    each_word(text, &mut |word| {
+        begun.push(0);
+        begun.retain_mut(|matched| {
+            let fits = phrase.get(*matched).is_some_and(|wanted| *wanted == word.text);
+            *matched += 1;
+            is_there |= fits && *matched == phrase.len();
+            fits
+        });
+        !is_there
+    });
+    is_there
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Query;
     use super::*;
+
+    #[test]
+    fn a_phrase_is_found_wherever_it_begins() {
+        let check = |text: &str, phrase: &str, expected: bool| {
+            let phrase: Vec<String> = phrase.split(' ').map(str::to_owned).collect();
+            assert_eq!(has_phrase(text, &phrase), expected, "{text}: {phrase:?}");
+        };
+        check("to be or to be not", "to be not", true);
+        check("to to be", "to be", true);
+        check("waitForSession race", "for session race", true);
+        check("to be, not", "be to", false);
+        check("to", "to be", false);
+    }
 
     #[test]
     fn a_text_fits_what_is_asked_for() {

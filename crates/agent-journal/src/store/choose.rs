@@ -53,7 +53,7 @@ impl Store {
                     if used.into_iter().any(|tool| is_one(&tool.name, names)) {
                         keys.insert(session);
                     }
-                })?
+                })?;
             }
             Packed::Image => {
                 self.each_row("SELECT telling, facts FROM chunks", &mut |telling, facts| {

@@ -18,12 +18,18 @@ const AROUND: usize = 600;
 #[derive(Clone, Copy)]
 struct Part {
     results: usize,
+    /// Hits of each result.
+    hits: usize,
     context: u64,
 }
 
 /// The whole answer, within its bound if there is one.
 pub(crate) fn document(report: &Report<'_>) -> Result<String> {
-    let all = Part { results: report.answer.sessions.len(), context: report.options.context };
+    let all = Part {
+        results: report.answer.sessions.len(),
+        hits: usize::MAX,
+        context: report.options.context,
+    };
     let Some(bound) = report.max_bytes else {
         return Ok(serde_json::to_string_pretty(&make(report, all)?)? + "\n");
     };
@@ -31,10 +37,11 @@ pub(crate) fn document(report: &Report<'_>) -> Result<String> {
         let text = serde_json::to_string(&make(report, part)?)? + "\n";
         Ok((text.len() <= bound).then_some(text))
     };
-    // Messages around a hit are the first to go, then the last results.
+    // Messages around a hit are the first to go, then all but the best hits, then the last results.
     let fewer_around = (0..=all.context).rev().map(|context| Part { context, ..all });
-    let fewer = (0..all.results).rev().map(|results| Part { results, context: 0 });
-    for part in fewer_around.chain(fewer) {
+    let fewer_hits = [2, 1].map(|hits| Part { hits, context: 0, ..all });
+    let fewer = (0..all.results).rev().map(|results| Part { results, hits: 1, context: 0 });
+    for part in fewer_around.chain(fewer_hits).chain(fewer) {
         if let Some(text) = told(part)? {
             return Ok(text);
         }
@@ -49,7 +56,7 @@ fn make(report: &Report<'_>, part: Part) -> Result<Value> {
     let shown = &answer.sessions[..part.results];
     let hits: Vec<Value> = shown
         .iter()
-        .flat_map(|found| found.hits.iter().map(|hit| hit_document(found, hit, part.context)))
+        .flat_map(|found| best(found, part.hits).map(|hit| hit_document(found, hit, part.context)))
         .collect();
     let mut document = json!({
         "schema": "aj.search/1",
@@ -83,6 +90,14 @@ fn make(report: &Report<'_>, part: Part) -> Result<Value> {
         object.extend(left_out(report, part));
     }
     Ok(document)
+}
+
+/// The best hits of a result, in their order.
+fn best(found: &Found, most: usize) -> impl Iterator<Item = &Hit> {
+    let mut scores: Vec<f32> = found.hits.iter().map(|hit| hit.score).collect();
+    scores.sort_by(|a, b| b.total_cmp(a));
+    let least = scores.get(most.saturating_sub(1)).copied().unwrap_or(f32::MIN);
+    found.hits.iter().filter(move |hit| hit.score >= least).take(most)
 }
 
 /// The sessions of the results, each once: in full, or what names them.
@@ -196,6 +211,12 @@ fn left_out(report: &Report<'_>, part: Part) -> Map<String, Value> {
     if results > 0 {
         let hint = report.next(part.results);
         left_out.insert("results".into(), json!({ "count": results, "get": hint }));
+    }
+    let shown = &report.answer.sessions[..part.results];
+    let hits: usize = shown.iter().map(|found| found.hits.len().saturating_sub(part.hits)).sum();
+    if hits > 0 {
+        let get = "aj search … session:SESSION --group message";
+        left_out.insert("hits".into(), json!({ "count": hits, "get": get }));
     }
     if part.context < report.options.context {
         let get = "aj show SESSION#INDEX -C N";

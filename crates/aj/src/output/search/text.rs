@@ -62,7 +62,9 @@ fn left_out(report: &Report<'_>, shown: usize) -> String {
 
 fn session(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()> {
     heading(out, found, report)?;
-    for hit in &found.hits {
+    // The heading has the title already.
+    let is_said = |hit: &&Hit| hit.kind != TextKind::Title || found.hits.len() == 1;
+    for hit in found.hits.iter().filter(is_said) {
         let at = hit.position.unwrap_or(0);
         let (before, after): (Vec<_>, Vec<_>) =
             hit.context.iter().partition(|(position, _)| *position < at);
@@ -100,7 +102,8 @@ fn heading(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()
     let facts = if room < SHORTEST_FACTS { String::new() } else { facts };
     let title = pad(&entry.title, report.width.saturating_sub(FRAME + facts.width()));
     let id = pad(short_id(entry), 8);
-    writeln!(out, " {} {BOLD}{title}{BOLD:#}  {DIM}{id}  {facts}{DIM:#}", badge(entry))?;
+    let facts = if facts.is_empty() { facts } else { format!("  {facts}") };
+    writeln!(out, " {} {BOLD}{title}{BOLD:#}  {DIM}{id}{facts}{DIM:#}", badge(entry))?;
     Ok(())
 }
 
