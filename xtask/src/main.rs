@@ -8,6 +8,7 @@ mod cargo;
 mod check;
 mod ci;
 mod docs;
+mod eval;
 #[path = "../../crates/aj/tests/support/history.rs"]
 #[allow(missing_docs, unreachable_pub, reason = "shared with the tests of aj")]
 mod history;
@@ -71,6 +72,12 @@ const CHORES: &[Chore] = &[
         arguments: "[case…]",
         about: "read histories of unusual size within 512 MiB",
         run: bounds::run,
+    },
+    Chore {
+        name: "eval",
+        arguments: "[--home DIR]",
+        about: "measure how well search finds what is known to be there",
+        run: eval::run,
     },
 ];
 
