@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     config, demo, export, index, list, score, search, secrets, show, sources, stats, statusline,
+    tui,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
 #[derive(Parser)]
-#[command(name = "aj", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "aj", version, max_term_width = 100)]
 #[command(after_help = "Examples:
+  aj                               look around, on a terminal
   aj search flaky login test       find it, in any agent's history
   aj list --agent claude           the latest sessions
   aj show 3f1c#14                  read one, around message 14
@@ -42,7 +44,7 @@ pub(crate) struct Args {
     pub(crate) color: Color,
 
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -71,6 +73,16 @@ pub(crate) enum Command {
     Config(config::Args),
     /// Try it on a few made-up sessions
     Demo(demo::Args),
+    /// Look around in the history, on the whole screen
+    Tui(tui::Args),
+}
+
+impl Args {
+    /// Tells what can be asked, as an answer to nothing, and ends.
+    pub(crate) fn ask_for_command() -> ! {
+        Self::command().arg_required_else_help(true).subcommand_required(true).get_matches();
+        unreachable!("without a command the arguments are never complete")
+    }
 }
 
 /// When to use colours.

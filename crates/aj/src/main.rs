@@ -7,6 +7,7 @@ mod error;
 mod homes;
 mod output;
 mod settings;
+mod tui;
 
 use std::process::ExitCode;
 

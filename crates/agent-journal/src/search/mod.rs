@@ -7,7 +7,7 @@ mod run;
 mod snippet;
 
 pub use filter::{Filter, Scope};
-pub use query::{Clause, Edge, Pattern, Query, agent, date, nearest, role};
+pub use query::{Clause, Edge, FIELDS, Pattern, Query, ROLES, agent, date, nearest, role};
 pub use run::{Answer, Found, Hit, Tier};
 pub use snippet::Snippet;
 

@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::model::Timestamp;
 
 /// The fields a query may name.
-const FIELDS: [&str; 6] = ["agent", "branch", "project", "role", "since", "until"];
+pub const FIELDS: [&str; 6] = ["agent", "branch", "project", "role", "since", "until"];
 
 /// The roles a query may name.
-const ROLES: [&str; 7] = ["user", "assistant", "tool", "title", "document", "input", "output"];
+pub const ROLES: [&str; 7] = ["user", "assistant", "tool", "title", "document", "input", "output"];
 
 /// A query, understood.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,6 +12,7 @@ pub(crate) mod show;
 pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod statusline;
+pub(crate) mod tui;
 
 use std::process::ExitCode;
 
@@ -30,7 +31,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 
 /// Runs a command in a context of the caller's making.
 fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
-    match args.command {
+    let Some(command) = args.command else { return tui::alone(context) };
+    match command {
         Command::Search(args) => search::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
@@ -43,6 +45,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Index(args) => index::run(&args, context),
         Command::Config(args) => config::run(&args, context),
         Command::Demo(args) => demo::run(&args, context.json),
+        Command::Tui(args) => tui::run(&args, context),
     }
 }
 

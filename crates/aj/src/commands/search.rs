@@ -4,7 +4,6 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agent_journal::TextKind;
 use agent_journal::search::{Answer, Found, Hit, Query, Snippet, Tier};
 use anstyle::{AnsiColor, Style};
 use anyhow::{Result, bail};
@@ -14,7 +13,7 @@ use super::FilterArgs;
 use crate::context::{Context, Freshness};
 use crate::error::{found, remark};
 use crate::output::{
-    self, BOLD, DIM, agent_of, ago, badge, count, cut, pad, plain, short_id, table,
+    self, BOLD, DIM, ago, badge, count, cut, pad, plain, short_id, speaker, table,
 };
 
 const MATCH: Style = AnsiColor::Yellow.on_default().bold();
@@ -103,14 +102,7 @@ fn heading(
 }
 
 fn line(out: &mut dyn Write, session: &Found, hit: &Hit, width: usize) -> Result<()> {
-    let who = match hit.kind {
-        TextKind::Prompt => "you",
-        TextKind::Reply => agent_of(&session.entry).map_or("agent", |agent| agent.badge),
-        TextKind::ToolInput | TextKind::ToolOutput => "tool",
-        TextKind::Thinking => "thought",
-        TextKind::Title => "title",
-        TextKind::Document => "summary",
-    };
+    let who = speaker(&session.entry, hit.kind);
     let number = hit.position.map_or(String::new(), |position| (position + 1).to_string());
     let text = marked(&hit.snippet, width.saturating_sub(16));
     writeln!(out, " {DIM}{number:>5}{DIM:#} {} {text}", pad(who, 8))?;

@@ -20,7 +20,7 @@ const PROMPT: Style = AnsiColor::Cyan.on_default().bold();
 const FAILED: Style = AnsiColor::Red.on_default();
 
 /// What of a session is shown.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Detail {
     /// Inputs and outputs of tools in full.
     pub(crate) tools: bool,
@@ -28,6 +28,16 @@ pub(crate) struct Detail {
     pub(crate) thinking: bool,
     /// What the program put into the conversation, and side conversations.
     pub(crate) everything: bool,
+}
+
+impl Detail {
+    /// Whether nothing of a message is shown.
+    pub(crate) fn hides(self, message: &Message) -> bool {
+        let is_aside = message.sidechain
+            || matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System)
+                && !message.failed;
+        is_aside && !self.everything
+    }
 }
 
 /// Writes a session piece by piece.
@@ -91,10 +101,7 @@ impl<'a, W: Write> Transcript<'a, W> {
                 self.calls.insert(id.clone(), name.clone());
             }
         }
-        let hidden = message.sidechain
-            || matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System)
-                && !message.failed;
-        if hidden && !self.detail.everything {
+        if self.detail.hides(message) {
             return Ok(());
         }
         self.heading(position, message)?;
