@@ -185,7 +185,8 @@ impl Small {
         width: usize,
     ) -> Self {
         let rows: Vec<(String, [String; 3])> = rows.take(SMALL).collect();
-        let room = width.saturating_sub(2) / 2;
+        let is_alone = width < 2 * (12 + 30) + 6;
+        let room = width.saturating_sub(2) / if is_alone { 1 } else { 2 };
         let left = room.saturating_sub(32).clamp(12, 30);
         let line = |name: &str, cells: [&str; 3]| {
             let [a, b, c] = cells;

@@ -2,8 +2,8 @@
 
 use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::model::{Block, Message, Origin};
-use agent_journal::search::{FIELDS, Filter, Query, Scope, Tier};
-use agent_journal::{Entry, Journal};
+use agent_journal::search::{FIELDS, Filter, Hit, Query, Scope, Tier};
+use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
 use jiff::Zoned;
 use ratatui::text::Line;
@@ -27,13 +27,22 @@ pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> 
     let took = std::time::Duration::ZERO;
     if query.clauses.iter().all(|clause| clause.negated) {
         let entries = journal.sessions(&query.filter, Some(limit))?;
-        let items = entries.into_iter().map(|entry| Item { entry, hits: Vec::new() }).collect();
+        let item = |entry| Item { entry, hits: Vec::new(), title: None };
+        let items = entries.into_iter().map(item).collect();
         return Ok(Found { items, total: journal.count(&query.filter)?, note: None, took });
     }
     let answer = journal.search(&query, limit, 0)?;
-    let items = answer.sessions.into_iter().map(|it| Item { entry: it.entry, hits: it.hits });
+    let items = answer.sessions.into_iter().map(item);
     let note = (answer.tier == Tier::SomeWords).then_some("some words");
     Ok(Found { items: items.collect(), total: answer.total, note, took })
+}
+
+/// A session with the places found in it; the title is shown anyway, and is marked there.
+fn item(found: agent_journal::search::Found) -> Item {
+    let is_title = |hit: &Hit| hit.kind == TextKind::Title && hit.position.is_none();
+    let (titles, hits): (Vec<Hit>, Vec<Hit>) = found.hits.into_iter().partition(is_title);
+    let title = titles.into_iter().next().map(|hit| hit.snippet);
+    Item { entry: found.entry, hits, title }
 }
 
 /// What is meant by a query that is still being typed: its last word is a beginning, and a field
@@ -58,7 +67,7 @@ pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<P
     let mut transcript = Transcript::new(Vec::new(), entry, view.detail, view.width);
     let cost = journal.costs(std::slice::from_ref(entry))?.remove(0);
     transcript.header(now, &cost)?;
-    let facts = taken(&mut transcript, view.width);
+    let facts = taken(&mut transcript, usize::MAX);
     let mut messages = Vec::new();
     for (position, message) in journal.messages(entry, range.clone())? {
         transcript.message(position, &message)?;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use agent_journal::Journal;
-use agent_journal::search::{Filter, ROLES};
+use agent_journal::search::{self, Filter, ROLES};
 
 /// Times that are often meant.
 const TIMES: [&str; 6] = ["today", "yesterday", "7d", "30d", "90d", "1y"];
@@ -27,7 +27,10 @@ impl Facets {
         let entries = journal.sessions(&Filter::default(), None).unwrap_or_default();
         let named = |id: &str| {
             let agent = Journal::agents().find(|agent| agent.id == id);
-            agent.map_or(id, |agent| agent.aliases.first().copied().unwrap_or(agent.id)).to_owned()
+            // The word on its badge is what people call it, where it is a name of its own.
+            let badge = agent.map(|agent| agent.badge);
+            let is_own = |name: &&str| search::agent(name).is_ok_and(|its| its == id);
+            badge.filter(is_own).unwrap_or(id).to_owned()
         };
         let agents = counted(entries.iter().map(|entry| named(&entry.agent)));
         let projects = counted(entries.iter().filter_map(|entry| entry.project.clone()));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use agent_journal::connectors::Machine;
 use agent_journal::export::{Format, Options};
-use agent_journal::search::Hit;
+use agent_journal::search::{Hit, Snippet};
 use agent_journal::{Config, Entry, Journal};
 use anyhow::Result;
 use jiff::Zoned;
@@ -144,6 +144,8 @@ pub(super) struct Found {
 pub(super) struct Item {
     pub(super) entry: Entry,
     pub(super) hits: Vec<Hit>,
+    /// The title, when it was found too.
+    pub(super) title: Option<Snippet>,
 }
 
 /// Messages as they are shown.

@@ -62,7 +62,10 @@ fn top(chooser: &Chooser, column: usize, height: u16) -> usize {
 fn area(state: &State) -> Rect {
     let columns = state.facets.columns.len() as u16;
     let most = state.facets.columns.iter().map(|it| it.values.len()).max().unwrap_or(0) as u16;
-    popup(state.size, columns * WIDTH + 4, most.min(ROWS) + 3)
+    let area = popup(state.size, columns * WIDTH + 4, most.min(ROWS) + 3);
+    // Down there it leaves the sessions in sight.
+    let y = state.size.height.saturating_sub(area.height + 1);
+    Rect { y, ..area }
 }
 
 /// The columns that have room, the chosen one among them.

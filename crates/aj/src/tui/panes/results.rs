@@ -66,12 +66,20 @@ fn shown_hit<'s>(state: &State, item: &'s Item, is_chosen: bool) -> Option<&'s H
 fn heading(state: &State, item: &Item, width: u16, is_chosen: bool) -> Line<'static> {
     let entry = &item.entry;
     let columns = Columns::of(width);
-    let title = pad(&entry.title.replace('\n', " "), columns.title);
-    let mut spans = vec![
-        Span::raw(if entry.status == "running" { " ●" } else { "  " }),
-        badge(entry),
-        Span::styled(title, if is_chosen { BOLD } else { Style::new() }),
-    ];
+    let title = entry.title.replace('\n', " ");
+    let style = if is_chosen { BOLD } else { Style::new() };
+    let mut spans =
+        vec![Span::raw(if entry.status == "running" { " ●" } else { "  " }), badge(entry)];
+    match &item.title {
+        // A snippet that is not the title as it stands cannot mark it.
+        Some(found) if found.text == title => {
+            let marked = Line::from(marked(found, columns.title)).patch_style(style);
+            let missing = columns.title.saturating_sub(marked.width());
+            spans.extend(marked.spans.into_iter().map(|it| it.patch_style(style)));
+            spans.push(Span::raw(" ".repeat(missing)));
+        }
+        _ => spans.push(Span::styled(pad(&title, columns.title), style)),
+    }
     if columns.place > 0 {
         spans.push(Span::styled(format!("  {}", pad(&place(entry), columns.place)), DIM));
     }

@@ -50,16 +50,17 @@ pub(super) fn text(reader: &Reader, found: Style, area: Rect, buffer: &mut Buffe
         return;
     }
     let mut first = None;
-    for (row, (message, line)) in reader.rows(area.height.into()).enumerate() {
+    let is_empty = |line: &Line<'_>| line.spans.iter().all(|it| it.content.trim().is_empty());
+    // The gap before a message is no use at the top.
+    let rows = reader.rows(usize::from(area.height) + 1).skip_while(|(_, line)| is_empty(line));
+    for (row, (message, line)) in rows.enumerate() {
         let row = row as u16;
         if reader.needle.is_empty() {
             put(buffer, area, row, line);
         } else {
             put(buffer, area, row, &mark(line, &reader.needle, found));
         }
-        // The first line of a message is empty when it has a heading.
-        let is_text = !line.spans.iter().all(|span| span.content.trim().is_empty());
-        if message == reader.at.message && is_text && first.is_none() {
+        if message == reader.at.message && !is_empty(line) && first.is_none() && row < area.height {
             first = Some(row);
         }
     }
