@@ -19,6 +19,7 @@ mod error;
 mod index;
 mod journal;
 mod leave;
+mod resume;
 mod store;
 mod sync;
 
@@ -27,5 +28,6 @@ pub use error::{Error, Result};
 pub use index::TextKind;
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
+pub use resume::{Guess, Obstacle, Resumption};
 pub use store::{AgentTotals, Entry, Origin};
 pub use sync::{Progress, SyncOptions, SyncReport};

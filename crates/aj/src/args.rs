@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    config, demo, export, index, list, score, search, secrets, show, sources, stats, statusline,
-    tui,
+    config, demo, export, index, list, resume, score, search, secrets, show, sources, stats,
+    statusline, tui,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     List(list::Args),
     /// Read a session
     Show(show::Args),
+    /// Go on with a session in its own agent
+    Resume(resume::Args),
     /// Sum up tokens, cost, time and tools
     Stats(stats::Args),
     /// Show how well the work with agents goes, and why

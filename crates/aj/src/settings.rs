@@ -133,7 +133,11 @@ impl Settings {
             Some(home) => {
                 homes.clear();
                 let home = home.to_str().map_or(home.to_owned(), |text| own.expand(text));
-                let other = other_machine(&home)?;
+                let mut other = other_machine(&home)?;
+                // Programs are looked for on this machine, whoever's home is read.
+                other
+                    .env
+                    .extend(own.env.get_key_value("PATH").map(|(a, b)| (a.clone(), b.clone())));
                 // Places in the file are about this home, not about the other one.
                 values.retain(|name, (_, from)| {
                     !name.starts_with("storage.") || *from != Where::File

@@ -8,8 +8,9 @@
 use std::path::{Path, PathBuf};
 
 use super::formats::chats;
-use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
 use crate::error::Result;
+use crate::model::Session;
 
 /// The connector.
 pub(super) struct Gemini;
@@ -43,5 +44,9 @@ impl Connector for Gemini {
     fn read(&self, source: &Source, _: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
         chats::read(&source.path, AGENT.id, sink)?;
         Ok(Checkpoint::default())
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("gemini", ["--resume", chats::resumable(session)?]))
     }
 }

@@ -63,6 +63,27 @@ pub trait Connector: Sync {
     fn has_local_times(&self) -> bool {
         false
     }
+
+    /// The command with which the agent goes on with a session that it recorded in `source`;
+    /// `None` when it has none for this one.
+    fn resume_command(&self, _session: &Session, _source: &Path) -> Option<Resume> {
+        None
+    }
+}
+
+/// A command that goes on with a session, to be run in the session's directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Resume {
+    /// The agent's program.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+impl Resume {
+    fn new<const N: usize>(program: &'static str, arguments: [&str; N]) -> Self {
+        Self { program, arguments: arguments.map(str::to_owned).into() }
+    }
 }
 
 /// What there is to know about an agent.

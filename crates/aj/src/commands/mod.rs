@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod export;
 pub(crate) mod index;
 pub(crate) mod list;
+pub(crate) mod resume;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod secrets;
@@ -36,6 +37,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Search(args) => search::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
+        Command::Resume(args) => resume::run(&args, context),
         Command::Stats(args) => stats::run(&args, context),
         Command::Score(args) => score::run(&args, context),
         Command::Statusline(args) => statusline::run(&args, context),

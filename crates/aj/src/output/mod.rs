@@ -4,6 +4,7 @@ pub(crate) mod chart;
 pub(crate) mod file;
 pub(crate) mod json;
 pub(crate) mod pager;
+pub(crate) mod shell;
 pub(crate) mod stats;
 pub(crate) mod table;
 pub(crate) mod transcript;

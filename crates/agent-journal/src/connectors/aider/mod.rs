@@ -16,8 +16,9 @@ mod turn;
 use std::path::{Path, PathBuf};
 
 use super::formats::{files, glob};
-use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
 use crate::error::Result;
+use crate::model::Session;
 
 /// The connector.
 pub(super) struct Aider;
@@ -74,6 +75,15 @@ impl Connector for Aider {
 
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
         reader::read(&source.path, &start, sink)
+    }
+
+    /// A log has one history: the runs before this one and after it come back too.
+    fn resume_command(&self, _: &Session, source: &Path) -> Option<Resume> {
+        let mut resume = Resume::new("aider", ["--restore-chat-history"]);
+        if source.file_name()? != CHAT {
+            resume.arguments.push(format!("--chat-history-file={}", source.to_str()?));
+        }
+        Some(resume)
     }
 }
 

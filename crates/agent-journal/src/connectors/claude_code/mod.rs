@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::formats::files;
-use super::{Agent, Checkpoint, Connector, Machine, Os, Record, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Os, Record, Resume, Sink, Source};
 use crate::error::{Error, Result};
 use crate::model::{Kind, Session, TitleRank};
 
@@ -83,6 +83,10 @@ impl Connector for ClaudeCode {
             return Ok(Checkpoint::default());
         }
         reader::read(&source.path, &start, sink)
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("claude", ["--resume", &session.id.native]))
     }
 }
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::formats::{files, jsonl};
-use super::{Agent, Checkpoint, Connector, Machine, Record, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Record, Resume, Sink, Source};
 use crate::error::Result;
 use crate::model::{Session, Timestamp, TitleRank};
 
@@ -83,6 +83,10 @@ impl Connector for Codex {
             Some("json") => reader::read_document(path, sink),
             _ => reader::read(path, &start, sink),
         }
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("codex", ["resume", &session.id.native]))
     }
 }
 

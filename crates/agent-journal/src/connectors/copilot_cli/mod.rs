@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::formats::{copilot_events, copilot_store, files, sqlite};
-use super::{Agent, Checkpoint, Connector, Machine, Record, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Record, Resume, Sink, Source};
 use crate::error::{Error, Result};
 use crate::model::Session;
 
@@ -108,6 +108,11 @@ impl Connector for CopilotCli {
                 Ok(Checkpoint::default())
             }
         }
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        // The value is optional: as a word of its own it could be taken for a prompt.
+        Some(Resume::new("copilot", [&format!("--resume={}", session.id.native)]))
     }
 }
 

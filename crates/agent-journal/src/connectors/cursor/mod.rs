@@ -23,8 +23,9 @@ mod value;
 use std::path::{Path, PathBuf};
 
 use super::formats::{files, sqlite, vscode};
-use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
 use crate::error::{Error, Result};
+use crate::model::Session;
 
 /// The connector.
 pub(super) struct Cursor;
@@ -81,6 +82,16 @@ impl Connector for Cursor {
             _ => state::read(path, sink)?,
         }
         Ok(Checkpoint::default())
+    }
+
+    /// Only the terminal program can be told which chat to open; it keeps those in databases.
+    fn resume_command(&self, session: &Session, source: &Path) -> Option<Resume> {
+        let native = &session.id.native;
+        let home = source.ancestors().find(|one| one.join("chats").is_dir())?;
+        let mut workspaces = std::fs::read_dir(home.join("chats")).ok()?.flatten();
+        workspaces
+            .any(|workspace| workspace.path().join(native).join(CHAT).is_file())
+            .then(|| Resume::new("cursor-agent", [&format!("--resume={native}")]))
     }
 }
 

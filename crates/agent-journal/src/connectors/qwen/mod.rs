@@ -15,8 +15,9 @@ mod telemetry;
 use std::path::{Path, PathBuf};
 
 use super::formats::{chats, files};
-use super::{Agent, Checkpoint, Connector, Machine, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
 use crate::error::Result;
+use crate::model::Session;
 
 /// The connector.
 pub(super) struct Qwen;
@@ -60,6 +61,10 @@ impl Connector for Qwen {
             return Ok(Checkpoint::default());
         }
         reader::read(&source.path, &start, sink)
+    }
+
+    fn resume_command(&self, session: &Session, _: &Path) -> Option<Resume> {
+        Some(Resume::new("qwen", ["--resume", chats::resumable(session)?]))
     }
 }
 

@@ -101,6 +101,13 @@ fn session(path: &Path, agent: &str, chat: &mut Chat) -> Session {
     session
 }
 
+/// The id by which the agent finds a session again: servers and editors record chats under names
+/// that it does not look for.
+pub fn resumable(session: &Session) -> Option<&str> {
+    let id = session.id.native.split('@').next()?;
+    place::is_uuid(id).then_some(id)
+}
+
 fn drop_empty(extensions: &mut Extensions) {
     extensions
         .retain(|_, value| !matches!(value.as_str(), "null" | "false" | "\"\"" | "[]" | "{}"));

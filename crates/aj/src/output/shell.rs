@@ -1,0 +1,101 @@
+//! Commands as a shell reads them: every word comes out as it went in.
+
+use std::path::Path;
+
+use agent_journal::connectors::Resume;
+use clap::ValueEnum;
+
+/// A shell, as far as quoting differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// bash, zsh, dash and every other that follows POSIX
+    Sh,
+    Fish,
+    #[value(name = "powershell")]
+    PowerShell,
+}
+
+impl Shell {
+    /// The shell that is in use, as far as the environment tells.
+    pub(crate) fn current() -> Self {
+        let named = std::env::var("SHELL").unwrap_or_default();
+        let name = Path::new(&named).file_stem().unwrap_or_default().to_string_lossy();
+        match &*name {
+            "fish" => Self::Fish,
+            "pwsh" => Self::PowerShell,
+            "" if cfg!(windows) => Self::PowerShell,
+            _ => Self::Sh,
+        }
+    }
+
+    /// A line that goes to a directory and runs a command there.
+    pub(crate) fn line(self, directory: Option<&Path>, command: &Resume) -> String {
+        let words = std::iter::once(command.program)
+            .chain(command.arguments.iter().map(String::as_str))
+            .map(|word| self.quote(word))
+            .collect::<Vec<_>>()
+            .join(" ");
+        let Some(directory) = directory else { return words };
+        let directory = self.quote(&directory.to_string_lossy());
+        match self {
+            // A directory that begins with a dash is no option.
+            Self::Sh => format!("cd -- {directory} && {words}"),
+            Self::Fish => format!("cd {directory} && {words}"),
+            Self::PowerShell => {
+                format!("Set-Location -LiteralPath {directory}; if ($?) {{ {words} }}")
+            }
+        }
+    }
+
+    /// One word; what needs no quotes has none.
+    fn quote(self, word: &str) -> String {
+        let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_./:@%+=".contains(one);
+        if !word.is_empty() && word.chars().all(is_plain) {
+            return word.to_owned();
+        }
+        match self {
+            Self::Sh => format!("'{}'", word.replace('\'', r"'\''")),
+            Self::Fish => format!("'{}'", word.replace('\\', r"\\").replace('\'', r"\'")),
+            Self::PowerShell => {
+                // It takes typographic quotes for quotes as well.
+                let mut quoted = String::from("'");
+                for one in word.chars() {
+                    quoted.push(one);
+                    if matches!(one, '\'' | '\u{2018}'..='\u{201b}') {
+                        quoted.push(one);
+                    }
+                }
+                quoted.push('\'');
+                quoted
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_out_of_a_shell_as_they_went_in() {
+        let check = |shell: Shell, word: &str, expected: &str| {
+            assert_eq!(shell.quote(word), expected);
+        };
+        check(Shell::Sh, "plain-1.2/x", "plain-1.2/x");
+        check(Shell::Sh, "", "''");
+        check(Shell::Sh, "it's $HOME `x`", r"'it'\''s $HOME `x`'");
+        check(Shell::Fish, r"it's a \ path", r"'it\'s a \\ path'");
+        check(Shell::PowerShell, "it's ‘here’", "'it''s ‘‘here’’'");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_real_shell_reads_the_same_words() {
+        for word in ["a b", "it's", "$(touch x)", "back`tick", "new\nline", "*", "\"", "\\", "ä€"]
+        {
+            let line = format!("printf %s {}", Shell::Sh.quote(word));
+            let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}
