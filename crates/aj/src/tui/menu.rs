@@ -1,15 +1,22 @@
 //! Small choices, each with its letter, and what they do with the session.
 
+use agent_journal::Resumption;
 use agent_journal::export::{FORMATS, Format};
 
 use super::action::Menu;
 use super::state::{Effect, Notice, Overlay, State};
-use super::worker::{Purpose, Question};
+use super::worker::{Intent, Purpose, Question};
+use crate::commands::resume::text;
+use crate::output::shell::Shell;
 
 /// The items of a menu: a letter and what it stands for.
 pub(super) fn items(menu: Menu) -> Vec<(char, String)> {
     match menu {
-        Menu::Copy => vec![('i', "id".to_owned()), ('p', "path of its file".to_owned())],
+        Menu::Copy => vec![
+            ('i', "id".to_owned()),
+            ('p', "path of its file".to_owned()),
+            ('r', "resume command".to_owned()),
+        ],
         Menu::Open => vec![('b', "browser".to_owned()), ('e', "editor".to_owned())],
         Menu::Export => lettered().map(|(letter, it)| (letter, it.name().to_owned())).collect(),
     }
@@ -34,6 +41,7 @@ impl State {
         match (menu, letter) {
             (Menu::Copy, 'i') => self.copy(entry.id.clone()),
             (Menu::Copy, 'p') => self.copy(entry.source.path.clone()),
+            (Menu::Copy, 'r') => self.resume(Intent::Copy),
             (Menu::Open, 'b') => self.export("html", Purpose::Browse),
             (Menu::Open, 'e') => self.export("markdown", Purpose::Edit),
             (Menu::Export, _) => {
@@ -49,6 +57,32 @@ impl State {
     fn copy(&mut self, text: String) {
         self.notice = Some(Notice::Done(format!("copied {text}")));
         self.effects.push(Effect::Copy(text));
+    }
+
+    /// Asks how to go on with the session.
+    pub(super) fn resume(&mut self, intent: Intent) {
+        if let Some(entry) = self.entry() {
+            let entry = Box::new(entry.clone());
+            self.ask(Question::Resume { entry, intent });
+        }
+    }
+
+    /// Goes on with the session, or tells what stands in the way.
+    pub(super) fn resumed(&mut self, resumption: Result<Resumption, String>, intent: Intent) {
+        let resumption = match resumption {
+            Ok(resumption) => resumption,
+            Err(error) => return self.notice = Some(Notice::Failed(error)),
+        };
+        match (&resumption.command, intent, resumption.obstacles.first()) {
+            (Some(command), Intent::Copy, _) => {
+                self.copy(Shell::current().line(resumption.directory.as_deref(), command));
+            }
+            (Some(_), Intent::Run, None) => self.effects.push(Effect::Resume(resumption)),
+            (_, _, obstacle) => {
+                let why = obstacle.map(text).unwrap_or_default().replace("\n    ", "; ");
+                self.notice = Some(Notice::Failed(format!("could not resume: {why}")));
+            }
+        }
     }
 
     fn export(&mut self, format: &str, purpose: Purpose) {

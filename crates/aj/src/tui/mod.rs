@@ -31,6 +31,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use agent_journal::Resumption;
 use anyhow::{Context as _, Result, bail};
 use ratatui::crossterm::event::Event as Input;
 use ratatui::layout::Size;
@@ -83,7 +84,13 @@ pub(crate) fn run(context: &Context, query: &str) -> Result<ExitCode> {
         renewed: Instant::now(),
         is_looking: false,
     };
-    program.run(&hear, context.no_sync)
+    match program.run(&hear, context.no_sync)? {
+        Outcome::Code(code) => Ok(code),
+        Outcome::Resume(Resumption { command: Some(command), directory, .. }) => {
+            crate::commands::resume::exec(&command, directory.as_deref())
+        }
+        Outcome::Resume(_) => Ok(FOUND),
+    }
 }
 
 /// Everything that runs while the terminal is ours.
@@ -102,25 +109,32 @@ struct Program {
 /// Whether the loop goes on.
 enum Next {
     GoOn,
-    End(ExitCode),
+    End(Outcome),
+}
+
+/// What is left to do when the terminal is its own again.
+enum Outcome {
+    Code(ExitCode),
+    /// The session's agent takes over.
+    Resume(Resumption),
 }
 
 impl Program {
-    fn run(mut self, hear: &Receiver<Event>, no_sync: bool) -> Result<ExitCode> {
+    fn run(mut self, hear: &Receiver<Event>, no_sync: bool) -> Result<Outcome> {
         if !no_sync {
             self.state.effects.push(Effect::Sync);
         }
         self.keyboard.ask();
         loop {
-            if let Next::End(code) = self.carry_out()? {
-                return Ok(code);
+            if let Next::End(outcome) = self.carry_out()? {
+                return Ok(outcome);
             }
             self.draw()?;
             let mut event = Some(hear.recv().context("nothing is left to wait for")?);
             // What came meanwhile is taken in before the next picture.
             while let Some(one) = event {
-                if let Next::End(code) = self.take(one)? {
-                    return Ok(code);
+                if let Next::End(outcome) = self.take(one)? {
+                    return Ok(outcome);
                 }
                 event = hear.try_recv().ok();
             }
@@ -153,7 +167,9 @@ impl Program {
             }
             Event::Answer(number, answer) => self.state.hear(number, answer),
             Event::News(news) => self.learn(news),
-            Event::Signal(signal) => return Ok(Next::End(ExitCode::from(128 + signal))),
+            Event::Signal(signal) => {
+                return Ok(Next::End(Outcome::Code(ExitCode::from(128 + signal))));
+            }
         }
         Ok(Next::GoOn)
     }
@@ -189,7 +205,10 @@ impl Program {
                     self.tell_failure(done);
                 }
                 Effect::Sync => self.look()?,
-                Effect::Quit => return Ok(Next::End(FOUND)),
+                Effect::Resume(resumption) => {
+                    return Ok(Next::End(Outcome::Resume(resumption)));
+                }
+                Effect::Quit => return Ok(Next::End(Outcome::Code(FOUND))),
             }
         }
         Ok(Next::GoOn)

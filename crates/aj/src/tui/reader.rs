@@ -29,8 +29,10 @@ pub(super) struct Reader {
     pub(super) top: Place,
     /// The line the reader went to; near the end it is not the first.
     pub(super) at: Place,
-    /// What was found last, to be marked.
+    /// What was found in the session, to be marked.
     pub(super) needle: String,
+    /// What the query found, to be marked until something else is looked for.
+    pub(super) words: Vec<String>,
     messages: BTreeMap<u64, Vec<Line<'static>>>,
     /// What of the session is here.
     loaded: Range<u64>,
@@ -57,6 +59,7 @@ impl Reader {
             top: Place { message: at, row: 0 },
             at: Place { message: at, row: 0 },
             needle: String::new(),
+            words: Vec::new(),
             messages: BTreeMap::new(),
             loaded: 0..0,
             asked: 0..0,
@@ -238,6 +241,11 @@ impl Reader {
             .flat_map(|(message, rows)| rows.iter().map(move |row| (*message, row)))
             .skip(self.top.row)
             .take(height)
+    }
+
+    /// What is to be marked.
+    pub(super) fn marks(&self) -> &[String] {
+        if self.needle.is_empty() { &self.words } else { std::slice::from_ref(&self.needle) }
     }
 
     /// Whether anything is here to be shown.

@@ -15,7 +15,8 @@ impl State {
         let area = layout::reading(self.size).text;
         let entry = Box::new(item.entry.clone());
         let place = self.results.place();
-        let reader = Reader::new(entry, place, area.width.into(), area.height.into());
+        let mut reader = Reader::new(entry, place, area.width.into(), area.height.into());
+        reader.words = self.results.words();
         self.reader = Some(reader);
     }
 

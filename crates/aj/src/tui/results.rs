@@ -45,6 +45,21 @@ impl Results {
         hits.get(self.hit).or(hits.first()).and_then(|hit| hit.position).unwrap_or(0)
     }
 
+    /// The words that were found in the chosen session.
+    pub(super) fn words(&self) -> Vec<String> {
+        let snippets = self
+            .chosen()
+            .into_iter()
+            .flat_map(|item| item.hits.iter().map(|hit| &hit.snippet).chain(&item.title));
+        let mut words: Vec<String> = snippets
+            .flat_map(|it| it.highlights.iter().filter_map(|range| it.text.get(range.clone())))
+            .map(str::to_lowercase)
+            .collect();
+        words.sort();
+        words.dedup();
+        words
+    }
+
     /// Scrolls as little as needed to have the chosen session on the screen.
     pub(super) fn reveal(&mut self, height: u16) {
         self.top = self.top.min(self.chosen);
@@ -143,7 +158,7 @@ impl State {
             self.preview = None;
             return;
         };
-        let place = self.results.place();
+        let (place, words) = (self.results.place(), self.results.words());
         let Some(item) = self.results.chosen() else {
             self.preview = None;
             return;
@@ -157,6 +172,9 @@ impl State {
         } else {
             let entry = Box::new(item.entry.clone());
             self.preview = Some(Reader::new(entry, place, area.width.into(), area.height.into()));
+        }
+        if let Some(preview) = &mut self.preview {
+            preview.words = words;
         }
         self.read_on();
     }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use agent_journal::Entry;
+use agent_journal::{Entry, Resumption};
 use jiff::Zoned;
 use ratatui::layout::Size;
 use ratatui::text::Line;
@@ -16,7 +16,7 @@ use super::keys::Mode;
 use super::layout;
 use super::reader::Reader;
 use super::results::Results;
-use super::worker::{Answer, Goal, KINDS, Purpose, Question};
+use super::worker::{Answer, Goal, Intent, KINDS, Purpose, Question};
 
 /// Everything the screen shows.
 pub(super) struct State {
@@ -95,6 +95,7 @@ pub(super) enum Effect {
     Copy(String),
     Browse(PathBuf),
     Edit(PathBuf),
+    Resume(Resumption),
     Sync,
     Quit,
 }
@@ -172,7 +173,7 @@ impl State {
             Action::Show(screen) => self.show(screen),
             Action::Menu(menu) => self.overlay = Some(Overlay::Menu(menu)),
             Action::Pick(letter) => self.pick(letter),
-            Action::Resume => {}
+            Action::Resume => self.resume(Intent::Run),
             Action::Refresh => self.effects.push(Effect::Sync),
             Action::Jump(landmark, way) => self.jump(landmark, way),
             Action::Find => self.find = Some(Input::default()),
@@ -204,6 +205,7 @@ impl State {
             Answer::Landed(place) => self.landed(place),
             Answer::Exported(Ok(path), purpose) => self.exported(path, purpose),
             Answer::Exported(Err(error), _) => self.notice = Some(Notice::Failed(error)),
+            Answer::Resumption(resumption, intent) => self.resumed(resumption, intent),
             Answer::Facets(facets) => {
                 self.facets = facets;
                 self.offer();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use agent_journal::connectors::Machine;
 use agent_journal::export::{Format, Options};
 use agent_journal::search::{Hit, Snippet};
-use agent_journal::{Config, Entry, Journal};
+use agent_journal::{Config, Entry, Journal, Resumption};
 use anyhow::Result;
 use jiff::Zoned;
 use ratatui::text::Line;
@@ -47,6 +47,8 @@ pub(super) enum Question {
     Seek { window: Window, goal: Goal, way: Way },
     /// A session in another form.
     Export { entry: Box<Entry>, format: &'static dyn Format, purpose: Purpose },
+    /// How to go on with a session.
+    Resume { entry: Box<Entry>, intent: Intent },
     /// What there is to filter by.
     Facets,
     /// What the chosen sessions come to.
@@ -54,7 +56,7 @@ pub(super) enum Question {
 }
 
 /// Kinds of questions.
-pub(super) const KINDS: usize = 7;
+pub(super) const KINDS: usize = 8;
 
 impl Question {
     /// Its kind; the lower ones are answered first.
@@ -65,8 +67,9 @@ impl Question {
             Self::Preview(_) => 2,
             Self::Seek { .. } => 3,
             Self::Export { .. } => 4,
-            Self::Facets => 5,
-            Self::Stats { .. } => 6,
+            Self::Resume { .. } => 5,
+            Self::Facets => 6,
+            Self::Stats { .. } => 7,
         }
     }
 }
@@ -104,6 +107,13 @@ pub(super) enum Purpose {
     Edit,
 }
 
+/// What a resume command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intent {
+    Run,
+    Copy,
+}
+
 /// What the journal says.
 pub(super) enum Answer {
     Found(Result<Found, String>),
@@ -111,6 +121,7 @@ pub(super) enum Answer {
     Preview(Result<Pages, String>),
     Landed(Result<Option<u64>, String>),
     Exported(Result<PathBuf, String>, Purpose),
+    Resumption(Result<Resumption, String>, Intent),
     Facets(Facets),
     Stats(Result<Vec<Line<'static>>, String>),
 }
@@ -124,8 +135,9 @@ impl Answer {
             Self::Preview(_) => 2,
             Self::Landed(_) => 3,
             Self::Exported(..) => 4,
-            Self::Facets(_) => 5,
-            Self::Stats(_) => 6,
+            Self::Resumption(..) => 5,
+            Self::Facets(_) => 6,
+            Self::Stats(_) => 7,
         }
     }
 }
@@ -246,6 +258,10 @@ pub(super) fn reply(journal: &Journal, door: &Door, question: Question) -> Answe
         Question::Export { entry, format, purpose } => {
             let written = written::write(journal, &entry, format, (door, purpose));
             Answer::Exported(written.map_err(said), purpose)
+        }
+        Question::Resume { entry, intent } => {
+            let resumption = journal.resume(&entry, None).map_err(Into::into).map_err(said);
+            Answer::Resumption(resumption, intent)
         }
         Question::Facets => Answer::Facets(Facets::of(journal)),
         Question::Stats { text, width } => {

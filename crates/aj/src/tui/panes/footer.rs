@@ -6,11 +6,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{ACCENT, BOLD, DIM, WRONG, put};
+use super::{ACCENT, BOLD, DIM, WRONG, put, stamp};
 use crate::output::{bytes, cut};
 use crate::tui::action::Menu;
 use crate::tui::input::Input;
-use crate::tui::keys::KEYS;
+use crate::tui::keys::{Binding, KEYS};
 use crate::tui::menu;
 use crate::tui::state::{News, Notice, Overlay, State};
 
@@ -30,7 +30,7 @@ pub(in crate::tui) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     };
     put(buffer, Rect { width: room, ..area }, 0, &left);
     let end = area.right().saturating_sub(fresh.width() as u16 + 1);
-    buffer.set_string(end, area.y, fresh, DIM);
+    stamp(buffer, (end, area.y), &fresh, DIM);
 }
 
 fn said(text: &str, room: u16, style: Style) -> Line<'static> {
@@ -57,20 +57,23 @@ fn choices(menu: Menu) -> Line<'static> {
     line
 }
 
-/// As many of the keys of this place as have room, help among them.
+/// As many of the keys of this place as have room, help always.
 fn hints(state: &State, room: u16) -> Line<'static> {
     let mode = state.mode();
+    let here = KEYS.iter().filter(|it| it.modes.contains(&mode) && !it.hint.is_empty());
+    let (help, others): (Vec<&Binding>, Vec<&Binding>) = here.partition(|it| it.hint == "help");
+    let width = |it: &Binding| it.name().width() + it.hint.width() + 3;
+    let mut left =
+        usize::from(room).saturating_sub(1 + help.iter().map(|it| width(it)).sum::<usize>());
+    let fitting = others.into_iter().take_while(|it| {
+        let fits = width(it) <= left;
+        left = left.saturating_sub(width(it));
+        fits
+    });
     let mut line = Line::from(vec![Span::raw(" ")]);
-    let mut used = 1;
-    for binding in KEYS.iter().filter(|it| it.modes.contains(&mode) && !it.hint.is_empty()) {
-        let (key, hint) = (binding.name(), binding.hint);
-        let width = key.width() + hint.width() + 3;
-        if used + width > usize::from(room) {
-            break;
-        }
-        used += width;
-        line.spans.push(Span::styled(key, BOLD));
-        line.spans.push(Span::styled(format!(" {hint}  "), DIM));
+    for binding in fitting.chain(help) {
+        line.spans.push(Span::styled(binding.name(), BOLD));
+        line.spans.push(Span::styled(format!(" {}  ", binding.hint), DIM));
     }
     line
 }

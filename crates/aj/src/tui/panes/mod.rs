@@ -72,18 +72,24 @@ pub(super) fn bleach(buffer: &mut Buffer) {
     }
 }
 
+/// Draws a few characters, if the place is on the screen at all.
+fn stamp(buffer: &mut Buffer, (x, y): (u16, u16), text: &str, style: Style) {
+    if buffer.area.contains(Position::new(x, y)) {
+        buffer.set_string(x, y, text, style);
+    }
+}
+
 /// Draws one line, cut at the end of the area.
 fn put(buffer: &mut Buffer, area: Rect, row: u16, line: &Line<'_>) {
-    if row < area.height {
+    if row < area.height && buffer.area.contains(Position::new(area.x, area.y + row)) {
         buffer.set_line(area.x, area.y + row, line, area.width);
     }
 }
 
 /// Draws a line with text in it.
 fn rule(buffer: &mut Buffer, area: Rect, spans: Vec<Span<'_>>) {
-    let full = "─".repeat(usize::from(area.width));
-    buffer.set_string(area.x, area.y, full, DIM);
-    if spans.is_empty() || area.width < 4 {
+    stamp(buffer, (area.x, area.y), &"─".repeat(usize::from(area.width)), DIM);
+    if spans.is_empty() || area.width < 4 || area.is_empty() {
         return;
     }
     let mut line = Line::from(vec![Span::raw(" ")]);

@@ -1,11 +1,10 @@
 //! A look into the chosen session, at the place that was found.
 
 use ratatui::buffer::Buffer;
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::transcript::text;
-use super::{DIM, put, rule};
+use super::{DIM, put, rule, stamp};
 use crate::output::table::place;
 use crate::output::{count, cut, short_id};
 use crate::tui::layout::Preview;
@@ -18,14 +17,14 @@ pub(in crate::tui) fn draw(state: &State, areas: &Preview, buffer: &mut Buffer) 
         rule(buffer, areas.line, facts.into_iter().collect());
     } else {
         for y in areas.line.y..areas.line.bottom() {
-            buffer.set_string(areas.line.x, y, "│", DIM);
+            stamp(buffer, (areas.line.x, y), "│", DIM);
         }
         let mut line = Line::from(vec![Span::raw(" ")]);
         line.spans.extend(facts);
         put(buffer, areas.head, 0, &line);
     }
     if let Some(preview) = &state.preview {
-        text(preview, Style::new(), areas.text, buffer);
+        text(preview, areas.text, buffer);
     }
 }
 

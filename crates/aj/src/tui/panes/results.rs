@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::{ACCENT, BOLD, DIM, MATCH, put};
+use super::{ACCENT, BOLD, DIM, MATCH, put, stamp};
 use crate::output::table::place;
 use crate::output::{agent_of, ago, cut, pad, pad_left, plain, speaker};
 use crate::tui::ansi;
@@ -33,7 +33,7 @@ pub(in crate::tui) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
         if is_chosen {
             let style = if state.focus == Focus::List { ACCENT } else { BOLD };
             for line in row..(row + rows(item)).min(area.height) {
-                buffer.set_string(area.x, area.y + line, "▌", style);
+                stamp(buffer, (area.x, area.y + line), "▌", style);
             }
         }
         row += rows(item);

@@ -20,7 +20,7 @@ pub(in crate::tui) fn draw(state: &State, areas: &Text, buffer: &mut Buffer) {
         Span::styled(cut(&chosen, room), DIM),
     ]);
     put(buffer, areas.head, 0, &line);
-    let last = Rect { y: areas.head.bottom() - 1, height: 1, ..areas.head };
+    let last = Rect { y: areas.head.bottom().saturating_sub(1), height: 1, ..areas.head };
     rule(buffer, last, Vec::new());
     if !stats.is_here {
         put(buffer, areas.text, 0, &Line::styled("…", DIM));

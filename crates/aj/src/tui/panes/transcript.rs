@@ -2,11 +2,10 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::results::badge;
-use super::{ACCENT, BOLD, DIM, MATCH, footer, put, rule};
+use super::{ACCENT, BOLD, DIM, MATCH, footer, put, rule, stamp};
 use crate::output::{cut, thousands};
 use crate::tui::ansi::mark;
 use crate::tui::layout::Text;
@@ -16,7 +15,7 @@ use crate::tui::state::State;
 pub(in crate::tui) fn draw(state: &State, areas: &Text, buffer: &mut Buffer) {
     let Some(reader) = &state.reader else { return };
     head(reader, areas.head, buffer);
-    text(reader, MATCH, areas.text, buffer);
+    text(reader, areas.text, buffer);
     footer::draw(state, areas.footer, buffer);
 }
 
@@ -28,7 +27,7 @@ fn head(reader: &Reader, area: Rect, buffer: &mut Buffer) {
     let line = Line::from(vec![Span::raw(" "), badge(&reader.entry), Span::styled(title, BOLD)]);
     put(buffer, area, 0, &line);
     let end = area.right().saturating_sub(place.len() as u16);
-    buffer.set_string(end, area.y, &place, DIM);
+    stamp(buffer, (end, area.y), &place, DIM);
     // The first fact is the title; the line after it is where and when.
     if area.height > 2
         && let Some(facts) = reader.facts.get(1)
@@ -39,12 +38,12 @@ fn head(reader: &Reader, area: Rect, buffer: &mut Buffer) {
         ]);
         put(buffer, area, 1, &line);
     }
-    let last = Rect { y: area.bottom() - 1, height: 1, ..area };
+    let last = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
     rule(buffer, last, Vec::new());
 }
 
 /// The lines of a session from the place of its reader on, what was found marked.
-pub(super) fn text(reader: &Reader, found: Style, area: Rect, buffer: &mut Buffer) {
+pub(super) fn text(reader: &Reader, area: Rect, buffer: &mut Buffer) {
     if !reader.is_loaded() {
         put(buffer, area, 0, &Line::styled("…", DIM));
         return;
@@ -55,11 +54,8 @@ pub(super) fn text(reader: &Reader, found: Style, area: Rect, buffer: &mut Buffe
     let rows = reader.rows(usize::from(area.height) + 1).skip_while(|(_, line)| is_empty(line));
     for (row, (message, line)) in rows.enumerate() {
         let row = row as u16;
-        if reader.needle.is_empty() {
-            put(buffer, area, row, line);
-        } else {
-            put(buffer, area, row, &mark(line, &reader.needle, found));
-        }
+        let marked = reader.marks().iter().fold(line.clone(), |line, it| mark(&line, it, MATCH));
+        put(buffer, area, row, &marked);
         if message == reader.at.message && !is_empty(line) && first.is_none() && row < area.height {
             first = Some(row);
         }
@@ -67,6 +63,6 @@ pub(super) fn text(reader: &Reader, found: Style, area: Rect, buffer: &mut Buffe
     if let Some(row) = first
         && area.x > 0
     {
-        buffer.set_string(area.x - 1, area.y + row, "▌", ACCENT);
+        stamp(buffer, (area.x - 1, area.y + row), "▌", ACCENT);
     }
 }
