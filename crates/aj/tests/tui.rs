@@ -6,6 +6,7 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::num::NonZero;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use support::{Test, Transcript};
@@ -36,7 +37,7 @@ impl Terminal {
         let child = pair.slave.spawn_command(builder).unwrap();
         let reader = pair.master.try_clone_reader().unwrap();
         let writer = pair.master.take_writer().unwrap();
-        let parser = vt100::Parser::new(rows, columns, 0);
+        let parser = vt100::Parser::new(count(rows), count(columns), 0);
         Self { parser, reader, writer, master: pair.master, child, written: Vec::new() }
     }
 
@@ -76,7 +77,7 @@ impl Terminal {
     }
 
     fn resize(&mut self, columns: u16, rows: u16) -> &mut Self {
-        self.parser.screen_mut().set_size(rows, columns);
+        self.parser.screen_mut().set_size(count(rows), count(columns));
         self.master.resize(size(columns, rows)).unwrap();
         self
     }
@@ -101,6 +102,10 @@ impl Terminal {
         assert!(!screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste());
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
     }
+}
+
+fn count(number: u16) -> NonZero<u16> {
+    NonZero::new(number).unwrap()
 }
 
 fn size(cols: u16, rows: u16) -> PtySize {
