@@ -124,8 +124,8 @@ fn tour(columns: u16, rows: u16) {
     let mut terminal = Terminal::open(&test, (columns, rows), &[]);
     terminal.shows("up to date").shows("3 sessions").shows("Port the token");
     terminal.keys("flaky").hides("Port the token").shows("Fix flaky");
-    terminal.keys("\r").shows("1 of ").shows("find");
-    terminal.keys("}").hides(" 1 of ");
+    terminal.keys("\r").shows("1 of 8").shows("find");
+    terminal.keys("}").shows("7 of 8");
     terminal.keys("q").shows("❯ flaky").shows("1 session");
     terminal.keys("\x15").shows("3 sessions");
     terminal.keys(ESC).shows("search").keys("q").ends(0);

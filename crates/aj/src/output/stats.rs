@@ -163,7 +163,7 @@ fn times(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: usize) -> Resul
     )?;
     let days: BTreeMap<Date, u64> =
         stats.days.iter().map(|(day, figures)| (*day, figures.messages)).collect();
-    let weeks = ((width as i64 - 6) / 2).min(26);
+    let weeks = ((width as i64 - 6) / 2).clamp(1, 26);
     chart::calendar(out, &days, now.date(), weeks)
 }
 

@@ -59,7 +59,12 @@ impl<'a, W: Write> Transcript<'a, W> {
     pub(crate) fn header(&mut self, now: &Zoned, cost: &Cost) -> Result<()> {
         let entry = self.entry;
         let out = &mut self.out;
-        writeln!(out, "{} {BOLD}{}{BOLD:#}", badge(entry), cut(&entry.title, self.width - 8))?;
+        writeln!(
+            out,
+            "{} {BOLD}{}{BOLD:#}",
+            badge(entry),
+            cut(&entry.title, self.width.saturating_sub(8))
+        )?;
         let when = format!("{} ({})", clock(entry.started_at, now), ago(entry.ended_at, now));
         let spent = format!("active {} of {}", duration(entry.active_s), duration(entry.wall_s));
         let mut facts = vec![place(entry), when, spent, entry.status.to_owned()];

@@ -98,7 +98,7 @@ mod tests {
         check("größe", &[Edit::Left, Edit::Left, Edit::Erase], "gr|ße");
         check("one two  ", &[Edit::EraseWord], "one |");
         check("one", &[Edit::EraseWord], "|");
-        check("one two", &[Edit::Home, Edit::EraseNext, Edit::Right], "ne| two");
+        check("one two", &[Edit::Home, Edit::EraseNext, Edit::Right], "n|e two");
         check("one", &[Edit::Left, Edit::EraseAll, Edit::EraseAll], "|e");
         check("", &[Edit::Erase, Edit::EraseNext, Edit::Left, Edit::Right], "|");
     }

@@ -91,6 +91,7 @@ impl State {
             return;
         };
         let entry = Box::new(entry.clone());
+        self.is_lending = purpose == Purpose::Edit;
         self.ask(Question::Export { entry, format, purpose });
     }
 }

@@ -83,6 +83,7 @@ pub(crate) fn run(context: &Context, query: &str) -> Result<ExitCode> {
         is_colored: anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
         renewed: Instant::now(),
         is_looking: false,
+        is_listening: false,
     };
     match program.run(&hear, context.no_sync)? {
         Outcome::Code(code) => Ok(code),
@@ -104,6 +105,8 @@ struct Program {
     is_colored: bool,
     renewed: Instant,
     is_looking: bool,
+    /// Whether the keyboard was asked and has not answered.
+    is_listening: bool,
 }
 
 /// Whether the loop goes on.
@@ -124,10 +127,13 @@ impl Program {
         if !no_sync {
             self.state.effects.push(Effect::Sync);
         }
-        self.keyboard.ask();
         loop {
             if let Next::End(outcome) = self.carry_out()? {
                 return Ok(outcome);
+            }
+            if !self.is_listening && !self.state.is_lending {
+                self.keyboard.ask();
+                self.is_listening = true;
             }
             self.draw()?;
             let mut event = Some(hear.recv().context("nothing is left to wait for")?);
@@ -161,9 +167,7 @@ impl Program {
                 for event in input.context("could not read the keyboard")? {
                     self.input(&event);
                 }
-                let next = self.carry_out()?;
-                self.keyboard.ask();
-                return Ok(next);
+                self.is_listening = false;
             }
             Event::Answer(number, answer) => self.state.hear(number, answer),
             Event::News(news) => self.learn(news),

@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) notice: Option<Notice>,
     pub(super) news: News,
     pub(super) effects: Vec<Effect>,
+    /// Whether an editor is about to have the terminal: its keys are not for us.
+    pub(super) is_lending: bool,
     asked: [u64; KINDS],
 }
 
@@ -120,6 +122,7 @@ impl State {
             notice: None,
             news: News::default(),
             effects: Vec::new(),
+            is_lending: false,
             asked: [0; KINDS],
         };
         state.search();
@@ -203,8 +206,7 @@ impl State {
                 _ => {}
             },
             Answer::Landed(place) => self.landed(place),
-            Answer::Exported(Ok(path), purpose) => self.exported(path, purpose),
-            Answer::Exported(Err(error), _) => self.notice = Some(Notice::Failed(error)),
+            Answer::Exported(path, purpose) => self.exported(path, purpose),
             Answer::Resumption(resumption, intent) => self.resumed(resumption, intent),
             Answer::Facets(facets) => {
                 self.facets = facets;
@@ -321,7 +323,12 @@ impl State {
         }
     }
 
-    fn exported(&mut self, path: PathBuf, purpose: Purpose) {
+    fn exported(&mut self, path: Result<PathBuf, String>, purpose: Purpose) {
+        self.is_lending = false;
+        let path = match path {
+            Ok(path) => path,
+            Err(error) => return self.notice = Some(Notice::Failed(error)),
+        };
         match purpose {
             Purpose::Keep => {
                 self.notice = Some(Notice::Done(format!("written to {}", path.display())));

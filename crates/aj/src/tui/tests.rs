@@ -324,8 +324,8 @@ fn a_long_session_is_read_by_windows() {
         }
     }
     bench.answer();
-    bench.shows("say 0.").keys("G").shows("say 5999.").keys("<^u><^u>").shows("say 5990.");
-    bench.keys("/SAY 77.<enter>").shows("no further").keys("gn").shows("▌      say 77.");
+    bench.shows("say 0.").keys("G").shows("say 5999.").keys("<^u><^u>").shows("say 5985.");
+    bench.keys("/SAY 77.<enter>").shows("no further").keys("gn").shows("▌     say 77.");
     for _ in 0..400 {
         bench.keys("<^d>");
     }
