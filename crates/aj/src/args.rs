@@ -7,13 +7,14 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     blame, completions, config, demo, doctor, export, files, handoff, import, index, list, man,
-    mcp, resume, score, search, secrets, serve, show, skill, sources, stats, statusline,
+    mcp, resume, score, search, secrets, serve, show, skill, sources, stats, statusline, tui,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
 #[derive(Parser)]
-#[command(name = "aj", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "aj", version, max_term_width = 100)]
 #[command(after_help = "Examples:
+  aj                               look around, on a terminal
   aj search flaky login test       find it, in any agent's history
   aj list --agent claude           the latest sessions
   aj show 3f1c#14                  read one, around message 14
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     pub(crate) color: Color,
 
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 /// Commands that take words of the query language.
@@ -140,6 +141,16 @@ pub(crate) enum Command {
     Man(man::Args),
     /// Try it on a few made-up sessions
     Demo(demo::Args),
+    /// Look around in the history, on the whole screen
+    Tui(tui::Args),
+}
+
+impl Args {
+    /// Tells what can be asked, as an answer to nothing, and ends.
+    pub(crate) fn ask_for_command() -> ! {
+        Self::command().arg_required_else_help(true).subcommand_required(true).get_matches();
+        unreachable!("without a command the arguments are never complete")
+    }
 }
 
 /// When to use colours.

@@ -27,7 +27,8 @@ pub(crate) struct Context {
     pub(crate) now: Zoned,
     /// Whether long answers may go through a pager.
     pub(crate) paging: bool,
-    no_sync: bool,
+    /// Whether the journal is taken as it is.
+    pub(crate) no_sync: bool,
 }
 
 /// How fresh an answer is.

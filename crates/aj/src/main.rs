@@ -8,6 +8,7 @@ mod homes;
 mod mcp;
 mod output;
 mod settings;
+mod tui;
 mod web;
 mod zone;
 

@@ -23,6 +23,7 @@ pub(crate) mod skill;
 pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod statusline;
+pub(crate) mod tui;
 
 use std::process::ExitCode;
 
@@ -37,7 +38,7 @@ use crate::context::Context;
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match Context::new(&args) {
         Ok(context) => run_in(args, &context),
-        Err(error) if matches!(args.command, Command::Doctor(_)) => {
+        Err(error) if matches!(args.command, Some(Command::Doctor(_))) => {
             doctor::without_settings(&error, args.json)
         }
         Err(error) => Err(error),
@@ -46,7 +47,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 
 /// Runs a command in a context of the caller's making.
 fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
-    match args.command {
+    let Some(command) = args.command else { return tui::alone(context) };
+    match command {
         Command::Search(args) => search::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Show(args) => show::run(&args, context),
@@ -70,6 +72,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Demo(args) => demo::run(&args, context.json),
+        Command::Tui(args) => tui::run(&args, context),
     }
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn text(obstacle: &Obstacle) -> String {
 
 /// Becomes the agent.
 #[cfg(unix)]
-fn exec(command: &Resume, directory: Option<&Path>) -> Result<ExitCode> {
+pub(crate) fn exec(command: &Resume, directory: Option<&Path>) -> Result<ExitCode> {
     use std::os::unix::process::CommandExt;
     let failure = prepared(command, directory).exec();
     Err(failure).with_context(|| format!("could not run {}", command.program))
@@ -143,7 +143,7 @@ fn exec(command: &Resume, directory: Option<&Path>) -> Result<ExitCode> {
 
 /// Runs the agent and ends as it ends.
 #[cfg(not(unix))]
-fn exec(command: &Resume, directory: Option<&Path>) -> Result<ExitCode> {
+pub(crate) fn exec(command: &Resume, directory: Option<&Path>) -> Result<ExitCode> {
     let status = prepared(command, directory)
         .status()
         .with_context(|| format!("could not run {}", command.program))?;

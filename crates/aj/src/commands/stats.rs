@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
     summary(&mut out, &stats, &query.now)?;
     match stats.by {
-        None => overview(&mut out, &stats, &query.now)?,
+        None => overview(&mut out, &stats, &query.now, output::width())?,
         Some(By::Tool) => tools(&mut out, &stats, args.limit)?,
         Some(_) => groups(&mut out, &stats, args.limit)?,
     }

@@ -15,7 +15,7 @@ pub(crate) mod transcript;
 use agent_journal::analyze::{Basis, Cost};
 use agent_journal::connectors::Agent;
 use agent_journal::model::Timestamp;
-use agent_journal::{Entry, Journal};
+use agent_journal::{Entry, Journal, TextKind};
 use anstyle::{Color, RgbColor, Style};
 use jiff::Zoned;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -49,6 +49,18 @@ pub(crate) fn badge(entry: &Entry) -> String {
 pub(crate) fn color(agent: &Agent) -> Style {
     let (red, green, blue) = agent.color;
     Style::new().fg_color(Some(Color::Rgb(RgbColor(red, green, blue)))).bold()
+}
+
+/// Who said what was found.
+pub(crate) fn speaker(entry: &Entry, kind: TextKind) -> &str {
+    match kind {
+        TextKind::Prompt => "you",
+        TextKind::Reply => agent_of(entry).map_or("agent", |agent| agent.badge),
+        TextKind::ToolInput | TextKind::ToolOutput => "tool",
+        TextKind::Thinking => "thought",
+        TextKind::Title => "title",
+        TextKind::Document => "summary",
+    }
 }
 
 /// The beginning of a session's id: short, and still its own.

@@ -91,7 +91,12 @@ fn percent(share: f64) -> String {
 }
 
 /// Writes what matters most of everything.
-pub(crate) fn overview(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result<()> {
+pub(crate) fn overview(
+    out: &mut dyn Write,
+    stats: &Stats,
+    now: &Zoned,
+    width: usize,
+) -> Result<()> {
     let mut facts = Vec::new();
     facts.extend(stats.totals.turns_per_session().map(|n| format!("{n:.1} prompts a session")));
     let hit = stats.totals.cache_hit_ratio();
@@ -108,9 +113,9 @@ pub(crate) fn overview(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Resul
         (name(it), [amount(it.figures.sessions), tokens, duration(it.figures.active_s)])
     });
     beside(
-        out,
-        &Small::new("by model", ["sessions", "tokens", "cost"], models),
-        &Small::new("by project", ["sessions", "tokens", "active"], projects),
+        (out, width),
+        &Small::new("by model", ["sessions", "tokens", "cost"], models, width),
+        &Small::new("by project", ["sessions", "tokens", "active"], projects, width),
     )?;
     let agents = stats.agents.iter().map(|it| {
         let tokens = amount(it.figures.tokens.total());
@@ -121,25 +126,33 @@ pub(crate) fn overview(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Resul
         (it.tool.clone(), [amount(it.sessions), thousands(it.calls), failed])
     });
     beside(
-        out,
-        &Small::new("by agent", ["sessions", "tokens", "cost"], agents),
-        &Small::new("by tool", ["sessions", "calls", "failed"], used),
+        (out, width),
+        &Small::new("by agent", ["sessions", "tokens", "cost"], agents, width),
+        &Small::new("by tool", ["sessions", "calls", "failed"], used, width),
     )?;
     let line = |counted: &[Counted]| {
         let parts = counted.iter().take(SMALL).map(|it| format!("{} {}", it.name, it.count));
         parts.collect::<Vec<_>>().join(" · ")
     };
     if !stats.errors.is_empty() {
-        writeln!(out, " {DIM}failures{DIM:#}  {}", cut(&line(&stats.errors), width() - 12))?;
+        writeln!(
+            out,
+            " {DIM}failures{DIM:#}  {}",
+            cut(&line(&stats.errors), width.saturating_sub(12))
+        )?;
     }
     for file in stats.files.iter().filter(|file| file.count > 1).take(5) {
         let count = pad_left(&file.count.to_string(), 5);
-        writeln!(out, " {DIM}changed{DIM:#}  {count} ×  {}", cut(&file.name, width() - 20))?;
+        writeln!(
+            out,
+            " {DIM}changed{DIM:#}  {count} ×  {}",
+            cut(&file.name, width.saturating_sub(20))
+        )?;
     }
-    times(out, stats, now)
+    times(out, stats, now, width)
 }
 
-fn times(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result<()> {
+fn times(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: usize) -> Result<()> {
     let streak = stats.streak;
     writeln!(
         out,
@@ -150,7 +163,7 @@ fn times(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result<()> {
     )?;
     let days: BTreeMap<Date, u64> =
         stats.days.iter().map(|(day, figures)| (*day, figures.messages)).collect();
-    let weeks = ((width() as i64 - 6) / 2).min(26);
+    let weeks = ((width as i64 - 6) / 2).clamp(1, 26);
     chart::calendar(out, &days, now.date(), weeks)
 }
 
@@ -169,9 +182,11 @@ impl Small {
         title: &str,
         heads: [&str; 3],
         rows: impl Iterator<Item = (String, [String; 3])>,
+        width: usize,
     ) -> Self {
         let rows: Vec<(String, [String; 3])> = rows.take(SMALL).collect();
-        let room = width().saturating_sub(2) / 2;
+        let is_alone = width < 2 * (12 + 30) + 6;
+        let room = width.saturating_sub(2) / if is_alone { 1 } else { 2 };
         let left = room.saturating_sub(32).clamp(12, 30);
         let line = |name: &str, cells: [&str; 3]| {
             let [a, b, c] = cells;
@@ -186,8 +201,8 @@ impl Small {
 }
 
 /// Writes two tables side by side, or one below the other where there is no room.
-fn beside(out: &mut dyn Write, left: &Small, right: &Small) -> Result<()> {
-    if left.width + right.width + 6 > width() {
+fn beside((out, width): (&mut dyn Write, usize), left: &Small, right: &Small) -> Result<()> {
+    if left.width + right.width + 6 > width {
         for line in left.lines.iter().chain(&right.lines) {
             writeln!(out, " {line}")?;
         }

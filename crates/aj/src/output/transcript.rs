@@ -20,7 +20,7 @@ const PROMPT: Style = AnsiColor::Cyan.on_default().bold();
 const FAILED: Style = AnsiColor::Red.on_default();
 
 /// What of a session is shown.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Detail {
     /// Inputs and outputs of tools in full.
     pub(crate) tools: bool,
@@ -28,6 +28,16 @@ pub(crate) struct Detail {
     pub(crate) thinking: bool,
     /// What the program put into the conversation, and side conversations.
     pub(crate) everything: bool,
+}
+
+impl Detail {
+    /// Whether nothing of a message is shown.
+    pub(crate) fn hides(self, message: &Message) -> bool {
+        let is_aside = message.sidechain
+            || matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System)
+                && !message.failed;
+        is_aside && !self.everything
+    }
 }
 
 /// Writes a session piece by piece.
@@ -49,7 +59,12 @@ impl<'a, W: Write> Transcript<'a, W> {
     pub(crate) fn header(&mut self, now: &Zoned, cost: &Cost) -> Result<()> {
         let entry = self.entry;
         let out = &mut self.out;
-        writeln!(out, "{} {BOLD}{}{BOLD:#}", badge(entry), cut(&entry.title, self.width - 8))?;
+        writeln!(
+            out,
+            "{} {BOLD}{}{BOLD:#}",
+            badge(entry),
+            cut(&entry.title, self.width.saturating_sub(8))
+        )?;
         let when = format!("{} ({})", clock(entry.started_at, now), ago(entry.ended_at, now));
         let spent = format!("active {} of {}", duration(entry.active_s), duration(entry.wall_s));
         let mut facts = vec![place(entry), when, spent, entry.status.to_owned()];
@@ -91,10 +106,7 @@ impl<'a, W: Write> Transcript<'a, W> {
                 self.calls.insert(id.clone(), name.clone());
             }
         }
-        let hidden = message.sidechain
-            || matches!(message.origin, Origin::Injected | Origin::Summary | Origin::System)
-                && !message.failed;
-        if hidden && !self.detail.everything {
+        if self.detail.hides(message) {
             return Ok(());
         }
         self.heading(position, message)?;

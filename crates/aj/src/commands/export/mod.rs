@@ -16,9 +16,11 @@ use clap::ValueEnum;
 
 use self::choice::Choice;
 use self::target::Target;
+pub(crate) use self::write::file_name;
 use super::FilterArgs;
 use crate::context::Context;
 use crate::error::{FOUND, found, remark};
+use crate::settings::Settings;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -141,20 +143,27 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     Ok(FOUND)
 }
 
+/// How sessions are written down when nobody says otherwise.
+pub(crate) fn usual(settings: &Settings) -> Options {
+    let tools = settings.flag("export.include_tool_calls");
+    Options {
+        detail: if tools { Detail::Tools } else { Detail::Answers },
+        theme: match settings.word("export.html_theme") {
+            "light" => Theme::Light,
+            "auto" => Theme::Auto,
+            _ => Theme::Dark,
+        },
+        pictures: Pick::With,
+        ..Options::default()
+    }
+}
+
 fn options(args: &Args, context: &Context, target: &Target, journal: &Journal) -> Options {
-    let settings = &context.settings;
-    let level = args.detail.unwrap_or_else(|| {
-        if settings.flag("export.include_tool_calls") { Level::Tools } else { Level::Answers }
-    });
-    let look = args.theme.unwrap_or(match settings.word("export.html_theme") {
-        "light" => Look::Light,
-        "auto" => Look::Auto,
-        _ => Look::Dark,
-    });
+    let usual = usual(&context.settings);
     let is_cleaned = args.redact || target.format.is_shared() && !args.no_redact;
     Options {
-        detail: level.into(),
-        theme: look.into(),
+        detail: args.detail.map_or(usual.detail, Into::into),
+        theme: args.theme.map_or(usual.theme, Into::into),
         placement: match args.tool_results {
             Results::Separate => Placement::Separate,
             Results::Grouped => Placement::Grouped,

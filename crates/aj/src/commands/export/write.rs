@@ -111,7 +111,7 @@ fn to_directory(
 }
 
 /// A name people know the session by, and still its own.
-fn file_name(title: &str, entry: &Entry) -> String {
+pub(crate) fn file_name(title: &str, entry: &Entry) -> String {
     let mut name = String::new();
     for one in title.chars().flat_map(char::to_lowercase) {
         if one.is_alphanumeric() {

@@ -1,0 +1,197 @@
+//! The program's own coloured output as lines of a screen, so that a transcript or a table is
+//! written once for both. Colours become the sixteen of the terminal, which fit light and dark.
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthChar;
+
+/// Columns a broken line may be indented by.
+const HANG: usize = 12;
+
+/// One character as it is shown.
+type Cell = (char, Style);
+
+/// Breaks coloured text into lines no wider than `width`.
+pub(super) fn lines(text: &str, width: usize) -> Vec<Line<'static>> {
+    let mut style = Style::new();
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let cells = cells(line, &mut style);
+        broken(&cells, width.max(8), &mut lines);
+    }
+    lines
+}
+
+/// Reads one line; styles may go on in the next.
+fn cells(line: &str, style: &mut Style) -> Vec<Cell> {
+    let mut cells = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(next) = rest.chars().next() {
+        if let Some((codes, after)) =
+            rest.strip_prefix("\x1b[").and_then(|inside| inside.split_once('m'))
+        {
+            *style = apply(*style, codes);
+            rest = after;
+            continue;
+        }
+        rest = &rest[next.len_utf8()..];
+        match next {
+            '\t' => cells.extend([(' ', *style); 4]),
+            one if one.is_control() => {}
+            one => cells.push((one, *style)),
+        }
+    }
+    cells
+}
+
+fn apply(style: Style, codes: &str) -> Style {
+    let numbers: Vec<u8> = codes.split(';').map(|code| code.parse().unwrap_or(0)).collect();
+    match numbers[..] {
+        [0] => Style::new(),
+        [1] => style.add_modifier(Modifier::BOLD),
+        [2] => style.add_modifier(Modifier::DIM),
+        [3] => style.add_modifier(Modifier::ITALIC),
+        [4] => style.add_modifier(Modifier::UNDERLINED),
+        [code @ 30..=37] => style.fg(Color::Indexed(code - 30)),
+        [code @ 90..=97] => style.fg(Color::Indexed(code - 82)),
+        [38, 2, red, green, blue] => style.fg(nearest((red, green, blue))),
+        _ => style,
+    }
+}
+
+/// The terminal's own colour that is nearest in hue; grey is the colour of text.
+pub(super) fn nearest((red, green, blue): (u8, u8, u8)) -> Color {
+    let (red, green, blue) = (f32::from(red), f32::from(green), f32::from(blue));
+    let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
+    let range = most - least;
+    if range < 32.0 {
+        return Color::Reset;
+    }
+    let hue = if most <= red {
+        60.0 * ((green - blue) / range).rem_euclid(6.0)
+    } else if most <= green {
+        60.0 * ((blue - red) / range + 2.0)
+    } else {
+        60.0 * ((red - green) / range + 4.0)
+    };
+    match hue as u32 {
+        12..70 => Color::Yellow,
+        70..160 => Color::Green,
+        160..200 => Color::Cyan,
+        200..250 => Color::Blue,
+        250..335 => Color::Magenta,
+        _ => Color::Red,
+    }
+}
+
+/// Breaks one line at a space where there is one, and anywhere else where there is none.
+fn broken(cells: &[Cell], width: usize, lines: &mut Vec<Line<'static>>) {
+    let indent = cells.iter().take_while(|(one, _)| *one == ' ').count();
+    let hang = if indent < cells.len() { indent.min(HANG).min(width / 2) } else { 0 };
+    let mut rest = cells;
+    let mut before = 0;
+    loop {
+        let end = fitting(rest, width - before);
+        if end == rest.len() {
+            lines.push(line(before, rest));
+            return;
+        }
+        let space = rest[..end].iter().rposition(|(one, _)| *one == ' ');
+        let space = space.filter(|at| rest[..*at].iter().any(|(one, _)| *one != ' '));
+        let cut = space.map_or(end.max(1), |at| at + 1);
+        lines.push(line(before, &rest[..cut]));
+        rest = &rest[cut..];
+        before = hang;
+    }
+}
+
+/// How many characters fit.
+fn fitting(cells: &[Cell], width: usize) -> usize {
+    let mut used = 0;
+    let over = cells.iter().position(|(one, _)| {
+        used += one.width().unwrap_or(0);
+        used > width
+    });
+    over.unwrap_or(cells.len())
+}
+
+fn line(indent: usize, cells: &[Cell]) -> Line<'static> {
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    if indent > 0 {
+        spans.push(Span::raw(" ".repeat(indent)));
+    }
+    for run in cells.chunk_by(|one, other| one.1 == other.1) {
+        let text: String = run.iter().map(|(one, _)| *one).collect();
+        spans.push(Span::styled(text, run[0].1));
+    }
+    Line::from(spans)
+}
+
+/// Marks every place where a text stands, whatever its case.
+pub(super) fn mark(line: &Line<'static>, needle: &str, style: Style) -> Line<'static> {
+    let wanted: Vec<char> = needle.chars().flat_map(char::to_lowercase).collect();
+    let mut cells: Vec<Cell> = line
+        .spans
+        .iter()
+        .flat_map(|span| span.content.chars().map(|one| (one, span.style)))
+        .collect();
+    let lower: Vec<char> =
+        cells.iter().map(|(one, _)| one.to_lowercase().next().unwrap_or(*one)).collect();
+    if wanted.is_empty() || lower.len() < wanted.len() {
+        return line.clone();
+    }
+    for start in 0..=lower.len() - wanted.len() {
+        if lower[start..].starts_with(&wanted) {
+            for cell in &mut cells[start..start + wanted.len()] {
+                cell.1 = cell.1.patch(style);
+            }
+        }
+    }
+    self::line(0, &cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str, width: usize) -> Vec<String> {
+        lines(text, width).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_spaces_and_keep_their_indentation() {
+        assert_eq!(texts("  one two three", 10), ["  one two ", "  three"]);
+        assert_eq!(texts("abcdefghijklmnop", 10), ["abcdefghij", "klmnop"]);
+        assert_eq!(texts("検索エンジン検索", 10), ["検索エンジ", "ン検索"]);
+        assert_eq!(texts("", 10), Vec::<String>::new());
+        assert_eq!(texts("a\n\nb", 10), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn colours_become_those_of_the_terminal() {
+        let dim = anstyle::Style::new().dimmed();
+        let orange = anstyle::RgbColor(217, 119, 87).on_default();
+        let line = &lines(&format!("{dim}a{dim:#}{orange}b{orange:#}c"), 10)[0];
+        assert_eq!(line.spans[0].style.add_modifier, Modifier::DIM);
+        assert_eq!(line.spans[1].style.fg, Some(Color::Yellow));
+        assert_eq!(line.spans[2].style, Style::new());
+    }
+
+    #[test]
+    fn escape_sequences_that_are_not_colours_do_nothing() {
+        assert_eq!(texts("a\x1b]52;c;eA==\x07b\x1b[2Jc", 40), ["a]52;c;eA==b[2Jc"]);
+    }
+
+    #[test]
+    fn found_text_is_marked_whatever_its_case() {
+        let found = Style::new().add_modifier(Modifier::UNDERLINED);
+        let line = mark(&Line::from("Login and login"), "LOGIN", found);
+        let marked: Vec<&str> = line
+            .spans
+            .iter()
+            .filter(|span| span.style == found)
+            .map(|span| span.content.as_ref())
+            .collect();
+        assert_eq!(marked, ["Login", "login"]);
+    }
+}

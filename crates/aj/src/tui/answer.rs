@@ -1,0 +1,183 @@
+//! How questions are answered: from the journal, in the words of the other commands.
+
+use agent_journal::analyze::{Extent, StatsQuery};
+use agent_journal::model::{Block, Message, Origin};
+use agent_journal::search::{Filter, Hit, Query, Scope, Tier, field_names};
+use agent_journal::{Entry, Journal, TextKind};
+use anyhow::Result;
+use jiff::Zoned;
+use ratatui::text::Line;
+
+use super::action::{Landmark, Way};
+use super::ansi;
+use super::worker::{Found, Goal, Item, Pages, View, Window};
+use crate::output;
+use crate::output::transcript::Transcript;
+
+/// Messages read at a time while something is sought.
+const STEP: u64 = 256;
+
+/// Shorter beginnings of words stand for too many words to be worth a look.
+const BEGINNING: usize = 3;
+
+/// Finds the sessions that fit what is typed so far; words alone are looked for, fields alone
+/// choose from the list.
+pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> Result<Found> {
+    let query = Query::parse(&typed(text), now)?;
+    let took = std::time::Duration::ZERO;
+    if query.clauses.iter().all(|clause| clause.negated) {
+        let entries = journal.sessions(&query.filter, Some(limit))?;
+        let item = |entry| Item { entry, hits: Vec::new(), title: None };
+        let items = entries.into_iter().map(item).collect();
+        return Ok(Found { items, total: journal.count(&query.filter)?, note: None, took });
+    }
+    let answer = journal.search(&query, limit, 0)?;
+    let items = answer.sessions.into_iter().map(item);
+    let note = (answer.tier == Tier::SomeWords).then_some("some words");
+    Ok(Found { items: items.collect(), total: answer.total, note, took })
+}
+
+/// A session with the places found in it; the title is shown anyway, and is marked there.
+fn item(found: agent_journal::search::Found) -> Item {
+    let is_title = |hit: &Hit| hit.kind == TextKind::Title && hit.position.is_none();
+    let (titles, hits): (Vec<Hit>, Vec<Hit>) = found.hits.into_iter().partition(is_title);
+    let title = titles.into_iter().next().map(|hit| hit.snippet);
+    Item { entry: found.entry, hits, title }
+}
+
+/// What is meant by a query that is still being typed: its last word is a beginning, and a field
+/// without a value is none yet.
+fn typed(text: &str) -> String {
+    let start = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let last = text.get(start..).unwrap_or_default();
+    if let Some(name) = last.strip_suffix(':')
+        && field_names().any(|field| field == name)
+    {
+        return text[..start].to_owned();
+    }
+    let is_quoted = text.matches('"').count() % 2 == 1;
+    let is_word = last.chars().count() >= BEGINNING
+        && last.chars().all(|one| one.is_alphanumeric() || one == '_');
+    if is_word && !is_quoted { format!("{text}*") } else { text.to_owned() }
+}
+
+/// Renders a part of a session, as `aj show` does.
+pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<Pages> {
+    let Window { entry, range, view } = window;
+    let mut transcript = Transcript::new(Vec::new(), entry, view.detail, view.width);
+    let cost = journal.costs(std::slice::from_ref(entry))?.remove(0);
+    transcript.header(now, &cost)?;
+    let facts = taken(&mut transcript, usize::MAX);
+    let mut messages = Vec::new();
+    for (position, message) in journal.messages(entry, range.clone())? {
+        transcript.message(position, &message)?;
+        messages.push((position, taken(&mut transcript, view.width)));
+    }
+    Ok(Pages { id: entry.id.clone(), view: *view, facts, messages })
+}
+
+/// What was written since the last time, as lines.
+fn taken(transcript: &mut Transcript<'_, Vec<u8>>, width: usize) -> Vec<Line<'static>> {
+    let text = std::mem::take(&mut transcript.out);
+    ansi::lines(&String::from_utf8_lossy(&text), width)
+}
+
+/// Finds the next message from one end of the range on that has what is sought.
+pub(super) fn seek(
+    journal: &Journal,
+    window: &Window,
+    goal: &Goal,
+    way: Way,
+) -> Result<Option<u64>> {
+    let (mut from, mut to) = (window.range.start, window.range.end);
+    while from < to {
+        let part = match way {
+            Way::Next => from..to.min(from + STEP),
+            Way::Previous => from.max(to.saturating_sub(STEP))..to,
+        };
+        match way {
+            Way::Next => from = part.end,
+            Way::Previous => to = part.start,
+        }
+        let messages = journal.messages(&window.entry, part)?;
+        let mut fitting = messages
+            .iter()
+            .filter(|(at, message)| fits(&window.entry, window.view, (*at, message), goal));
+        let found = if way == Way::Next { fitting.next() } else { fitting.next_back() };
+        if let Some((position, _)) = found {
+            return Ok(Some(*position));
+        }
+    }
+    Ok(None)
+}
+
+fn fits(entry: &Entry, view: View, (position, message): (u64, &Message), goal: &Goal) -> bool {
+    let is_hidden = view.detail.hides(message);
+    match goal {
+        _ if is_hidden => false,
+        Goal::Landmark(Landmark::Prompt) => {
+            message.origin.is_prompt() || message.origin == Origin::Command
+        }
+        Goal::Landmark(Landmark::Tool) => {
+            message.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. }))
+        }
+        Goal::Landmark(Landmark::Error) => {
+            let failed =
+                |block: &Block| matches!(block, Block::ToolResult { is_error: Some(true), .. });
+            message.failed || message.blocks.iter().any(failed)
+        }
+        Goal::Text(text) => shows(entry, view, (position, message), text),
+    }
+}
+
+/// Whether a text can be seen in a message: what is folded does not count.
+fn shows(entry: &Entry, view: View, (position, message): (u64, &Message), text: &str) -> bool {
+    let mut transcript = Transcript::new(Vec::new(), entry, view.detail, view.width);
+    if transcript.message(position, message).is_err() {
+        return false;
+    }
+    let lines = taken(&mut transcript, view.width);
+    lines.iter().any(|line| contains(line, text))
+}
+
+/// Whether a text stands in a line, whatever its case.
+pub(super) fn contains(line: &Line<'_>, text: &str) -> bool {
+    line.to_string().to_lowercase().contains(&text.to_lowercase())
+}
+
+/// Sums up the sessions that the fields of a query choose, as `aj stats` does.
+pub(super) fn stats(
+    journal: &Journal,
+    text: &str,
+    width: usize,
+    now: &Zoned,
+) -> Result<Vec<Line<'static>>> {
+    let chosen = Query::parse(&typed(text), now).map(|query| query.filter).unwrap_or_default();
+    let filter = Filter { scope: Scope::All, ..chosen };
+    let query =
+        StatsQuery { filter, by: None, extent: Extent::Tasks, explain: false, now: now.clone() };
+    let stats = journal.stats(&query)?;
+    let mut out = Vec::new();
+    output::stats::summary(&mut out, &stats, now)?;
+    output::stats::overview(&mut out, &stats, now, width)?;
+    Ok(ansi::lines(&String::from_utf8_lossy(&out), width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_being_typed_is_a_beginning() {
+        let check = |text: &str, expected: &str| assert_eq!(typed(text), expected, "{text}");
+        check("flaky log", "flaky log*");
+        check("flaky lo", "flaky lo");
+        check("flaky login ", "flaky login ");
+        check("\"flaky log", "\"flaky log");
+        check("-draft", "-draft");
+        check("login agent:", "login ");
+        check("login agent:codex", "login agent:codex");
+        check("std::mem", "std::mem");
+        check("", "");
+    }
+}

@@ -1,0 +1,68 @@
+//! A session being read.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use super::results::badge;
+use super::{ACCENT, BOLD, DIM, MATCH, footer, put, rule, stamp};
+use crate::output::{cut, thousands};
+use crate::tui::ansi::mark;
+use crate::tui::layout::Text;
+use crate::tui::reader::Reader;
+use crate::tui::state::State;
+
+pub(in crate::tui) fn draw(state: &State, areas: &Text, buffer: &mut Buffer) {
+    let Some(reader) = &state.reader else { return };
+    head(reader, areas.head, buffer);
+    text(reader, areas.text, buffer);
+    footer::draw(state, areas.footer, buffer);
+}
+
+fn head(reader: &Reader, area: Rect, buffer: &mut Buffer) {
+    let width = usize::from(area.width);
+    let place = format!("{} of {} ", reader.at.message + 1, thousands(reader.total()));
+    let title = reader.entry.title.replace('\n', " ");
+    let title = cut(&title, width.saturating_sub(10 + place.len()));
+    let line = Line::from(vec![Span::raw(" "), badge(&reader.entry), Span::styled(title, BOLD)]);
+    put(buffer, area, 0, &line);
+    let end = area.right().saturating_sub(place.len() as u16);
+    stamp(buffer, (end, area.y), &place, DIM);
+    // The first fact is the title; the line after it is where and when.
+    if area.height > 2
+        && let Some(facts) = reader.facts.get(1)
+    {
+        let line = Line::from(vec![
+            Span::raw(" "),
+            Span::styled(cut(&facts.to_string(), width.saturating_sub(2)), DIM),
+        ]);
+        put(buffer, area, 1, &line);
+    }
+    let last = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
+    rule(buffer, last, Vec::new());
+}
+
+/// The lines of a session from the place of its reader on, what was found marked.
+pub(super) fn text(reader: &Reader, area: Rect, buffer: &mut Buffer) {
+    if !reader.is_loaded() {
+        put(buffer, area, 0, &Line::styled("…", DIM));
+        return;
+    }
+    let mut first = None;
+    let is_empty = |line: &Line<'_>| line.spans.iter().all(|it| it.content.trim().is_empty());
+    // The gap before a message is no use at the top.
+    let rows = reader.rows(usize::from(area.height) + 1).skip_while(|(_, line)| is_empty(line));
+    for (row, (message, line)) in rows.enumerate() {
+        let row = row as u16;
+        let marked = reader.marks().iter().fold(line.clone(), |line, it| mark(&line, it, MATCH));
+        put(buffer, area, row, &marked);
+        if message == reader.at.message && !is_empty(line) && first.is_none() && row < area.height {
+            first = Some(row);
+        }
+    }
+    if let Some(row) = first
+        && area.x > 0
+    {
+        stamp(buffer, (area.x - 1, area.y + row), "▌", ACCENT);
+    }
+}

@@ -1,0 +1,441 @@
+//! The screen, drawn into a buffer from a real journal of made-up sessions; the worker's
+//! questions are answered at once. `BLESS=1` rewrites the pictures.
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agent_journal::Journal;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::{Position, Size};
+use ratatui::style::Color;
+use tempfile::TempDir;
+
+use super::action::{Action, Way};
+use super::keys::{self, Mode};
+use super::panes;
+use super::state::{Effect, News, Notice, State};
+use super::worker::{Answer, Door, Found, Question, reply};
+use crate::settings::Settings;
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (160, 45), (40, 12)];
+
+/// The screen with a journal behind it.
+struct Bench {
+    state: State,
+    journal: Journal,
+    door: Door,
+    /// What was to be done outside.
+    effects: Vec<Effect>,
+    _home: TempDir,
+}
+
+impl Bench {
+    /// The made-up sessions of `aj demo`.
+    fn demo(size: (u16, u16)) -> Self {
+        let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home");
+        Self::of(size, |home| copy(&demo, home))
+    }
+
+    /// A home that `fill` makes.
+    fn of((width, height): (u16, u16), fill: impl Fn(&Path)) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fill(home.path());
+        let settings = Settings::made_up(home.path()).unwrap();
+        let now: jiff::Zoned = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+        let door = Door {
+            config: settings.config(),
+            machine: settings.machine(),
+            now: now.clone(),
+            options: crate::commands::export::usual(&settings),
+        };
+        let mut journal = door.open().unwrap();
+        journal.sync(agent_journal::SyncOptions::default(), &mut |_| {}).unwrap();
+        let mut state = State::new("", now, Size::new(width, height));
+        state.news = News::UpToDate;
+        let mut bench = Self { state, journal, door, effects: Vec::new(), _home: home };
+        bench.answer();
+        bench
+    }
+
+    /// A home with one session.
+    fn session(size: (u16, u16), lines: &str) -> Self {
+        Self::of(size, |home| {
+            let directory = home.join(".claude/projects/-home-mara-web");
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("3f1c0001-0000-4000-8000-000000000001.jsonl"), lines).unwrap();
+        })
+    }
+
+    /// Answers every question.
+    fn answer(&mut self) {
+        while !self.state.effects.is_empty() {
+            for effect in std::mem::take(&mut self.state.effects) {
+                match effect {
+                    Effect::Ask(number, question) => {
+                        let answer = reply(&self.journal, &self.door, question);
+                        self.state.hear(number, timeless(answer));
+                    }
+                    other => self.effects.push(other),
+                }
+            }
+        }
+    }
+
+    /// Presses keys: characters, or names in angle brackets such as `<enter>` and `<^s>`.
+    fn keys(&mut self, text: &str) -> &mut Self {
+        let mut rest = text;
+        while let Some(one) = rest.chars().next() {
+            let (name, after) = match rest.strip_prefix('<').and_then(|it| it.split_once('>')) {
+                Some((name, after)) => (name, after),
+                None => rest.split_at(one.len_utf8()),
+            };
+            rest = after;
+            let event = Event::Key(key(name));
+            if let Some(action) = keys::action(&event, self.state.mode()) {
+                self.state.apply(action);
+            }
+            self.answer();
+        }
+        self
+    }
+
+    fn act(&mut self, action: Action) -> &mut Self {
+        self.state.apply(action);
+        self.answer();
+        self
+    }
+
+    fn buffer(&self) -> Buffer {
+        let size = self.state.size;
+        let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
+        terminal.draw(|frame| panes::draw(&self.state, frame.buffer_mut())).unwrap();
+        terminal.backend().buffer().clone()
+    }
+
+    fn text(&self) -> String {
+        let buffer = self.buffer();
+        let rows = buffer.content.chunks(usize::from(buffer.area.width));
+        let text: Vec<String> = rows
+            .map(|row| row.iter().map(ratatui::buffer::Cell::symbol).collect::<String>())
+            .map(|row| row.trim_end().to_owned())
+            .collect();
+        text.join("\n")
+    }
+
+    #[track_caller]
+    fn shows(&mut self, part: &str) -> &mut Self {
+        let text = self.text();
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+        self
+    }
+}
+
+/// How long an answer took is not the same twice.
+fn timeless(answer: Answer) -> Answer {
+    match answer {
+        Answer::Found(Ok(found)) => {
+            Answer::Found(Ok(Found { took: std::time::Duration::ZERO, ..found }))
+        }
+        other => other,
+    }
+}
+
+fn key(name: &str) -> KeyEvent {
+    if let Some(letter) = name.strip_prefix('^').filter(|letter| !letter.is_empty()) {
+        let letter = letter.chars().next().unwrap();
+        return KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+    }
+    let code = match name {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "down" => KeyCode::Down,
+        "right" => KeyCode::Right,
+        one => KeyCode::Char(one.chars().next().unwrap()),
+    };
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::write(&target, fs::read(entry.path()).unwrap()).unwrap();
+        }
+    }
+}
+
+/// A line of a session.
+fn line(number: usize, kind: &str, content: &serde_json::Value) -> String {
+    let message = serde_json::json!({ "role": kind, "content": content });
+    let line = serde_json::json!({
+        "type": kind, "message": message, "uuid": format!("u{number}"),
+        "sessionId": "3f1c0001-0000-4000-8000-000000000001", "cwd": "/home/mara/web",
+        "timestamp": format!("2026-03-02T{:02}:{:02}:{:02}.000Z", number / 3600, number / 60 % 60, number % 60),
+    });
+    format!("{line}\n")
+}
+
+/// Compares a place of the program at every size with its picture.
+#[track_caller]
+fn check(name: &str, keys: &str) {
+    let mut pictures = String::new();
+    for (width, height) in SIZES {
+        let mut bench = Bench::demo((width, height));
+        bench.keys(keys);
+        let frame = "=".repeat(usize::from(width));
+        pictures.push_str(&format!("{width}x{height}\n{frame}\n{}\n{frame}\n\n", bench.text()));
+    }
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/tui-{name}.txt"));
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &pictures).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(pictures, expected, "{} differs; BLESS=1 rewrites it", path.display());
+}
+
+#[test]
+fn the_list_has_the_latest_sessions_and_a_look_into_the_first() {
+    check("list", "");
+}
+
+#[test]
+fn sessions_are_found_while_a_word_is_typed() {
+    check("search", "retry back");
+}
+
+#[test]
+fn fields_and_values_are_offered() {
+    check("complete", "login agent:");
+}
+
+#[test]
+fn what_is_not_understood_is_told_and_the_list_stays() {
+    check("mistake", "prjoect:web");
+}
+
+#[test]
+fn nothing_found_says_what_to_try() {
+    check("nothing", "zzyzx");
+}
+
+#[test]
+fn filters_are_chosen_from_what_there_is() {
+    check("filters", "<^f><tab><down> ");
+}
+
+#[test]
+fn a_session_is_read_where_it_was_found() {
+    check("reading", "waitforsession<enter>");
+}
+
+#[test]
+fn tools_are_unfolded() {
+    check("unfolded", "waitforsession<enter> ");
+}
+
+#[test]
+fn statistics_are_of_what_the_query_chooses() {
+    check("stats", "project:web<^s>");
+}
+
+#[test]
+fn help_has_every_key() {
+    check("help", "?");
+}
+
+#[test]
+fn menus_are_one_line() {
+    check("menu", "<esc>y");
+}
+
+#[test]
+fn an_empty_journal_says_where_to_look() {
+    let mut bench = Bench::of((80, 24), |_| {});
+    bench.shows("No sessions yet.").keys("<enter><down><tab>gGlh").shows("No sessions yet.");
+}
+
+#[test]
+fn an_answer_to_an_older_question_changes_nothing() {
+    let mut bench = Bench::demo((80, 24));
+    bench.state.apply(Action::Edit(super::input::Edit::Type('z')));
+    let Some(Effect::Ask(older, Question::Find { .. })) = bench.state.effects.pop() else {
+        panic!("nothing was asked")
+    };
+    bench.keys("x");
+    let before = bench.text();
+    let found = Found { items: Vec::new(), total: 77, note: None, took: std::time::Duration::ZERO };
+    bench.state.hear(older, Answer::Found(Ok(found)));
+    assert_eq!(bench.text(), before);
+}
+
+#[test]
+fn reading_jumps_from_landmark_to_landmark() {
+    let mut bench = Bench::demo((80, 24));
+    bench.keys("flaky login<enter>");
+    let mut at = Vec::new();
+    for keys in ["g", "}", "}", "{", "t", "t", "T", "x", "G"] {
+        bench.keys(keys);
+        at.push(bench.state.reader.as_ref().unwrap().at.message + 1);
+    }
+    assert_eq!(at, [1, 9, 9, 1, 2, 5, 2, 8, 12]);
+    bench.keys("x").shows("no further failure").keys("q").shows("❯ flaky login");
+}
+
+#[test]
+fn text_is_found_place_by_place() {
+    let mut bench = Bench::demo((80, 24));
+    bench.keys("flaky login<enter>g/cookie<enter>");
+    let place = |bench: &Bench| bench.state.reader.as_ref().unwrap().at;
+    let mut places = vec![place(&bench)];
+    while bench.state.notice.is_none() {
+        bench.keys("n");
+        places.push(place(&bench));
+        assert!(places.len() < 50, "{places:?}");
+    }
+    places.pop();
+    assert!(places.len() > 1 && places.is_sorted(), "{places:?}");
+    assert_eq!(bench.state.notice, Some(Notice::Done("no further `cookie`".to_owned())));
+    bench.keys("N");
+    assert_eq!(place(&bench), places[places.len() - 2]);
+    bench.keys("/<enter>").shows("find");
+}
+
+#[test]
+fn a_long_session_is_read_by_windows() {
+    let lines: String = (0..6000)
+        .map(|n| {
+            line(n, if n % 2 == 0 { "user" } else { "assistant" }, &format!("say {n}.").into())
+        })
+        .collect();
+    let mut bench = Bench::session((80, 24), &lines);
+    bench.state.apply(Action::Open);
+    for effect in &bench.state.effects {
+        if let Effect::Ask(_, Question::Window(window) | Question::Preview(window)) = effect {
+            assert!(window.range.end - window.range.start <= 120, "{:?}", window.range);
+        }
+    }
+    bench.answer();
+    bench.shows("say 0.").keys("G").shows("say 5999.").keys("<^u><^u>").shows("say 5985.");
+    bench.keys("/SAY 77.<enter>").shows("no further").keys("gn").shows("▌     say 77.");
+    for _ in 0..400 {
+        bench.keys("<^d>");
+    }
+    bench.shows("5,999").shows("say 5999.");
+}
+
+#[test]
+fn a_transcript_cannot_steer_the_terminal() {
+    let evil = "a\x1b[2Jb\x1b]52;c;eA==\x07c\u{202e}d\u{2066}e\u{200f}f\tg\r\u{9b}31mh";
+    let lines = line(0, "user", &evil.into()) + &line(1, "assistant", &evil.into());
+    for size in SIZES {
+        let mut bench = Bench::session(size, &lines);
+        for keys in ["", "52", "<esc><enter>", " "] {
+            bench.keys(keys);
+            for cell in &bench.buffer().content {
+                let is_odd = |one: char| {
+                    one.is_control()
+                        || matches!(one, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                };
+                assert!(!cell.symbol().contains(is_odd), "{:?}", cell.symbol());
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_colours_of_the_terminal_are_used_and_none_without_colour() {
+    for keys in ["", "retry", "agent:", "prjoect:x", "<^f>", "flaky<enter> ", "<^s>", "?", "<esc>y"]
+    {
+        let mut buffer = Bench::demo((160, 45)).keys(keys).buffer();
+        for cell in &buffer.content {
+            let is_fit = matches!(
+                cell.fg,
+                Color::Reset
+                    | Color::Red
+                    | Color::Green
+                    | Color::Yellow
+                    | Color::Blue
+                    | Color::Magenta
+                    | Color::Cyan
+                    | Color::Indexed(1..=6)
+            );
+            assert!(is_fit && cell.bg == Color::Reset, "{cell:?}");
+        }
+        panes::bleach(&mut buffer);
+        assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset));
+    }
+}
+
+#[test]
+fn the_mouse_chooses_opens_and_scrolls() {
+    let mut bench = Bench::demo((80, 24));
+    let second = Position::new(20, 3);
+    bench.act(Action::Click(second));
+    assert_eq!((bench.state.results.chosen, bench.state.mode()), (1, Mode::List));
+    bench.act(Action::Wheel(Position::new(20, 18), Way::Next));
+    assert_eq!(bench.state.results.chosen, 1);
+    bench.act(Action::Click(second));
+    assert_eq!(bench.state.mode(), Mode::Reading);
+    let top = bench.state.reader.as_ref().unwrap().top;
+    bench.act(Action::Wheel(second, Way::Next));
+    assert!(bench.state.reader.as_ref().unwrap().top >= top);
+    bench.keys("q").act(Action::Click(Position::new(5, 0)));
+    assert_eq!(bench.state.mode(), Mode::Search);
+}
+
+#[test]
+fn another_size_keeps_the_place() {
+    let mut bench = Bench::demo((80, 24));
+    bench.keys("flaky login<enter>g}");
+    let place = bench.state.reader.as_ref().unwrap().at.message;
+    for (width, height) in [(160, 45), (40, 12), (3, 2), (1, 1), (80, 24)] {
+        bench.state.resize(Size::new(width, height));
+        bench.answer();
+        bench.text();
+        assert_eq!(bench.state.reader.as_ref().unwrap().at.message, place, "{width}x{height}");
+    }
+}
+
+#[test]
+fn no_screen_is_too_small() {
+    for (width, height) in [(1, 1), (2, 3), (9, 4), (20, 5), (300, 3), (4, 80)] {
+        for keys in
+            ["", "retry", "agent:", "<^f>", "flaky<enter> ", "<^s>", "?", "<esc>y", "x<enter>/a"]
+        {
+            Bench::demo((width, height)).keys(keys).text();
+        }
+    }
+}
+
+#[test]
+fn copying_opening_and_exporting_act_on_the_chosen_session() {
+    let mut bench = Bench::demo((80, 24));
+    bench.keys("flaky login<esc>yi").shows("copied claude-code:5e1fb0a2");
+    let Some(Effect::Copy(id)) = bench.effects.pop() else { panic!("nothing was copied") };
+    assert_eq!(id, "claude-code:5e1fb0a2-7c31-4f8e-9d20-3a6b1c0e4f11");
+    bench.keys("yr");
+    let Some(Effect::Copy(command)) = bench.effects.pop() else { panic!("nothing was copied") };
+    assert!(command.contains("claude --resume 5e1fb0a2"), "{command}");
+    bench.keys("ob");
+    let Some(Effect::Browse(page)) = bench.effects.pop() else { panic!("nothing to browse") };
+    check_file(&page, "<!doctype html>");
+    bench.keys("<enter>oe");
+    let Some(Effect::Edit(text)) = bench.effects.pop() else { panic!("nothing to edit") };
+    check_file(&text, "Fix flaky login");
+    bench.keys("r").shows("could not resume");
+}
+
+fn check_file(path: &PathBuf, part: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    fs::remove_file(path).unwrap();
+    assert!(text.contains(part), "{text}");
+}
