@@ -36,14 +36,19 @@ impl Call {
             Ok((own, answer))
         })?;
         let (own, mut answer) = answered.answer;
-        let before = answer.sessions.len();
-        answer.sessions.retain(|found| !is_among(&found.entry, &own));
-        let hidden = before - answer.sessions.len();
-        answer.total -= hidden as u64;
-        answer.sessions.truncate(limit);
+        let own: Vec<bool> =
+            answer.sessions.iter().map(|found| is_among(&found.entry, &own)).collect();
+        let mut flags = own.iter();
+        answer.sessions.retain(|_| !flags.next().copied().unwrap_or_default());
         let mut quoter = Quoter::new(answered.journal.redactor());
-        let page = Page::new(self.budget()?, &found_heading(&answer));
-        Ok(sessions(page, &answer, &mut quoter, (input.offset, hidden)))
+        let mut page = Page::new(self.budget()?, &found_heading(&answer));
+        let shown =
+            sessions(&mut page, &answer.sessions[..limit.min(answer.sessions.len())], &mut quoter);
+        // Where the first that is not shown stands among all of them.
+        let others = own.iter().enumerate().filter(|(_, is_own)| !**is_own).map(|(at, _)| at);
+        let next = input.offset + others.into_iter().nth(shown).unwrap_or(own.len());
+        let hidden = own.iter().filter(|is_own| **is_own).count();
+        Ok(page.finish(&closing(answer.total, (input.offset, next), hidden)))
     }
 
     /// Lists sessions.
@@ -73,7 +78,7 @@ impl Call {
             }
             shown += 1;
         }
-        Ok(page.finish(&closing(total, input.offset + shown, hidden)))
+        Ok(page.finish(&closing(total, (input.offset, input.offset + shown), hidden)))
     }
 
     /// Sums up.
@@ -136,15 +141,9 @@ fn found_heading(answer: &Answer) -> String {
     }
 }
 
-/// Writes the sessions of an answer, as many as fit, the last one with fewer messages.
-fn sessions(
-    mut page: Page,
-    answer: &Answer,
-    quoter: &mut Quoter,
-    (offset, hidden): (usize, usize),
-) -> String {
-    let mut shown = 0;
-    for found in &answer.sessions {
+/// Writes sessions, as many as fit, the last one with fewer messages; tells how many.
+fn sessions(page: &mut Page, all: &[Found], quoter: &mut Quoter) -> usize {
+    for (shown, found) in all.iter().enumerate() {
         let head = session(&found.entry, quoter);
         // The title stands with the session already.
         let hits = found.hits.iter().filter(|one| one.kind != TextKind::Title);
@@ -155,14 +154,13 @@ fn sessions(
             hits.pop();
         }
         if cost(&hits) > room || !page.add(&head) {
-            break;
+            return shown;
         }
         for hit in &hits {
             page.add(hit);
         }
-        shown += 1;
     }
-    page.finish(&closing(answer.total, offset + shown, hidden))
+    all.len()
 }
 
 /// A session's own line, and what it is called.
@@ -201,14 +199,16 @@ fn hit(found: &Found, hit: &Hit, quoter: &mut Quoter) -> Item {
 }
 
 /// What else there is, and how to get it.
-fn closing(total: u64, next: usize, hidden: usize) -> Vec<String> {
+fn closing(total: u64, (offset, next): (usize, usize), hidden: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let left = total.saturating_sub(next as u64);
     if left > 0 {
-        lines.push(format!(
-            "Left out: {}; the same call with \"offset\": {next}",
-            count(left, "session")
-        ));
+        let left = count(left, "session");
+        lines.push(match next > offset {
+            true => format!("Left out: {left}; the same call with \"offset\": {next}"),
+            // The same call again would say the same again.
+            false => format!("Left out: {left}; a larger \"max_tokens\" has room for them"),
+        });
     }
     if hidden > 0 {
         lines.push(format!("Not shown: {hidden} running here; \"include_current\": true"));
