@@ -204,11 +204,13 @@ fn closing(total: u64, (offset, next): (usize, usize), hidden: usize) -> Vec<Str
     let left = total.saturating_sub(next as u64);
     if left > 0 {
         let left = count(left, "session");
-        lines.push(match next > offset {
-            true => format!("Left out: {left}; the same call with \"offset\": {next}"),
-            // The same call again would say the same again.
-            false => format!("Left out: {left}; a larger \"max_tokens\" has room for them"),
-        });
+        // The same call again would say the same again.
+        let how = if next > offset {
+            format!("the same call with \"offset\": {next}")
+        } else {
+            "a larger \"max_tokens\" has room for them".to_owned()
+        };
+        lines.push(format!("Left out: {left}; {how}"));
     }
     if hidden > 0 {
         lines.push(format!("Not shown: {hidden} running here; \"include_current\": true"));
