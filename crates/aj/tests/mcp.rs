@@ -530,7 +530,7 @@ fn is_ours(line: &str) -> bool {
         "nothing found",
         "all: ",
         "title",
-        "summary",
+        "document",
         "Left out: ",
         "Not shown: ",
         "Read on: ",

@@ -9,7 +9,7 @@ use super::caller::is_among;
 use super::page::{Item, Page};
 use super::{Call, input};
 use crate::output::quote::Quoter;
-use crate::output::{amount, count, duration, money};
+use crate::output::{amount, count, duration, kind_name, money};
 
 /// Tokens of a title, a snippet, a name.
 const LINE: (usize, usize, usize) = (60, 160, 30);
@@ -131,9 +131,10 @@ fn checked(limit: Option<usize>, offset: usize, usual: usize) -> Result<usize> {
 }
 
 fn found_heading(answer: &Answer) -> String {
-    let how = match answer.tier {
-        Tier::AllWords => "with everything that was asked for in one message",
-        Tier::SomeWords => "with some of the words only",
+    let how = if answer.tier == Tier::AllWords {
+        "with everything that was asked for in one message"
+    } else {
+        "that come near it; not everything was found in one message"
     };
     match answer.total {
         0 => "nothing found; try fewer words, or begin* for beginnings".to_owned(),
@@ -180,18 +181,10 @@ fn session(entry: &Entry, quoter: &mut Quoter) -> Item {
 
 /// A message that was found.
 fn hit(found: &Found, hit: &Hit, quoter: &mut Quoter) -> Item {
-    let kind = match hit.kind {
-        TextKind::Title => "title",
-        TextKind::Document => "summary",
-        TextKind::Prompt => "prompt",
-        TextKind::Reply => "reply",
-        TextKind::ToolInput => "tool input",
-        TextKind::ToolOutput => "tool output",
-        TextKind::Thinking => "reasoning",
-    };
+    let kind = kind_name(hit.kind);
     let place = match hit.position {
         Some(position) => format!("{}#{} {kind}", short(&found.entry), position + 1),
-        None => kind.to_owned(),
+        None => kind,
     };
     let texts = hit.message.as_ref().map(super::read::texts).unwrap_or_default();
     let whole: Vec<&str> = texts.iter().map(String::as_str).collect();
