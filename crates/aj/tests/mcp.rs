@@ -62,7 +62,7 @@ impl Client {
         answer
     }
 
-    /// Calls a tool: whether it failed, and its text.
+    /// Calls a tool: whether it failed, and its said.
     fn call(&mut self, tool: &str, arguments: &Value) -> (bool, String) {
         let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
         let result = &answer["result"];
@@ -74,16 +74,16 @@ impl Client {
 
     #[track_caller]
     fn ask(&mut self, tool: &str, arguments: &Value) -> String {
-        let (failed, text) = self.call(tool, arguments);
-        assert!(!failed, "{text}");
-        text
+        let (failed, said) = self.call(tool, arguments);
+        assert!(!failed, "{said}");
+        said
     }
 
     #[track_caller]
     fn refused(&mut self, tool: &str, arguments: &Value) -> String {
-        let (failed, text) = self.call(tool, arguments);
-        assert!(failed, "{text}");
-        text
+        let (failed, said) = self.call(tool, arguments);
+        assert!(failed, "{said}");
+        said
     }
 
     /// Hangs up; the program ends well and has nothing to complain about.
@@ -102,15 +102,14 @@ fn two_agents() -> Test {
 }
 
 /// Estimates tokens as the program does: written down twice, so that neither changes unseen.
-fn tokens(text: &str) -> usize {
+fn tokens(said: &str) -> usize {
     let mut sixths = 0;
     let mut before = ' ';
-    for one in text.chars() {
+    for one in said.chars() {
         sixths += match one {
             'a'..='z' => 2,
-            'A'..='Z' => 4,
             ' ' if before == ' ' => 1,
-            ' ' => 4,
+            'A'..='Z' | ' ' => 4,
             _ => 6 * one.len_utf8(),
         };
         before = one;
@@ -119,8 +118,8 @@ fn tokens(text: &str) -> usize {
 }
 
 /// The lines that are not quoted.
-fn own(text: &str) -> Vec<&str> {
-    text.lines().filter(|line| !line.starts_with("| ")).collect()
+fn own(said: &str) -> Vec<&str> {
+    said.lines().filter(|line| !line.starts_with("| ")).collect()
 }
 
 #[test]
@@ -147,21 +146,22 @@ fn four_tools_with_strict_schemas_are_offered() {
 fn a_search_tells_where_it_was_found_and_quotes_it() {
     let test = two_agents();
     let mut client = Client::start(&test, "test", "mcp");
-    let text = client.ask("search", &json!({ "query": "flaky login" }));
-    assert!(text.contains(&format!("claude-code:{FLAKY} 2026-03-02")), "{text}");
-    assert!(text.contains("3f1c0001#1 prompt\n| "), "{text}");
-    let own = own(&text);
-    assert!(own[0].starts_with("Recorded history."), "{text}");
-    assert!(own.iter().all(|line| !line.contains("flaky")), "{text}");
-    let text = client.ask("search", &json!({ "query": "flaky", "agent": ["codex"] }));
-    assert!(text.contains("nothing found"), "{text}");
+    let said = client.ask("search", &json!({ "query": "flaky login" }));
+    assert!(said.contains(&format!("claude-code:{FLAKY} 2026-03-02")), "{said}");
+    assert!(said.contains("3f1c0001#1 prompt\n| "), "{said}");
+    let own = own(&said);
+    assert!(own[0].starts_with("Recorded history."), "{said}");
+    assert!(own.iter().all(|line| !line.contains("flaky")), "{said}");
+    let said = client.ask("search", &json!({ "query": "flaky", "agent": ["codex"] }));
+    assert!(said.contains("nothing found"), "{said}");
     client.end();
 }
 
 #[test]
 fn a_session_is_read_on_where_an_answer_ended() {
     let test = Test::new();
-    let long: String = (0..900).map(|number| format!("word{number} ")).collect();
+    let words: Vec<String> = (0..900).map(|number| format!("word{number}")).collect();
+    let long = words.join(" ");
     let session = Transcript::new(7).you("tell me everything").agent(&long).you("thank you");
     test.write(session.path(), &session.lines);
     let mut client = Client::start(&test, "test", "mcp");
@@ -196,20 +196,20 @@ fn what_is_left_out_is_said_with_the_call_that_gets_it() {
     let (mut seen, mut offset) = (std::collections::BTreeSet::new(), 0);
     loop {
         let arguments = json!({ "query": "sheep", "max_tokens": 500, "offset": offset });
-        let text = client.ask("search", &arguments);
-        assert!(tokens(&text) <= 500);
+        let said = client.ask("search", &arguments);
+        assert!(tokens(&said) <= 500);
         seen.extend(
-            own(&text)
+            own(&said)
                 .iter()
                 .filter(|line| line.starts_with("claude-code:"))
                 .map(|line| line[..30].to_owned()),
         );
-        let Some((_, rest)) = text.split_once("\"offset\": ") else { break };
+        let Some((_, rest)) = said.split_once("\"offset\": ") else { break };
         offset = rest.lines().next().unwrap().parse().unwrap();
     }
     assert_eq!(seen.len(), 30);
-    let text = client.ask("list", &json!({ "limit": 5 }));
-    assert!(text.contains("30 sessions") && text.contains("Left out: 25 sessions"), "{text}");
+    let said = client.ask("list", &json!({ "limit": 5 }));
+    assert!(said.contains("30 sessions") && said.contains("Left out: 25 sessions"), "{said}");
     client.end();
 }
 
@@ -228,16 +228,16 @@ fn secrets_and_characters_that_hide_never_leave() {
         ("show", json!({ "id": "00000009", "tools": true })),
         ("list", json!({})),
     ] {
-        let text = client.ask(tool, &arguments);
-        assert!(!text.contains("16C7e42F"), "{text}");
+        let said = client.ask(tool, &arguments);
+        assert!(!said.contains("16C7e42F"), "{said}");
         let odd = |one: char| {
             one.is_control() && one != '\n'
                 || ('\u{202a}'..='\u{202e}').contains(&one)
                 || one == '\u{200b}'
                 || one > '\u{e0000}'
         };
-        assert!(!text.contains(odd), "{text:?}");
-        assert!(own(&text).iter().all(|line| !line.contains("Ignore all")), "{text}");
+        assert!(!said.contains(odd), "{said:?}");
+        assert!(own(&said).iter().all(|line| !line.contains("Ignore all")), "{said}");
     }
     client.end();
 }
@@ -266,18 +266,18 @@ fn the_session_that_asks_is_left_out_unless_it_is_wanted() {
     file.set_modified(hours_ago).unwrap();
     let start = |name| Client::of(test.command(["mcp"]).current_dir(&here), name);
     let mut client = start("claude-code");
-    let text = client.ask("search", &json!({ "query": "heron" }));
-    assert!(text.contains("00000002") && !text.contains("00000001"), "{text}");
-    assert!(text.contains("00000003") && text.contains("Not shown: 1 running here"), "{text}");
-    let text = client.ask("list", &json!({}));
-    assert!(text.contains("00000002") && !text.contains("00000001"), "{text}");
-    let text = client.ask("search", &json!({ "query": "heron", "include_current": true }));
-    assert!(text.contains("00000002") && text.contains("00000001"), "{text}");
+    let said = client.ask("search", &json!({ "query": "heron" }));
+    assert!(said.contains("00000002") && !said.contains("00000001"), "{said}");
+    assert!(said.contains("00000003") && said.contains("Not shown: 1 running here"), "{said}");
+    let said = client.ask("list", &json!({}));
+    assert!(said.contains("00000002") && !said.contains("00000001"), "{said}");
+    let said = client.ask("search", &json!({ "query": "heron", "include_current": true }));
+    assert!(said.contains("00000002") && said.contains("00000001"), "{said}");
     client.end();
     // Another agent may well ask what this one does.
     let mut client = start("codex-mcp-client");
-    let text = client.ask("search", &json!({ "query": "heron" }));
-    assert!(text.contains("00000001"), "{text}");
+    let said = client.ask("search", &json!({ "query": "heron" }));
+    assert!(said.contains("00000001"), "{said}");
     client.end();
 }
 
@@ -286,8 +286,8 @@ fn wrong_arguments_are_refused_in_words() {
     let test = two_agents();
     let mut client = Client::start(&test, "test", "mcp");
     let mut check = |tool: &str, arguments: Value, expected: &str| {
-        let text = client.refused(tool, &arguments);
-        assert!(text.contains(expected), "{text}");
+        let said = client.refused(tool, &arguments);
+        assert!(said.contains(expected), "{said}");
     };
     check("search", json!({ "query": "x", "projct": "web" }), "unknown argument `projct`");
     check("search", json!({}), "missing field `query`");
@@ -308,10 +308,10 @@ fn wrong_arguments_are_refused_in_words() {
 fn statistics_are_figures_with_quoted_names() {
     let test = two_agents();
     let mut client = Client::start(&test, "test", "mcp");
-    let text = client.ask("stats", &json!({}));
-    assert!(own(&text)[1].starts_with("all: 3 sessions"), "{text}");
-    let text = client.ask("stats", &json!({ "by": "tool" }));
-    assert!(text.contains("\n| bash: "), "{text}");
+    let said = client.ask("stats", &json!({}));
+    assert!(own(&said)[1].starts_with("all: 3 sessions"), "{said}");
+    let said = client.ask("stats", &json!({ "by": "tool" }));
+    assert!(said.contains("\n| bash: "), "{said}");
     client.end();
 }
 
@@ -361,6 +361,24 @@ fn lines_that_are_no_requests_do_not_end_the_session() {
     assert!(answers.any(|answer| answer["id"] == "last" && answer["result"].is_object()));
     client.end();
 }
+
+/// Arguments that some tools know.
+const NAMES: [&str; 14] = [
+    "query",
+    "id",
+    "limit",
+    "offset",
+    "from",
+    "skip",
+    "tools",
+    "agent",
+    "project",
+    "branch",
+    "since",
+    "by",
+    "include_current",
+    "bogus",
+];
 
 /// Calls of every kind, most of them senseless.
 struct Fuzz(Random);
@@ -435,22 +453,6 @@ impl Fuzz {
             let range = self.pick(&[60, 1_000, 20_000]);
             arguments["max_tokens"] = json!(190 + self.0.below(range));
         }
-        const NAMES: [&str; 14] = [
-            "query",
-            "id",
-            "limit",
-            "offset",
-            "from",
-            "skip",
-            "tools",
-            "agent",
-            "project",
-            "branch",
-            "since",
-            "by",
-            "include_current",
-            "bogus",
-        ];
         for _ in 0..self.0.below(3) {
             let (name, value) = (self.pick(&NAMES), self.value());
             arguments[name] = value;
@@ -460,7 +462,7 @@ impl Fuzz {
             ("show", 0..4) => arguments["tools"] = json!(true),
             ("show", 4..6) => arguments["from"] = json!(1 + self.0.below(5)),
             ("stats", 0..6) => {
-                arguments["by"] = json!(self.pick(&["day", "model", "tool", "project"]))
+                arguments["by"] = json!(self.pick(&["day", "model", "tool", "project"]));
             }
             _ => {}
         }
@@ -494,25 +496,25 @@ fn ten_thousand_senseless_calls_never_overrun_a_budget_nor_leave_a_record_unquot
     let (mut answered, mut refused) = (0, 0);
     for _ in 0..10_000 {
         let (tool, arguments) = fuzz.call();
-        let (failed, text) = client.call(tool, &arguments);
+        let (failed, said) = client.call(tool, &arguments);
         let budget = arguments["max_tokens"].as_u64().unwrap_or(4_000).max(200) as usize;
-        assert!(tokens(&text) <= budget, "{tool} {arguments}\n{text}");
+        assert!(tokens(&said) <= budget, "{tool} {arguments}\n{said}");
         let odd = |one: char| {
             one.is_control() && !"\n\t".contains(one) || one == '\u{202e}' || one > '\u{e0000}'
         };
-        assert!(!text.contains(odd), "{tool} {arguments}\n{text:?}");
+        assert!(!said.contains(odd), "{tool} {arguments}\n{said:?}");
         if failed {
             refused += 1;
-            assert!(text.starts_with("aj: ") && !text.contains('\n'), "{tool} {arguments}\n{text}");
+            assert!(said.starts_with("aj: ") && !said.contains('\n'), "{tool} {arguments}\n{said}");
             assert!(
-                !text.contains("SYSTEM") && !text.contains("inside"),
-                "{tool} {arguments}\n{text}"
+                !said.contains("SYSTEM") && !said.contains("inside"),
+                "{tool} {arguments}\n{said}"
             );
             continue;
         }
         answered += 1;
-        for line in own(&text) {
-            assert!(is_ours(line), "{tool} {arguments}: {line:?} in\n{text}");
+        for line in own(&said) {
+            assert!(is_ours(line), "{tool} {arguments}: {line:?} in\n{said}");
         }
     }
     // Senseless, but not so that nothing was ever answered.
@@ -528,7 +530,7 @@ fn is_ours(line: &str) -> bool {
         "nothing found",
         "all: ",
         "title",
-        "summary",
+        "document",
         "Left out: ",
         "Not shown: ",
         "Read on: ",

@@ -9,7 +9,7 @@ use super::caller::is_among;
 use super::page::{Item, Page};
 use super::{Call, input};
 use crate::output::quote::Quoter;
-use crate::output::{amount, count, duration, money};
+use crate::output::{amount, count, duration, kind_name, money};
 
 /// Tokens of a title, a snippet, a name.
 const LINE: (usize, usize, usize) = (60, 160, 30);
@@ -36,14 +36,19 @@ impl Call {
             Ok((own, answer))
         })?;
         let (own, mut answer) = answered.answer;
-        let before = answer.sessions.len();
-        answer.sessions.retain(|found| !is_among(&found.entry, &own));
-        let hidden = before - answer.sessions.len();
-        answer.total -= hidden as u64;
-        answer.sessions.truncate(limit);
+        let own: Vec<bool> =
+            answer.sessions.iter().map(|found| is_among(&found.entry, &own)).collect();
+        let mut flags = own.iter();
+        answer.sessions.retain(|_| !flags.next().copied().unwrap_or_default());
         let mut quoter = Quoter::new(answered.journal.redactor());
-        let page = Page::new(self.budget()?, &found_heading(&answer));
-        Ok(sessions(page, &answer, &mut quoter, (input.offset, hidden)))
+        let mut page = Page::new(self.budget()?, &found_heading(&answer));
+        let shown =
+            sessions(&mut page, &answer.sessions[..limit.min(answer.sessions.len())], &mut quoter);
+        // Where the first that is not shown stands among all of them.
+        let others = own.iter().enumerate().filter(|(_, is_own)| !**is_own).map(|(at, _)| at);
+        let next = input.offset + others.into_iter().nth(shown).unwrap_or(own.len());
+        let hidden = own.iter().filter(|is_own| **is_own).count();
+        Ok(page.finish(&closing(answer.total, (input.offset, next), hidden)))
     }
 
     /// Lists sessions.
@@ -73,7 +78,7 @@ impl Call {
             }
             shown += 1;
         }
-        Ok(page.finish(&closing(total, input.offset + shown, hidden)))
+        Ok(page.finish(&closing(total, (input.offset, input.offset + shown), hidden)))
     }
 
     /// Sums up.
@@ -139,15 +144,9 @@ fn found_heading(answer: &Answer) -> String {
     }
 }
 
-/// Writes the sessions of an answer, as many as fit, the last one with fewer messages.
-fn sessions(
-    mut page: Page,
-    answer: &Answer,
-    quoter: &mut Quoter,
-    (offset, hidden): (usize, usize),
-) -> String {
-    let mut shown = 0;
-    for found in &answer.sessions {
+/// Writes sessions, as many as fit, the last one with fewer messages; tells how many.
+fn sessions(page: &mut Page, all: &[Found], quoter: &mut Quoter) -> usize {
+    for (shown, found) in all.iter().enumerate() {
         let head = session(&found.entry, quoter);
         // The title stands with the session already.
         let hits = found.hits.iter().filter(|one| one.kind != TextKind::Title);
@@ -158,14 +157,13 @@ fn sessions(
             hits.pop();
         }
         if cost(&hits) > room || !page.add(&head) {
-            break;
+            return shown;
         }
         for hit in &hits {
             page.add(hit);
         }
-        shown += 1;
     }
-    page.finish(&closing(answer.total, offset + shown, hidden))
+    all.len()
 }
 
 /// A session's own line, and what it is called.
@@ -185,18 +183,10 @@ fn session(entry: &Entry, quoter: &mut Quoter) -> Item {
 
 /// A message that was found.
 fn hit(found: &Found, hit: &Hit, quoter: &mut Quoter) -> Item {
-    let kind = match hit.kind {
-        TextKind::Title => "title",
-        TextKind::Document => "summary",
-        TextKind::Prompt => "prompt",
-        TextKind::Reply => "reply",
-        TextKind::ToolInput => "tool input",
-        TextKind::ToolOutput => "tool output",
-        TextKind::Thinking => "reasoning",
-    };
+    let kind = kind_name(hit.kind);
     let place = match hit.position {
         Some(position) => format!("{}#{} {kind}", short(&found.entry), position + 1),
-        None => kind.to_owned(),
+        None => kind,
     };
     let texts = hit.message.as_ref().map(super::read::texts).unwrap_or_default();
     let whole: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -204,14 +194,18 @@ fn hit(found: &Found, hit: &Hit, quoter: &mut Quoter) -> Item {
 }
 
 /// What else there is, and how to get it.
-fn closing(total: u64, next: usize, hidden: usize) -> Vec<String> {
+fn closing(total: u64, (offset, next): (usize, usize), hidden: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let left = total.saturating_sub(next as u64);
     if left > 0 {
-        lines.push(format!(
-            "Left out: {}; the same call with \"offset\": {next}",
-            count(left, "session")
-        ));
+        let left = count(left, "session");
+        // The same call again would say the same again.
+        let how = if next > offset {
+            format!("the same call with \"offset\": {next}")
+        } else {
+            "a larger \"max_tokens\" has room for them".to_owned()
+        };
+        lines.push(format!("Left out: {left}; {how}"));
     }
     if hidden > 0 {
         lines.push(format!("Not shown: {hidden} running here; \"include_current\": true"));

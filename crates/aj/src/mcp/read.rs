@@ -39,6 +39,7 @@ impl Call {
             entry: &entry,
             tools: input.tools,
             skip: input.skip,
+            has_shown: false,
         };
         let page = reading.begin(self.budget()?);
         reading.messages(page, &journal, range)
@@ -82,6 +83,8 @@ struct Reading<'e> {
     tools: bool,
     /// Characters of the first message to leave out.
     skip: usize,
+    /// Whether a message has been shown.
+    has_shown: bool,
 }
 
 impl Reading<'_> {
@@ -118,6 +121,7 @@ impl Reading<'_> {
                 let text: String = text.chars().skip(skip).collect();
                 let item = Item::new(&own).quote(&text);
                 if page.add(&item) {
+                    self.has_shown = true;
                     continue;
                 }
                 return Ok(self.break_off(page, (position, &own), (&text, skip)));
@@ -145,12 +149,16 @@ impl Reading<'_> {
         let room = page.room().saturating_sub(tokens(own) + 1);
         let kept = fit(text, room);
         let number = position + 1;
-        let from = if kept.trim().is_empty() {
-            format!("\"from\": {number}")
-        } else {
+        let is_empty = kept.trim().is_empty();
+        if !is_empty {
             page.add(&Item::new(own).quote(kept));
-            format!("\"from\": {number}, \"skip\": {}", skip + kept.chars().count())
-        };
+        }
+        let skip = if is_empty { skip } else { skip + kept.chars().count() };
+        let mut from = format!("\"from\": {number}, \"skip\": {skip}");
+        if is_empty && !self.has_shown {
+            // The same call again would say the same again.
+            from.push_str(", and a larger \"max_tokens\"");
+        }
         let left = self.entry.counts.messages - position;
         let brief = if self.tools { "" } else { "; tools are shortened, \"tools\": true has all" };
         page.finish(&[format!("Left out: {}; read on with {from}{brief}", count(left, "message"))])

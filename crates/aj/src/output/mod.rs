@@ -209,6 +209,12 @@ fn local(at: Timestamp, now: &Zoned) -> Zoned {
     instant.to_zoned(now.time_zone().clone())
 }
 
+/// A kind of text in words.
+pub(crate) fn kind_name(kind: agent_journal::TextKind) -> String {
+    let name = serde_json::to_value(kind).ok();
+    name.as_ref().and_then(serde_json::Value::as_str).unwrap_or("text").replace('_', " ")
+}
+
 /// One or many of something.
 pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", amount(number), if number == 1 { "" } else { "s" })

@@ -6,7 +6,7 @@ use agent_journal::{Journal, Reach, ReachQuery};
 use anyhow::{Result, ensure};
 
 use super::check::Check;
-use crate::output::{DIM, count, cut, pad, pad_left, width};
+use crate::output::{DIM, count, cut, kind_name, pad, pad_left, width};
 
 /// What should be found, out of a thousand.
 const GOAL: u64 = 995;
@@ -38,24 +38,18 @@ pub(super) fn look(journal: &Journal, samples: usize, seed: u64) -> Result<(Reac
 pub(super) fn print(reach: &Reach) -> Result<()> {
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
     for row in &reach.rows {
-        let kind = kind(row.kind);
+        let kind = kind_name(row.kind);
         let found = pad_left(&format!("{} of {}", row.found, row.samples), 12);
         let share = pad_left(&share(row.found, row.samples), 8);
         writeln!(out, " {} {} {found} {share}", pad(row.agent, 15), pad(&kind, 12))?;
     }
     for missed in reach.missed.iter().take(SHOWN) {
         let text = cut(&missed.text.replace(['\n', '\t'], " "), width().saturating_sub(40));
-        let kind = kind(missed.kind);
+        let kind = kind_name(missed.kind);
         writeln!(out, " {DIM}missed {} {kind}: {text}{DIM:#}", pad(&missed.session, 24))?;
     }
     out.flush()?;
     Ok(())
-}
-
-fn kind(kind: agent_journal::TextKind) -> String {
-    let name = serde_json::to_value(kind).ok();
-    let name = name.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
-    name.replace('_', " ")
 }
 
 fn share(part: u64, all: u64) -> String {
