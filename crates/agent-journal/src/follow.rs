@@ -19,7 +19,6 @@ impl Journal {
     /// }
     /// # Ok(()) }
     /// ```
-    #[expect(clippy::unused_self, reason = "a watch is a watch of a journal's sources")]
     pub fn watch(&self, options: WatchOptions) -> Watch {
         Watch::new(options)
     }

@@ -204,7 +204,7 @@ fn failed_edits_do_not_count() {
         edit(3, "accepted_by_the_user();"),
         result(4, false),
     ];
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text = lines.map(|line| line.to_string()).join("\n") + "\n";
     fs::write(session, text).unwrap();
     let journal = journal(&home, &place.path().join("journal"));
     let text = "refused_by_the_user();\naccepted_by_the_user();\n".to_owned();

@@ -66,10 +66,9 @@ fn lines(session: u64, from: u64, bytes: usize) -> String {
             break;
         }
         let (kind, role) = if at % 2 == 0 { ("user", "user") } else { ("assistant", "assistant") };
-        // Words that no other message has: nothing packs well, as in real life.
-        let words: Vec<String> = (0..60)
-            .map(|word| format!("{:x}", (at * 64 + word).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-            .collect();
+        // Some thousand words in no order: about what people and models use in a session.
+        let word = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 5000;
+        let words: Vec<String> = (0..250).map(|n| format!("word{}", word(at * 256 + n))).collect();
         let mut message = json!({ "role": role, "content": words.join(" ") });
         if role == "assistant" {
             message = json!({

@@ -36,7 +36,7 @@ fn session(test: &Test) {
         "new_string": "    send_request();\n    wait_for_session();",
     });
     let lines = [prompt, call(1, "Write", write), call(2, "Edit", edit)];
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let lines = lines.map(|line| line.to_string()).join("\n") + "\n";
     test.write(format!(".claude/projects/-web/{ID}.jsonl"), lines);
 }
 
@@ -72,7 +72,7 @@ fn lines_lead_to_the_message_that_wrote_them() {
     let run = test.args(["blame", file.to_str().unwrap()]).code(0);
     run.shows([
         "0b1a0001#2",
-        "0b1a0001#3",
+        "0b1a0001#1",
         "exact",
         "partial",
         "make the login wait",
@@ -87,12 +87,12 @@ fn lines_lead_to_the_message_that_wrote_them() {
         (span["first"].as_u64().unwrap(), span["last"].as_u64().unwrap(), message)
     };
     let spans: Vec<_> = answer["spans"].as_array().unwrap().iter().map(told).collect();
-    let expected = [(1, 1, None), (2, 3, Some(2)), (4, 4, Some(3)), (5, 5, Some(2)), (6, 6, None)];
+    let expected = [(1, 1, None), (2, 3, Some(1)), (4, 4, Some(2)), (5, 5, Some(1)), (6, 6, None)];
     assert_eq!(spans, expected);
     assert_eq!(text(&answer["spans"][1]["author"]["session"]), format!("claude-code:{ID}"));
     // One line alone.
     let place = format!("{}:4", file.display());
-    test.args(["blame", &place]).code(0).shows(["0b1a0001#3", "exact"]).hides(["0b1a0001#2"]);
+    test.args(["blame", &place]).code(0).shows(["0b1a0001#2", "exact"]).hides(["0b1a0001#1"]);
 }
 
 #[test]

@@ -94,7 +94,7 @@ where
 struct Little(LogMergePolicy);
 
 /// The largest result of a merge that may follow every small commit, in passages.
-const LITTLE: u32 = 256;
+const LITTLE: u32 = 128;
 
 /// With more segments than this a search would feel them.
 const TOO_MANY: usize = 24;

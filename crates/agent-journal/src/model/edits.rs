@@ -219,9 +219,9 @@ fn searched(text: &str) -> Vec<Edit> {
             }
             (DIVIDER, Some(replacing)) => *replacing = true,
             (REPLACE, Some(_)) => {
-                let named = names.iter().rev().take(2).copied().find(|line| is_name(line));
+                let own = names.iter().rev().take(2).copied().find(|line| is_name(line));
                 let last = all.last().map(|edit| edit.file.clone());
-                let file = named.map(|name| name.trim().to_owned()).or(last);
+                let file = own.map(|name| name.trim().to_owned()).or(last);
                 if let Some(file) = file {
                     let edit = Edit::replaced(&file, &old.join("\n"), &new.join("\n"));
                     all.push(Edit { is_fragment: false, ..edit });

@@ -117,7 +117,7 @@ pub(crate) fn spots(
             }
         }
     }
-    inside.sort_by(|a, b| b.0.cmp(&a.0));
+    inside.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
     let mut seen = BTreeSet::new();
     inside.retain(|(_, path)| seen.insert(path.clone()));
     roots.extend(inside.into_iter().map(|(_, path)| Spot { path, is_deep: false }));

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Instant;
 
-use notify::event::{EventKind, ModifyKind, RenameMode};
-use notify::{ErrorKind, Event, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::error::Result;
 use crate::model::Stamp;
@@ -226,8 +225,6 @@ fn signal(event: notify::Result<Event>) -> Option<Signal> {
     }
     match event.kind {
         EventKind::Access(_) => None,
-        // Told again as two events with one path each.
-        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => None,
         _ => Some(Signal::Changed(event.paths)),
     }
 }
@@ -268,7 +265,8 @@ mod tests {
         assert!(signal(Ok(access)).is_none());
         let overflow = Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan);
         assert!(matches!(signal(Ok(overflow)), Some(Signal::Lost)));
-        let write = Event::new(EventKind::Modify(ModifyKind::Any)).add_path("a".into());
+        let write =
+            Event::new(EventKind::Modify(notify::event::ModifyKind::Any)).add_path("a".into());
         assert!(matches!(signal(Ok(write)), Some(Signal::Changed(paths)) if paths.len() == 1));
     }
 

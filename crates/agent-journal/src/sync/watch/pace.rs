@@ -57,7 +57,7 @@ pub(super) struct Pace {
     /// First and last change of the burst.
     burst: Option<(Instant, Instant)>,
     /// When the last look at everything was.
-    scanned: Instant,
+    scanned: Option<Instant>,
     rested: Instant,
 }
 
@@ -68,9 +68,9 @@ impl Pace {
             options,
             is_blind: false,
             paths: BTreeSet::new(),
-            lost: true,
-            burst: Some((now - options.quiet, now - options.quiet)),
-            scanned: now,
+            lost: false,
+            burst: None,
+            scanned: None,
             rested: now,
         }
     }
@@ -98,7 +98,8 @@ impl Pace {
     /// When to look next.
     pub(super) fn due(&self) -> Instant {
         let WatchOptions { quiet, patience, rescan, poll } = self.options;
-        let scan = self.scanned + if self.is_blind { poll } else { rescan };
+        let pause = if self.is_blind { poll } else { rescan };
+        let scan = self.scanned.map_or(self.rested, |scanned| scanned + pause);
         let burst = self.burst.map(|(first, last)| (last + quiet).min(first + patience));
         burst.map_or(scan, |burst| burst.min(scan)).max(self.rested)
     }
@@ -114,7 +115,7 @@ impl Pace {
             return Some(Changes::Paths(paths));
         }
         self.lost = false;
-        self.scanned = now;
+        self.scanned = Some(now);
         Some(Changes::Everything)
     }
 }

@@ -73,10 +73,11 @@ impl Service {
     }
 
     fn systemd(config: &Path, program: &str, variables: &[(&str, &str)]) -> Self {
-        let environment: String = variables
-            .iter()
-            .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
-            .collect();
+        let mut environment = String::new();
+        for (name, value) in variables {
+            let pair = quoted(&format!("{name}={value}"));
+            environment.push_str(&format!("Environment={pair}\n"));
+        }
         // Only commands have variables in them.
         let program = quoted(program).replace('$', "$$");
         Self {
