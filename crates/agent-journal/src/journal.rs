@@ -12,7 +12,7 @@ use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
 use crate::model::{Message, Session, Timestamp};
-use crate::search::{Answer, Filter, Options, Query, Search};
+use crate::search::{Answer, Filter, Mode, Options, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Plan, Progress, Sync, SyncOptions, SyncReport};
 
@@ -251,11 +251,21 @@ impl Journal {
             return Ok(Some(empty));
         }
         let Some(lexical) = self.lexical()? else { return Ok(None) };
-        let search =
-            Search { store, lexical: &lexical, path: &self.config.index_dir, now: self.now };
+        let semantic = match options.mode {
+            Mode::Lexical => None,
+            Mode::Semantic | Mode::Hybrid => Semantic::serving(&self.config, store.identity()?),
+        };
+        let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
+        let semantic = semantic.and_then(Semantic::read);
+        let path = &self.config.index_dir;
+        let search = Search { store, lexical: &lexical, semantic, path, now: self.now };
         match search.run(query, options) {
             Err(Error::Index { .. }) => Ok(None),
-            answer => answer.map(Some),
+            Err(error) => Err(error),
+            Ok(mut answer) => {
+                answer.uncovered = uncovered;
+                Ok(Some(answer))
+            }
         }
     }
 
@@ -325,4 +335,14 @@ impl Journal {
         }
         Ok(reports)
     }
+}
+
+/// Counts the sessions that cannot be found by meaning yet.
+fn uncovered(store: &Store, semantic: &Semantic) -> Result<u64> {
+    let generation = semantic.generation();
+    if generation == store.generation()? {
+        return Ok(0);
+    }
+    let (covered, sessions) = store.settled_sessions(generation)?;
+    Ok(sessions - covered)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent_journal::connectors::Machine;
+use agent_journal::search::{Answer, Blend, Fusion, Mode, Options, Query, Tier};
 use agent_journal::{Config, Coverage, Fallback, Journal, Meaning, Precision, SyncOptions};
 use serde_json::json;
 
@@ -201,4 +202,153 @@ fn reading_everything_again_leaves_each_vector_once() {
     let before = coverage(&place.sync());
     let again = place.sync_with(SyncOptions { full: true, ..SyncOptions::default() });
     assert_eq!(coverage(&again), before);
+}
+
+/// A session about waiting between attempts, one about colours, one about a database.
+fn three_topics() -> Place {
+    let place = Place::new();
+    place.session(
+        1,
+        &[
+            "the upload should try again with exponential backoff when the server is busy",
+            "The client now sleeps between attempts and doubles the pause each time.",
+        ],
+    );
+    place.session(
+        2,
+        &[
+            "make the chart's legend blue and the background grey",
+            "The stylesheet has the new colours, and the legend stands below the chart.",
+        ],
+    );
+    place.session(
+        3,
+        &[
+            "add a migration for the orders table with an index on the customer",
+            "The migration creates the index; the query planner uses it.",
+        ],
+    );
+    place
+}
+
+fn ask(journal: &Journal, text: &str, mode: Mode) -> Answer {
+    let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+    let query = Query::parse(text, &now).unwrap();
+    journal.find(&query, &Options { mode, ..Options::default() }).unwrap()
+}
+
+/// The numbers of the sessions of an answer.
+fn sessions(answer: &Answer) -> Vec<usize> {
+    let number = |id: &str| usize::from_str_radix(&id[..8], 16).unwrap();
+    answer.sessions.iter().map(|found| number(&found.entry.native_id)).collect()
+}
+
+#[test]
+fn what_is_about_the_same_is_found_without_its_words_and_says_so() {
+    let place = three_topics();
+    let journal = place.sync();
+    let text = "retry failed requests with increasing delay";
+    assert!(ask(&journal, text, Mode::Lexical).tier > Tier::AllWords);
+    for mode in [Mode::Semantic, Mode::Hybrid] {
+        let answer = ask(&journal, text, mode);
+        assert_eq!(answer.mode, mode);
+        assert_eq!(sessions(&answer)[0], 1, "{mode:?}");
+        let hits = &answer.sessions[0].hits;
+        assert!(hits.iter().any(|hit| hit.tier == Tier::Meaning), "{mode:?}");
+    }
+    let semantic = ask(&journal, "colour of the diagram", Mode::Semantic);
+    assert_eq!((sessions(&semantic)[0], semantic.tier), (2, Tier::Meaning));
+}
+
+#[test]
+fn what_is_about_something_else_is_not_shown() {
+    let place = three_topics();
+    let journal = place.sync();
+    for text in [
+        "how long does sourdough have to rise in a cold kitchen",
+        "who painted the ceiling of the old theatre",
+        "qxzvjkwpfh",
+    ] {
+        for mode in [Mode::Semantic, Mode::Hybrid] {
+            let answer = ask(&journal, text, mode);
+            let near = answer.sessions.iter().filter(|found| found.tier == Tier::Meaning).count();
+            assert_eq!(near, 0, "{text}");
+        }
+    }
+}
+
+#[test]
+fn everything_asked_for_stays_before_what_is_near() {
+    let place = three_topics();
+    let journal = place.sync();
+    let answer = ask(&journal, "chart legend", Mode::Hybrid);
+    assert_eq!((sessions(&answer)[0], answer.tier), (2, Tier::AllWords));
+}
+
+#[test]
+fn phrases_exclusions_and_filters_hold_for_what_is_near() {
+    let place = three_topics();
+    let journal = place.sync();
+    for (text, expected) in [
+        ("\"exponential delay\" retry upload", &[][..]),
+        ("\"exponential backoff\" retry upload", &[1]),
+        ("upload again exponential backoff server -backoff -attempts", &[]),
+        ("upload again exponential backoff server until:2026-03-01", &[]),
+        ("upload again exponential backoff server agent:codex", &[]),
+        ("upload again exponential backoff server since:2026-03-01", &[1]),
+    ] {
+        for mode in [Mode::Semantic, Mode::Hybrid] {
+            let found = sessions(&ask(&journal, text, mode));
+            assert!(found.iter().all(|one| expected.contains(one)), "{text}: {found:?}");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{mode:?} {text}");
+        }
+    }
+}
+
+#[test]
+fn a_piece_of_a_long_message_that_is_near_is_the_one_shown() {
+    let place = Place::new();
+    let filler = "The chart is drawn in blue and the legend below it in grey. ".repeat(60);
+    let long = format!("{filler}\n\nThe client sleeps between attempts of the upload.\n\n{filler}");
+    place.session(1, &["two things", &long]);
+    let answer =
+        ask(&place.sync(), "the client sleeps between attempts of an upload", Mode::Semantic);
+    let hit = &answer.sessions[0].hits[0];
+    assert_eq!(hit.position, Some(1));
+    assert!(!hit.snippet.text.is_empty());
+}
+
+#[test]
+fn without_vectors_both_is_words_alone() {
+    let mut place = three_topics();
+    place.meaning.off = true;
+    let journal = place.sync();
+    let answer = ask(&journal, "chart legend", Mode::Hybrid);
+    assert_eq!((answer.mode, sessions(&answer)), (Mode::Lexical, vec![2]));
+    assert!(ask(&journal, "chart legend", Mode::Semantic).sessions.is_empty());
+}
+
+#[test]
+fn an_answer_says_how_many_sessions_it_could_not_compare() {
+    let mut place = three_topics();
+    place.sync();
+    place.meaning.off = true;
+    place.session(4, &["one more"]);
+    place.sync();
+    place.meaning.off = false;
+    let journal = place.open();
+    assert_eq!(ask(&journal, "chart", Mode::Hybrid).uncovered, 1);
+    assert_eq!(ask(&journal, "chart", Mode::Lexical).uncovered, 0);
+    assert_eq!(ask(&place.sync(), "chart", Mode::Hybrid).uncovered, 0);
+}
+
+#[test]
+fn lists_can_be_put_together_by_rank() {
+    let place = three_topics();
+    let journal = place.sync();
+    let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+    let query = Query::parse("retry the upload when the server is busy", &now).unwrap();
+    let blend = Blend { fusion: Fusion::Ranks, ..Blend::default() };
+    let options = Options { mode: Mode::Hybrid, blend, ..Options::default() };
+    assert_eq!(sessions(&journal.find(&query, &options).unwrap())[0], 1);
 }

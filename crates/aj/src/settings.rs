@@ -56,13 +56,13 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "index.vector.model_path",
         "\"~/.agent-journal/models\"",
-        "directory of an ONNX model",
+        "directory of a model.onnx and its tokenizer.json, used instead of the built-in",
         PathText,
     ),
     key(
         "index.vector.fallback",
         "\"hash\"",
-        "hash or none, when there is no model",
+        "hash or none, when the model there cannot be used",
         Word(&["hash", "none"]),
     ),
     key(
@@ -70,6 +70,12 @@ pub(crate) const KEYS: &[Key] = &[
         "\"hybrid\"",
         "lexical, semantic or hybrid",
         Word(&["lexical", "semantic", "hybrid"]),
+    ),
+    key(
+        "search.fusion",
+        "\"convex\"",
+        "how words and meanings are weighed: convex (by score) or ranks",
+        Word(&["convex", "ranks"]),
     ),
     key("search.default_context", "3", "messages shown before and after a match", Number),
     key("search.max_results", "20", "sessions a search shows", Number),

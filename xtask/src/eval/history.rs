@@ -43,7 +43,8 @@ pub(super) fn read(history: &History, place: &Path) -> Result<Vec<Session>> {
     let (first, others) = history.machines.split_first().context("no home to read")?;
     let mut config = Config::new(place.join("source"));
     config.meaning = Meaning { off: true, ..Meaning::default() };
-    let home = |machine: &_| Home { machine: Clone::clone(machine), kind: HomeKind::Local, host: None };
+    let home =
+        |machine: &_| Home { machine: Clone::clone(machine), kind: HomeKind::Local, host: None };
     config.homes = others.iter().map(home).collect();
     let mut journal = Journal::open(config, first.clone())?;
     journal.sync(SyncOptions::default(), &mut |_| {})?;
@@ -97,7 +98,11 @@ fn said(message: Message) -> Option<Said> {
 
 /// Writes a history as one agent would have left it. Masked messages keep their place and lose
 /// their text.
-pub(super) fn write(sessions: &[Session], masked: &HashSet<(usize, usize)>, home: &Path) -> Result<()> {
+pub(super) fn write(
+    sessions: &[Session],
+    masked: &HashSet<(usize, usize)>,
+    home: &Path,
+) -> Result<()> {
     let folder = home.join(".claude/projects/-home-mara-work");
     fs::create_dir_all(&folder)?;
     for (number, session) in sessions.iter().enumerate() {

@@ -99,7 +99,8 @@ fn file_name(path: &Path) -> String {
 }
 
 fn folders(path: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(path).with_context(|| format!("could not read {}", path.display()))?;
+    let entries =
+        fs::read_dir(path).with_context(|| format!("could not read {}", path.display()))?;
     let mut all: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     all.sort();
@@ -107,7 +108,8 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn list(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let mut entries: Vec<PathBuf> = fs::read_dir(path)?.flatten().map(|entry| entry.path()).collect();
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(path)?.flatten().map(|entry| entry.path()).collect();
     entries.sort();
     for entry in entries {
         if entry.is_dir() { list(&entry, files)? } else { files.push(entry) }

@@ -104,6 +104,7 @@ fn everybody() -> Vec<System> {
         System::lexical(),
         System::semantic(Embedder::Table),
         System::semantic(Embedder::Hash),
+        System::far(),
     ];
     all.extend(WEIGHTS.map(|weight| System::hybrid(Fusion::Convex(weight), Embedder::Table)));
     all.push(System::hybrid(Fusion::Ranks, Embedder::Table));

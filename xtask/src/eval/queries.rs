@@ -198,8 +198,11 @@ impl<'s> Maker<'s> {
                 places.entry(line).or_default().push(place);
             }
         }
-        let mut once: Vec<(&str, Place)> =
-            places.into_iter().filter(|(_, all)| all.len() == 1).map(|(l, all)| (l, all[0])).collect();
+        let mut once: Vec<(&str, Place)> = places
+            .into_iter()
+            .filter(|(_, all)| all.len() == 1)
+            .map(|(l, all)| (l, all[0]))
+            .collect();
         once.sort_unstable();
         Chance::new(12).shuffle(&mut once);
         for (line, (session, at)) in once {
@@ -245,7 +248,10 @@ pub(super) fn words(text: &str) -> Vec<&str> {
 
 /// The first words of a text.
 fn opening(text: &str) -> Vec<&str> {
-    words(text.get(..text.floor_char_boundary(600)).unwrap_or(text)).into_iter().take(LONGEST).collect()
+    words(text.get(..text.floor_char_boundary(600)).unwrap_or(text))
+        .into_iter()
+        .take(LONGEST)
+        .collect()
 }
 
 /// The words that say something.
@@ -274,9 +280,10 @@ fn paraphrase(opening: &[&str]) -> Option<String> {
 }
 
 fn is_identifier(word: &str) -> bool {
-    let has_case = word.bytes().zip(word.bytes().skip(1)).any(|(one, other)| {
-        one.is_ascii_lowercase() && other.is_ascii_uppercase()
-    });
+    let has_case = word
+        .bytes()
+        .zip(word.bytes().skip(1))
+        .any(|(one, other)| one.is_ascii_lowercase() && other.is_ascii_uppercase());
     let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
     (8..=40).contains(&word.len())
         && word.starts_with(|first: char| first.is_ascii_alphabetic())

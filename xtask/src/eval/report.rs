@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::Evaluated;
 use super::measure::{Mean, Reply, Worth, gain, mean, quantile, reciprocal, success};
 use super::queries::Class;
 use super::systems::System;
-use super::Evaluated;
+
+/// Floors that are tried.
+const FLOORS: [f32; 9] = [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7];
 
 const BEGIN: &str = "<!-- eval: written by `cargo xtask eval --write` -->";
 const END: &str = "<!-- /eval -->";
@@ -34,6 +37,7 @@ pub(super) fn history(evaluated: &Evaluated) -> String {
     }
     text.push_str(&differences(evaluated));
     text.push_str(&absent(evaluated));
+    text.push_str(&floors(evaluated));
     text
 }
 
@@ -144,10 +148,37 @@ fn absent(evaluated: &Evaluated) -> String {
     text
 }
 
+/// What a floor would keep, on the development half: questions that are answered by meaning among
+/// the first ten, and those that have no answer.
+fn floors(evaluated: &Evaluated) -> String {
+    let far = System::far().name;
+    let Some((_, worths)) = evaluated.answers.iter().find(|(system, _)| system.name == far) else {
+        return String::new();
+    };
+    let mut text = String::from(
+        "Nearness that is asked for, development half: what is shown of questions without an answer, and what is kept of those answered by meaning alone among the first ten:\n\n| at least | without an answer | prompt | title | question |\n|--:|--:|--:|--:|--:|\n",
+    );
+    for floor in FLOORS {
+        let absent = evaluated.absent[&far].iter();
+        let shown = average(absent.map(|reply| f64::from(u8::from(reply.score >= floor))));
+        text.push_str(&format!("| {floor:.2} | {shown:.3} |"));
+        for class in [Class::Prompt, Class::Title, Class::Question] {
+            let answered = evaluated.of(worths, class, true).filter(|one| success(one, 10) > 0.0);
+            let kept = average(answered.map(|one| f64::from(u8::from(one.score >= floor))));
+            text.push_str(&format!(" {kept:.3} |"));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
 /// Whether one who answers is more than a weight that was tried.
 fn is_shown(system: &System) -> bool {
     let chosen = System::hybrid(agent_journal::search::Fusion::default(), system.embedder);
-    !system.name.starts_with("hybrid") || system.name == chosen.name || system.name.contains("ranks")
+    !system.name.starts_with("hybrid")
+        || system.name == chosen.name
+        || system.name.contains("ranks")
 }
 
 impl Evaluated {

@@ -45,6 +45,12 @@ impl System {
         Self::new(name, embedder, Some(Mode::Semantic), Blend::default())
     }
 
+    /// By meaning, however far.
+    pub(super) fn far() -> Self {
+        let blend = Blend { floor: 0.0, ..Blend::default() };
+        Self::new("semantic, however far", Embedder::Table, Some(Mode::Semantic), blend)
+    }
+
     pub(super) fn hybrid(fusion: Fusion, embedder: Embedder) -> Self {
         let name = match (fusion, embedder) {
             (Fusion::Ranks, _) => "hybrid, ranks".to_owned(),

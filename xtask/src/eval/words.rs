@@ -191,11 +191,11 @@ pub(super) const SYNONYMS: &[(&str, &str)] = &[
 
 /// Words a question does without.
 pub(super) const EMPTY: &[&str] = &[
-    "a", "about", "again", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but",
-    "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "hello", "hey",
-    "hi", "how", "i", "if", "in", "into", "is", "it", "its", "just", "let", "like", "me", "my",
-    "need", "no", "not", "now", "of", "ok", "okay", "on", "one", "or", "our", "please", "s", "should",
-    "so", "some", "t", "that", "the", "their", "them", "then", "there", "these", "they", "this",
-    "those", "to", "up", "us", "was", "we", "were", "what", "when", "where", "which", "who", "why",
-    "will", "with", "would", "yes", "you", "your",
+    "a", "about", "again", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been",
+    "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "hello",
+    "hey", "hi", "how", "i", "if", "in", "into", "is", "it", "its", "just", "let", "like", "me",
+    "my", "need", "no", "not", "now", "of", "ok", "okay", "on", "one", "or", "our", "please", "s",
+    "should", "so", "some", "t", "that", "the", "their", "them", "then", "there", "these", "they",
+    "this", "those", "to", "up", "us", "was", "we", "were", "what", "when", "where", "which",
+    "who", "why", "will", "with", "would", "yes", "you", "your",
 ];

@@ -12,6 +12,7 @@ mod traits;
 mod vectors;
 mod writer;
 
+pub(crate) use embed::window_of;
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
 pub(crate) use own::{Calls, tool_number};
 pub(crate) use passages::{Passage, text_of};

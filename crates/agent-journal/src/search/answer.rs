@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::Snippet;
+use super::{Blend, Snippet};
 use crate::index::TextKind;
 use crate::model::Message;
 use crate::store::Entry;
@@ -19,6 +19,8 @@ pub struct Options {
     pub offset: usize,
     /// How text is compared.
     pub mode: Mode,
+    /// How words and meanings are put together.
+    pub blend: Blend,
     /// What comes first.
     pub sort: Sort,
     /// What one result is.
@@ -37,6 +39,7 @@ impl Default for Options {
             limit: 20,
             offset: 0,
             mode: Mode::default(),
+            blend: Blend::default(),
             sort: Sort::default(),
             group: Grouping::default(),
             context: 0,
@@ -115,6 +118,18 @@ pub enum Tier {
     Meaning,
 }
 
+impl Tier {
+    /// What comes before what, whatever its worth: everything that was asked for before a part of
+    /// it or something like it.
+    pub(super) fn step(self) -> u8 {
+        match self {
+            Self::ExactPhrase | Self::AllWords => 0,
+            Self::Typo => 1,
+            Self::SomeWords | Self::Meaning => 2,
+        }
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
@@ -130,6 +145,8 @@ pub struct Answer {
     pub facets: Vec<(Facet, Counts)>,
     /// Words that occur nowhere, with those they were read as.
     pub corrected: Vec<(String, String)>,
+    /// Sessions that cannot be found by meaning yet.
+    pub uncovered: u64,
     /// Messages that a regular expression was not tried on, because they are too many.
     pub untried: u64,
     /// What was done to find it.

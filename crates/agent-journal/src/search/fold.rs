@@ -18,6 +18,7 @@ pub(super) fn into_tasks(groups: Vec<Group>, tasks: &HashMap<u64, u64>, keep: us
             Some(place) => {
                 let known = &mut folded[*place];
                 known.tier = known.tier.min(group.tier);
+                known.worth = known.worth.into_iter().chain(group.worth).reduce(f32::max);
                 let count = known.count + group.count;
                 group.best.into_iter().for_each(|one| known.add(one, keep));
                 known.count = count;
@@ -42,6 +43,7 @@ pub(super) fn collapse(groups: &mut [Group]) {
         let is_echo = group.best.iter().all(|one| one.print != 0 && seen.contains(&one.print));
         if is_echo {
             group.best.iter_mut().for_each(|one| one.score *= ECHO);
+            group.worth = group.worth.map(|worth| worth * ECHO);
         }
         seen.extend(own);
     }
@@ -57,8 +59,9 @@ mod tests {
     fn group(telling: u64, matches: &[(f32, u64, u32)]) -> Group {
         let mut group = Group::new(telling, Tier::AllWords);
         for (score, position, print) in matches {
+            let (score, print, at) = (*score, *print, 0);
             let (position, kind) = (Some(*position), TextKind::Reply);
-            group.add(Match { score: *score, telling, position, kind, print: *print, at: 0 }, 6);
+            group.add(Match { score, telling, position, kind, print, at, window: None }, 6);
         }
         group
     }

@@ -20,6 +20,43 @@ const WEIGHT: f32 = 0.3;
 /// Added to every rank, so that the first places do not decide alone.
 const RANK: f32 = 60.0;
 
+/// Texts less near than this are about something else.
+const FLOOR: f32 = 0.5;
+
+/// How words and meanings are put together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Blend {
+    /// How their scores are.
+    pub fusion: Fusion,
+    /// How near a text without the words must be to be shown, from zero to one.
+    pub floor: f32,
+}
+
+impl Default for Blend {
+    fn default() -> Self {
+        Self { fusion: Fusion::default(), floor: FLOOR }
+    }
+}
+
+impl Blend {
+    /// What a match by words is worth beside one by meaning, if the best one scores `best`.
+    pub(super) fn of_words(self, score: f32, best: f32) -> f32 {
+        let score = if best > 0.0 { score / best } else { 0.0 };
+        match self.fusion {
+            Fusion::Convex(weight) => (1.0 - weight) * score,
+            Fusion::Ranks => score,
+        }
+    }
+
+    /// What a match by meaning is worth beside one by words.
+    pub(super) fn of_meaning(self, score: f32) -> f32 {
+        match self.fusion {
+            Fusion::Convex(weight) => weight * score,
+            Fusion::Ranks => score,
+        }
+    }
+}
+
 impl Default for Fusion {
     fn default() -> Self {
         Self::Convex(WEIGHT)

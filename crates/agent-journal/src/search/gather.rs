@@ -43,6 +43,8 @@ pub(super) struct Group {
     pub(super) count: u64,
     /// The best matches, best first.
     pub(super) best: Vec<Match>,
+    /// What the session is worth when more than its matches by words has a say.
+    pub(super) worth: Option<Score>,
 }
 
 /// One match.
@@ -57,6 +59,8 @@ pub(super) struct Match {
     pub(super) print: u32,
     /// When it was recorded, in milliseconds.
     pub(super) at: i64,
+    /// The piece of text that is near in meaning, when that is how it was found.
+    pub(super) window: Option<u64>,
 }
 
 impl Match {
@@ -67,11 +71,14 @@ impl Match {
 
 impl Group {
     pub(super) fn new(telling: u64, tier: Tier) -> Self {
-        Self { telling, tier, count: 0, best: Vec::new() }
+        Self { telling, tier, count: 0, best: Vec::new(), worth: None }
     }
 
     /// What the session as a whole is worth: its best match, and a little for the next ones.
     pub(super) fn score(&self) -> Score {
+        if let Some(worth) = self.worth {
+            return worth;
+        }
         let [first, rest @ ..] = self.best.as_slice() else { return 0.0 };
         first.score + 0.1 * rest.iter().take(2).map(|one| one.score).sum::<Score>()
     }
@@ -79,7 +86,13 @@ impl Group {
     /// One group for each match.
     pub(super) fn apart(self) -> impl Iterator<Item = Self> {
         let Self { telling, tier, best, .. } = self;
-        best.into_iter().map(move |one| Self { telling, tier, count: 1, best: vec![one] })
+        best.into_iter().map(move |one| Self {
+            telling,
+            tier,
+            count: 1,
+            best: vec![one],
+            worth: None,
+        })
     }
 
     /// When the latest of the best matches was recorded.
@@ -115,8 +128,28 @@ impl Group {
         }
     }
 
+    /// Adds a match by meaning, or its worth to the same match by words; one that is not near
+    /// enough is nothing by itself.
+    pub(super) fn add_near(&mut self, new: Match, is_enough: bool) {
+        if let Some(known) = self.best.iter_mut().find(|one| one.is_same(&new)) {
+            known.score += new.score;
+        } else if is_enough {
+            self.count += 1;
+            self.best.push(new);
+        }
+        self.sort();
+    }
+
     pub(super) fn sort(&mut self) {
         self.best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.position.cmp(&b.position)));
+    }
+}
+
+impl Gather {
+    /// Whether a telling may be gathered.
+    pub(super) fn allows(&self, telling: u64) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&telling))
+            && !self.hidden.contains(&telling)
     }
 }
 
@@ -243,7 +276,7 @@ impl SegmentGather {
             let score = scores[place] * boost * traits.worth() * recency(self.now - at);
             let position = self.columns.place(documents[place]);
             let Traits { kind, print, .. } = traits;
-            let new = Match { score, telling, position, kind, print, at };
+            let new = Match { score, telling, position, kind, print, at, window: None };
             self.groups[group].add(new, self.keep);
         }
         self.block = Block { documents, scores };
@@ -284,7 +317,9 @@ mod tests {
         let mut group = Group::new(1, Tier::AllWords);
         for (score, position) in [(1.0, 1), (4.0, 2), (2.0, 3), (3.0, 4), (5.0, 2)] {
             let (kind, position) = (TextKind::Prompt, Some(position));
-            group.add(Match { score, telling: 1, position, kind, print: 0, at: 0 }, keep);
+            let (telling, print, at) = (1, 0, 0);
+            let new = Match { score, telling, position, kind, print, at, window: None };
+            group.add(new, keep);
         }
         group
     }

@@ -7,7 +7,9 @@ mod facets;
 mod field;
 mod filter;
 mod fold;
+mod fuse;
 mod gather;
+mod meaning;
 mod parse;
 mod present;
 mod query;
@@ -21,6 +23,7 @@ pub use answer::{Answer, Counts, Facet, Found, Grouping, Hit, Mode, Options, Sor
 pub use date::{Edge, date};
 pub use field::{agent, field_names, nearest, role};
 pub use filter::{Feature, Filter, Scope, State};
+pub use fuse::{Blend, Fusion};
 pub use query::{Clause, Pattern, Query};
 pub use regex::Regex;
 pub use snippet::Snippet;

@@ -10,7 +10,7 @@ use super::run::Search;
 use super::snippet::{Marks, snippet};
 use super::verify::has_phrase;
 use crate::error::Result;
-use crate::index::{text_of, words};
+use crate::index::{text_of, window_of, words};
 use crate::store::Entry;
 
 /// Length of a snippet in bytes.
@@ -67,7 +67,7 @@ impl Search<'_> {
     }
 
     fn hit(&self, one: &Match, tier: Tier, how: &How<'_>) -> Result<Option<Hit>> {
-        let Match { telling, position, kind, score, .. } = *one;
+        let Match { telling, position, kind, score, window, .. } = *one;
         let (mut message, mut context) = (None, Vec::new());
         if let Some(position) = position {
             if how.context > 0 {
@@ -84,8 +84,11 @@ impl Search<'_> {
             (None, Some(_)) => return Ok(None),
             (None, None) => self.whole_text(telling, kind)?.unwrap_or_default(),
         };
-        let tier = how.tier(tier, &text);
-        let snippet = snippet(&text, &how.marks, SNIPPET);
+        let (tier, piece) = match window {
+            Some(content) => (Tier::Meaning, window_of(&text, content)),
+            None => (how.tier(tier, &text), text.as_str()),
+        };
+        let snippet = snippet(piece, &how.marks, SNIPPET);
         Ok(Some(Hit { within: None, position, message, kind, tier, score, snippet, context }))
     }
 }

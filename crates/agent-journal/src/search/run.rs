@@ -8,7 +8,7 @@ use std::time::Instant;
 use tantivy::TantivyError;
 use tantivy::query::BooleanQuery;
 
-use super::answer::{Answer, Grouping, Options, Sort, Stage, Tier};
+use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
 use super::fold::{collapse, into_tasks};
 use super::gather::{BEST, Gather, Group, Match};
@@ -16,7 +16,7 @@ use super::query::{Clause, Query, join};
 use super::verify::Text;
 use super::{Filter, Scope, State};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, TextKind, text_of, tool_number};
+use crate::index::{Lexical, SemanticReader, TextKind, text_of, tool_number};
 use crate::model::{Message, Timestamp};
 use crate::store::Store;
 
@@ -31,6 +31,8 @@ const QUESTION: usize = 4;
 pub(crate) struct Search<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lexical: &'a Lexical,
+    /// None when nothing is to be found by meaning.
+    pub(crate) semantic: Option<SemanticReader>,
     pub(crate) path: &'a Path,
     pub(crate) now: Timestamp,
 }
@@ -54,10 +56,15 @@ impl Search<'_> {
         let gather = self.gather(query, options)?;
         let mut progress = Progress {
             groups: Vec::new(),
-            answer: Answer { mode: options.mode, ..Answer::default() },
+            answer: Answer { mode: self.mode(options), ..Answer::default() },
             clauses: query.clauses.clone(),
         };
-        self.by_words(query, options, (&engine, &gather), &mut progress)?;
+        if options.mode != Mode::Semantic {
+            self.by_words(query, options, (&engine, &gather), &mut progress)?;
+        }
+        if options.mode != Mode::Lexical {
+            self.by_meaning(query, options, &gather, &mut progress)?;
+        }
         let Progress { groups, mut answer, clauses } = progress;
         let groups = self.arrange(groups, options, gather.keep)?;
         answer.total = groups.len() as u64;
@@ -66,6 +73,14 @@ impl Search<'_> {
             groups.into_iter().skip(options.offset).take(options.limit).collect();
         self.present(&page, &clauses, options, &mut answer)?;
         Ok(answer)
+    }
+
+    /// How text is compared: by words alone where there are no vectors.
+    fn mode(&self, options: &Options) -> Mode {
+        match options.mode {
+            Mode::Hybrid if self.semantic.is_none() => Mode::Lexical,
+            mode => mode,
+        }
     }
 
     pub(super) fn error(&self) -> impl FnOnce(TantivyError) -> Error {
@@ -240,7 +255,7 @@ fn order(groups: &mut [Group], options: &Options) {
     match options.sort {
         Sort::Relevance => groups.sort_by(|a, b| {
             let score = b.score().total_cmp(&a.score());
-            a.tier.cmp(&b.tier).then(score).then(a.telling.cmp(&b.telling))
+            a.tier.step().cmp(&b.tier.step()).then(score).then(a.telling.cmp(&b.telling))
         }),
         Sort::Time => {
             groups.sort_by_key(|group| (std::cmp::Reverse(group.at()), group.telling));

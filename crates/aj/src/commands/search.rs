@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agent_journal::search::{self, Query};
+use agent_journal::search::{self, Blend, Fusion, Query};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::error::found;
 use crate::output;
 use crate::output::search::{Report, closing, document, text};
+use crate::settings::Settings;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -43,9 +44,9 @@ pub(crate) struct Args {
     #[arg(long, short = 'C', value_name = "N")]
     context: Option<u64>,
 
-    /// How text is compared
-    #[arg(long, value_name = "HOW", default_value = "lexical")]
-    mode: Mode,
+    /// How text is compared (as `search.default_mode` says: hybrid)
+    #[arg(long, value_name = "HOW")]
+    mode: Option<Mode>,
 
     /// What comes first
     #[arg(long, value_name = "WHAT", default_value = "relevance")]
@@ -73,6 +74,10 @@ pub(crate) struct Args {
 enum Mode {
     /// By its words
     Lexical,
+    /// By its meaning
+    Semantic,
+    /// By both
+    Hybrid,
 }
 
 /// What comes first.
@@ -110,6 +115,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         bail!("nothing to look for: give at least one word; `aj list` takes the same fields");
     }
     let options = options(args, context);
+    if options.mode == search::Mode::Semantic && !context.settings.flag("index.vector.enabled") {
+        bail!("nothing is found by meaning while `index.vector.enabled` is false");
+    }
     let answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
     let report = Report {
         query: &query,
@@ -134,14 +142,32 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     Ok(found(!answered.answer.sessions.is_empty()))
 }
 
+fn mode(asked: Option<Mode>, settings: &Settings) -> search::Mode {
+    match asked {
+        Some(Mode::Lexical) => search::Mode::Lexical,
+        Some(Mode::Semantic) => search::Mode::Semantic,
+        Some(Mode::Hybrid) => search::Mode::Hybrid,
+        None => match settings.word("search.default_mode") {
+            "lexical" => search::Mode::Lexical,
+            "semantic" => search::Mode::Semantic,
+            _ => search::Mode::Hybrid,
+        },
+    }
+}
+
 fn options(args: &Args, context: &Context) -> search::Options {
     let settings = &context.settings;
     let around = if context.json { settings.number("search.default_context") as u64 } else { 0 };
     search::Options {
         limit: args.limit.unwrap_or(settings.number("search.max_results")).max(1),
         offset: args.offset,
-        mode: match args.mode {
-            Mode::Lexical => search::Mode::Lexical,
+        mode: mode(args.mode, settings),
+        blend: Blend {
+            fusion: match settings.word("search.fusion") {
+                "ranks" => Fusion::Ranks,
+                _ => Fusion::default(),
+            },
+            ..Blend::default()
         },
         sort: match args.sort {
             Sort::Relevance => search::Sort::Relevance,

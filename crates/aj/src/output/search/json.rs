@@ -67,6 +67,7 @@ fn make(report: &Report<'_>, part: Part) -> Result<Value> {
         "pending": {
             "sources": report.freshness.pending_sources,
             "bytes": report.freshness.pending_bytes,
+            "meanings": answer.uncovered,
         },
         "total": answer.total,
         "sessions": sessions(shown, report.max_bytes.is_some())?,

@@ -209,6 +209,10 @@ pub(crate) fn closing(report: &Report<'_>) {
         let untried = count(answer.untried, "message");
         remark(&format!(" the expression was not tried on {untried}: add a word or a field"));
     }
+    if answer.uncovered > 0 {
+        let sessions = count(answer.uncovered, "session");
+        remark(&format!(" {sessions} not yet found by meaning: run `aj index`"));
+    }
     let Some(first) = answer.sessions.first() else {
         let where_ = report.query.filter.to_string();
         let where_ = if where_.is_empty() { String::new() } else { format!(" in {where_}") };
