@@ -245,7 +245,8 @@ fn sessions(answer: &Answer) -> Vec<usize> {
 
 #[test]
 fn what_is_about_the_same_is_found_without_its_words_and_says_so() {
-    let journal = three_topics().sync();
+    let place = three_topics();
+    let journal = place.sync();
     let text = "retry failed requests with increasing delay";
     assert!(ask(&journal, text, Mode::Lexical).tier > Tier::AllWords);
     for mode in [Mode::Semantic, Mode::Hybrid] {
@@ -261,7 +262,8 @@ fn what_is_about_the_same_is_found_without_its_words_and_says_so() {
 
 #[test]
 fn what_is_about_something_else_is_not_shown() {
-    let journal = three_topics().sync();
+    let place = three_topics();
+    let journal = place.sync();
     for text in [
         "how long does sourdough have to rise in a cold kitchen",
         "who painted the ceiling of the old theatre",
@@ -277,14 +279,16 @@ fn what_is_about_something_else_is_not_shown() {
 
 #[test]
 fn everything_asked_for_stays_before_what_is_near() {
-    let journal = three_topics().sync();
+    let place = three_topics();
+    let journal = place.sync();
     let answer = ask(&journal, "chart legend", Mode::Hybrid);
     assert_eq!((sessions(&answer)[0], answer.tier), (2, Tier::AllWords));
 }
 
 #[test]
 fn phrases_exclusions_and_filters_hold_for_what_is_near() {
-    let journal = three_topics().sync();
+    let place = three_topics();
+    let journal = place.sync();
     for (text, expected) in [
         ("\"exponential delay\" retry upload", &[][..]),
         ("\"exponential backoff\" retry upload", &[1]),
@@ -307,7 +311,8 @@ fn a_piece_of_a_long_message_that_is_near_is_the_one_shown() {
     let filler = "The chart is drawn in blue and the legend below it in grey. ".repeat(60);
     let long = format!("{filler}\n\nThe client sleeps between attempts of the upload.\n\n{filler}");
     place.session(1, &["two things", &long]);
-    let answer = ask(&place.sync(), "pause before retrying an upload", Mode::Semantic);
+    let answer =
+        ask(&place.sync(), "the client sleeps between attempts of an upload", Mode::Semantic);
     let hit = &answer.sessions[0].hits[0];
     assert_eq!(hit.position, Some(1));
     assert!(!hit.snippet.text.is_empty());
@@ -339,7 +344,8 @@ fn an_answer_says_how_many_sessions_it_could_not_compare() {
 
 #[test]
 fn lists_can_be_put_together_by_rank() {
-    let journal = three_topics().sync();
+    let place = three_topics();
+    let journal = place.sync();
     let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
     let query = Query::parse("retry the upload when the server is busy", &now).unwrap();
     let blend = Blend { fusion: Fusion::Ranks, ..Blend::default() };
