@@ -11,7 +11,7 @@ use crate::analyze::{
 };
 use crate::config::Config;
 use crate::connectors::formats::{glob, sight};
-use crate::connectors::{ALL, Agent, Machine, mcp_config};
+use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
 use crate::model::{Message, Session, Timestamp};
@@ -46,6 +46,9 @@ pub struct AgentReport {
     pub name: &'static str,
     /// Where its sessions were looked for.
     pub roots: Vec<RootReport>,
+    /// How long the agent keeps them itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
     /// What was found.
     #[serde(flatten)]
     pub totals: AgentTotals,
@@ -421,6 +424,7 @@ impl Journal {
                         configured: root.configured,
                     })
                     .collect(),
+                retention: connector.retention(&self.machine),
                 totals: totals.unwrap_or_default(),
             });
         }

@@ -272,6 +272,17 @@ fn an_empty_journal_says_what_to_do() {
 }
 
 #[test]
+fn the_sources_warn_of_what_an_agent_will_delete() {
+    let test = Test::new().home("two-agents");
+    test.write(".claude/settings.json", "{\"cleanupPeriodDays\": 14}");
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let page = server.page("/sources");
+    assert!(page.contains("deletes sessions after 14 days"), "{page}");
+    assert!(page.contains("cleanupPeriodDays"), "{page}");
+}
+
+#[test]
 fn a_search_marks_what_it_found_and_leads_to_the_message() {
     let server = Server::of_two_agents();
     let id = server.some_id();

@@ -80,6 +80,11 @@ pub trait Connector: Sync {
     fn resume_command(&self, _session: &Session, _source: &Path) -> Option<Resume> {
         None
     }
+
+    /// How long the agent keeps its sessions before it deletes them itself, if it does.
+    fn retention(&self, _machine: &Machine) -> Option<Retention> {
+        None
+    }
 }
 
 /// A command that goes on with a session, to be run in the session's directory.
@@ -95,6 +100,17 @@ impl Resume {
     fn new<const N: usize>(program: &'static str, arguments: [&str; N]) -> Self {
         Self { program, arguments: arguments.map(str::to_owned).into() }
     }
+}
+
+/// That an agent deletes its own sessions after some time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Retention {
+    /// After how many days.
+    pub days: u64,
+    /// The setting that changes it.
+    pub setting: &'static str,
+    /// The file that the setting stands in, or would.
+    pub file: String,
 }
 
 /// What there is to know about an agent.

@@ -18,6 +18,9 @@ use crate::context::Context;
 /// How many questions are answered at once; more wait.
 pub(super) const READERS: usize = 4;
 
+/// How many journals stay open: each holds some megabytes.
+const KEPT: usize = 2;
+
 /// How often the files are looked at, at most.
 const PACE: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,9 @@ pub(super) struct App {
 
 /// A session as it stands: its id, its length, its end.
 type Stand = (String, u64, Option<Timestamp>);
+
+/// Takes a change of the news.
+type Tell<'t> = dyn Fn(&dyn Fn(&mut News)) + 't;
 
 /// What the thread that looks at the files last found.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -143,7 +149,10 @@ impl App {
     }
 
     fn give(&self, journal: Journal) {
-        self.journals.lock().unwrap_or_else(PoisonError::into_inner).push(journal);
+        let mut journals = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
+        if journals.len() < KEPT {
+            journals.push(journal);
+        }
     }
 }
 
@@ -152,7 +161,7 @@ fn stand(entry: &Entry) -> Stand {
 }
 
 /// Looks at the files whenever somebody asks, as often as is cheap.
-fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &dyn Fn(&dyn Fn(&mut News))) {
+fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &Tell<'_>) {
     // The first look needs no request: the history should be there when the browser is.
     let mut is_due = true;
     while is_due || sleep.blocking_recv().is_some() {
@@ -163,7 +172,7 @@ fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &dyn Fn(&dy
     }
 }
 
-fn look(journal: &mut Journal, news: &dyn Fn(&dyn Fn(&mut News))) {
+fn look(journal: &mut Journal, news: &Tell<'_>) {
     let options = SyncOptions::default();
     let report = journal.sync(options, &mut |progress| match progress {
         Progress::Found { bytes, .. } => news(&|news| (news.total, news.done) = (bytes, 0)),

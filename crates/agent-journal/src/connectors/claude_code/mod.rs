@@ -10,6 +10,7 @@ mod content;
 mod line;
 mod prompt;
 mod reader;
+mod retention;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ use serde::Deserialize;
 
 use super::formats::files;
 use super::{
-    Agent, Checkpoint, Connector, Machine, McpClient, Os, Record, Resume, Shape, Sink, Source,
+    Agent, Checkpoint, Connector, Machine, McpClient, Os, Record, Resume, Retention, Shape, Sink,
+    Source,
 };
 use crate::error::{Error, Result};
 use crate::model::{Kind, Session, TitleRank};
@@ -68,6 +70,10 @@ impl Connector for ClaudeCode {
             roots.push(support.join("Claude/local-agent-mode-sessions"));
         }
         roots
+    }
+
+    fn retention(&self, machine: &Machine) -> Option<Retention> {
+        retention::of(machine)
     }
 
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {
