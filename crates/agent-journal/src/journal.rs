@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::analyze::{self, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery};
 use crate::config::Config;
-use crate::connectors::{ALL, Agent, Machine, mcp_config};
+use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Lexical, LexicalWriter};
 use crate::model::{Message, Session, Timestamp};
@@ -43,6 +43,9 @@ pub struct AgentReport {
     pub name: &'static str,
     /// Where its sessions were looked for.
     pub roots: Vec<RootReport>,
+    /// How long the agent keeps them itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
     /// What was found.
     #[serde(flatten)]
     pub totals: AgentTotals,
@@ -309,6 +312,7 @@ impl Journal {
                         configured: root.configured,
                     })
                     .collect(),
+                retention: connector.retention(&self.machine),
                 totals: totals.unwrap_or_default(),
             });
         }

@@ -138,11 +138,11 @@ impl Journal {
         let (messages, next) = gather(store, entry, (from, window))?;
         let mut shaper = Shaper::new(&entry.agent, None);
         let mut grouper = Grouper::default();
-        let mut grouped = Vec::new();
+        let mut ready = Vec::new();
         for (position, message) in messages {
-            grouped.extend(grouper.add(shaper.message(position, message)));
+            ready.extend(grouper.add(shaper.message(position, message)));
         }
-        grouped.extend(grouper.finish());
+        ready.extend(grouper.finish());
         let fragment = Fragment {
             agent: look(&entry.agent).name,
             pictures: window.pictures.clone(),
@@ -150,7 +150,7 @@ impl Journal {
             keep: window.keep,
             alone: window.until == Some(window.from + 1),
         };
-        let html = fragment.write(grouped).map_err(|source| Error::Export { source })?;
+        let html = fragment.write(ready).map_err(|source| Error::Export { source })?;
         Ok(Shown { html, from: from + 1, next: next.map(|position| position + 1) })
     }
 
@@ -243,6 +243,9 @@ impl Contents {
     }
 }
 
+/// Messages with their positions.
+type Run = Vec<(u64, Message)>;
+
 /// Steps back to where a window may begin: results of tools stand with their calls.
 fn aligned(store: &Store, entry: &Entry, from: u64) -> Result<u64> {
     let start = from.saturating_sub(STEP);
@@ -256,7 +259,7 @@ fn gather(
     store: &Store,
     entry: &Entry,
     (from, window): (u64, &Window),
-) -> Result<(Vec<(u64, Message)>, Option<u64>)> {
+) -> Result<(Run, Option<u64>)> {
     let mut taken = Vec::new();
     let (mut weight, mut count) = (0, 0);
     let end = window.until.map_or(u64::MAX, |until| until.saturating_sub(1));
@@ -337,7 +340,7 @@ fn around(text: &str, place: Range<usize>) -> Snippet {
     let mut piece = clean(&text[start..place.start]);
     let from = piece.len();
     piece.push_str(&clean(&text[place.clone()]));
-    let highlights = vec![from..piece.len()];
+    let found = from..piece.len();
     piece.push_str(&clean(&text[place.end..end]));
-    Snippet { text: piece, highlights }
+    Snippet { text: piece, highlights: vec![found] }
 }

@@ -30,8 +30,12 @@ const ARROWS: &[(&str, &[&str])] = &[
 const FACTS: [&str; 3] = ["Agent", "Machine", "Os"];
 
 /// Words that are a name of an agent elsewhere, and mean something else here: the user of
-/// development containers.
-const OTHERWISE: &[(&str, &str)] = &[("export/redact/place.rs", "vscode")];
+/// development containers, values that an earlier API gave out.
+const OTHERWISE: &[(&str, &str)] = &[
+    ("export/redact/place.rs", "vscode"),
+    ("web/api/before.rs", "cli"),
+    ("web/api/before.rs", "vscode"),
+];
 
 /// Longest file without its tests, longest function, most parameters.
 const GATES: (usize, usize, usize) = (1000, 100, 6);

@@ -15,7 +15,7 @@ struct Server {
     child: Child,
     address: String,
     url: String,
-    _test: Test,
+    test: Test,
 }
 
 /// What was answered.
@@ -33,7 +33,7 @@ impl Server {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let url = url.trim().to_owned();
         let address = url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
-        Self { child, address, url, _test: test }
+        Self { child, address, url, test }
     }
 
     /// A server over the history of two agents, read before it starts.
@@ -272,6 +272,17 @@ fn an_empty_journal_says_what_to_do() {
 }
 
 #[test]
+fn the_sources_warn_of_what_an_agent_will_delete() {
+    let test = Test::new().home("two-agents");
+    test.write(".claude/settings.json", "{\"cleanupPeriodDays\": 14}");
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let page = server.page("/sources");
+    assert!(page.contains("deletes sessions after 14 days"), "{page}");
+    assert!(page.contains("cleanupPeriodDays"), "{page}");
+}
+
+#[test]
 fn a_search_marks_what_it_found_and_leads_to_the_message() {
     let server = Server::of_two_agents();
     let id = server.some_id();
@@ -341,7 +352,7 @@ fn what_an_agent_writes_is_told_to_the_open_page() {
     };
     let before = news();
     let id = "99999999-2222-4333-8444-555555555555";
-    server._test.write(
+    server.test.write(
         format!(".claude/projects/-w/{id}.jsonl"),
         format!(
             "{{\"type\":\"user\",\"uuid\":\"u1\",\"sessionId\":\"{id}\",\"cwd\":\"/w\",\
@@ -439,5 +450,5 @@ fn earlier_names_of_sources_and_endpoints_are_understood() {
     assert!(detail["eventCounts"]["user.message"].as_u64().unwrap() > 0, "{detail}");
     assert_eq!(detail["events"][0]["type"], "user.message");
     let claude = server.json("/api/insights?repo=Claude%20Code");
-    assert_eq!(claude["name"], "Claude Code", "{claude}");
+    assert_eq!(claude["name"], "Claude Code (all sessions)", "{claude}");
 }

@@ -63,6 +63,22 @@ pub trait Connector: Sync {
     fn has_local_times(&self) -> bool {
         false
     }
+
+    /// How long the agent keeps its sessions before it deletes them itself, if it does.
+    fn retention(&self, _machine: &Machine) -> Option<Retention> {
+        None
+    }
+}
+
+/// That an agent deletes its own sessions after some time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Retention {
+    /// After how many days.
+    pub days: u64,
+    /// The setting that changes it.
+    pub setting: &'static str,
+    /// The file that the setting stands in, or would.
+    pub file: String,
 }
 
 /// What there is to know about an agent.

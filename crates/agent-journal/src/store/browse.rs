@@ -13,9 +13,6 @@ use crate::search::Filter;
 /// How many values of a kind are named.
 const VALUES: usize = 60;
 
-const TABLES: &str = "sessions JOIN tellings ON tellings.key = sessions.telling
-    JOIN sources ON sources.id = tellings.source";
-
 /// What to browse.
 #[derive(Clone, Debug, Default)]
 pub struct Browse {
@@ -99,9 +96,12 @@ impl Order {
 /// The status of a session, as `entry` works it out.
 fn status(now: Timestamp) -> String {
     let since = now.as_millis() - RUNNING;
+    // Sources are looked up for the few sessions that may run, not for all.
     format!(
-        "CASE WHEN sources.present = 1 AND sources.modified / 1000000 > {since}
-           AND coalesce(sessions.ended_at, {since} + 1) > {since} THEN 'running'
+        "CASE WHEN coalesce(sessions.ended_at, {since} + 1) > {since} AND EXISTS (
+           SELECT 1 FROM tellings AS told JOIN sources AS origin ON origin.id = told.source
+           WHERE told.key = sessions.telling AND origin.present = 1
+           AND origin.modified / 1000000 > {since}) THEN 'running'
          WHEN sessions.failed = 1 THEN 'error' ELSE 'completed' END"
     )
 }
@@ -143,7 +143,7 @@ impl Store {
             "WHERE {condition} ORDER BY {order}, sessions.key LIMIT {limit} OFFSET {offset}"
         );
         let entries = self.entries(&tail, params_from_iter(&values), now)?;
-        let sql = format!("SELECT count(*) FROM {TABLES} WHERE {condition}");
+        let sql = format!("SELECT count(*) FROM sessions WHERE {condition}");
         let total = self.connection.query_row(&sql, params_from_iter(&values), |row| row.get(0));
         let total = total.map(|total: i64| total as u64).map_err(self.error())?;
         Ok(Listing { entries, total, facets: self.facets(browse, now)? })
@@ -177,7 +177,7 @@ impl Store {
     ) -> Result<Vec<(String, u64)>> {
         let (condition, values) = browse.sql(now);
         let sql = format!(
-            "SELECT {what} AS fact, count(*) FROM {TABLES}{also} WHERE {condition}
+            "SELECT {what} AS fact, count(*) FROM sessions{also} WHERE {condition}
              AND {what} IS NOT NULL GROUP BY fact ORDER BY count(*) DESC, fact LIMIT {VALUES}"
         );
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;

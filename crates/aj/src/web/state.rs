@@ -18,6 +18,9 @@ use crate::context::Context;
 /// How many questions are answered at once; more wait.
 pub(super) const READERS: usize = 4;
 
+/// How many journals stay open: each holds some megabytes.
+const KEPT: usize = 2;
+
 /// How often the files are looked at, at most.
 const PACE: Duration = Duration::from_secs(1);
 
@@ -143,7 +146,10 @@ impl App {
     }
 
     fn give(&self, journal: Journal) {
-        self.journals.lock().unwrap_or_else(PoisonError::into_inner).push(journal);
+        let mut journals = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
+        if journals.len() < KEPT {
+            journals.push(journal);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod content;
 mod line;
 mod prompt;
 mod reader;
+mod retention;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::formats::files;
-use super::{Agent, Checkpoint, Connector, Machine, Os, Record, Sink, Source};
+use super::{Agent, Checkpoint, Connector, Machine, Os, Record, Retention, Sink, Source};
 use crate::error::{Error, Result};
 use crate::model::{Kind, Session, TitleRank};
 
@@ -59,6 +60,10 @@ impl Connector for ClaudeCode {
             roots.push(support.join("Claude/local-agent-mode-sessions"));
         }
         roots
+    }
+
+    fn retention(&self, machine: &Machine) -> Option<Retention> {
+        retention::of(machine)
     }
 
     fn discover(&self, root: &Path) -> Result<Vec<Source>> {

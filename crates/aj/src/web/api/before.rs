@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/api/insights", get(insights))
 }
 
-/// The name a source had there: the shortest other name of its agent that is not its id's own.
+/// The name a source had there.
 fn source(agent: &str) -> &str {
     let known = Journal::agents().find(|known| known.id == agent);
     let short = known
@@ -166,7 +166,10 @@ async fn insights(State(app): State<Arc<App>>, Query(params): Query<Params>) -> 
     let Some(wanted) = wanted else {
         return Ok(Json(json!({ "repositories": report.repositories, "agents": report.agents })));
     };
-    let fits = |score: &&Score| score.name == wanted || score.path.as_deref() == Some(&*wanted);
+    let fits = |score: &&Score| {
+        let whole = score.name.strip_suffix(" (all sessions)");
+        [Some(&*score.name), whole, score.path.as_deref()].contains(&Some(&*wanted))
+    };
     let score = report.agents.iter().chain(&report.repositories).find(fits);
     match score {
         Some(score) => Ok(Json(json!(score))),

@@ -25,7 +25,7 @@ const EXAMPLES: [(&str, &str); 6] = [
     ("\"connection refused\"", "words next to each other"),
     ("tokeniz*", "a beginning of a word"),
     ("retry -draft", "without a word"),
-    ("agent:claude since:7d timeout", "of one agent, of the last week"),
+    ("since:7d timeout", "of the last week"),
     ("project:web role:user migration", "in one project, in what you said"),
 ];
 

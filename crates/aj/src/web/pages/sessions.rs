@@ -166,10 +166,10 @@ pub(in crate::web) fn row(entry: &Entry, cost: &Cost, now: &Zoned) -> Markup {
             (layout::badge(&entry.agent))
             div.what {
                 a.name href=(href) { (name(entry)) }
-                p.where {
+                div.where {
                     @if let Some(project) = &entry.project { a href=(only("project", project)) { (project) } }
                     @if let Some(branch) = &entry.branch { span.branch-name { (branch) } }
-                    @if let Some(model) = entry.models.first() { span.model { (model) } }
+                    @if let Some(model) = entry.models.first() { span.model title=(model) { (short_model(model)) } }
                     @if !entry.source.present { span.gone title="Its file is gone; the journal kept it" { "kept" } }
                     @if !entry.children.is_empty() { (sub_agents(entry)) }
                 }
@@ -216,6 +216,12 @@ fn sub_agents(entry: &Entry) -> Markup {
 
 fn name(entry: &Entry) -> &str {
     if entry.title.trim().is_empty() { &entry.native_id } else { &entry.title }
+}
+
+/// A model's name without the day it was made.
+fn short_model(model: &str) -> &str {
+    let is_day = |day: &str| day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit());
+    model.rsplit_once('-').filter(|(_, day)| is_day(day)).map_or(model, |(name, _)| name)
 }
 
 fn only(name: &str, value: &str) -> String {

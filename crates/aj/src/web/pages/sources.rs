@@ -13,6 +13,9 @@ use crate::web::params;
 use crate::web::reply::Page;
 use crate::web::state::App;
 
+/// Who keeps sessions for this many days keeps them.
+const FOREVER: u64 = 3650;
+
 /// Shows them.
 pub(in crate::web) async fn show(State(app): State<Arc<App>>) -> Page {
     let (reports, journal) = app
@@ -55,6 +58,12 @@ fn agent(report: &AgentReport) -> Markup {
                 }
                 @if totals.records_raw > 0 { div { dt { "kept raw" } dd { (count(totals.records_raw, "record")) } } }
             }
+            @if let Some(retention) = report.retention.as_ref().filter(|one| one.days < FOREVER) {
+                p.notice {
+                    (report.name) " deletes sessions after " (retention.days) " days; the journal keeps them. "
+                    "To have it keep its own longer, set " code { (retention.setting) } " in " code { (retention.file) } "."
+                }
+            }
             @if totals.sources_gone > 0 {
                 p.notice { (count(totals.sources_gone, "file")) " gone: " (count(totals.sessions_gone, "session")) " live on in the journal only." }
             }
@@ -81,8 +90,12 @@ fn nothing_of(absent: &[&AgentReport]) -> Markup {
                 @for report in absent {
                     dt { (layout::badge(report.id)) }
                     dd {
-                        @for root in &report.roots { code { (root.path.display()) } " " }
-                        span.muted { "elsewhere? " code { (source_key(report.agent.key)) " = \"…\"" } }
+                        @for root in report.roots.iter().take(1) { code { (root.path.display()) } }
+                        @if report.roots.len() > 1 {
+                            details { summary.muted { "and " (report.roots.len() - 1) " more places" }
+                                ul.places { @for root in &report.roots[1..] { li { code { (root.path.display()) } } } } }
+                        }
+                        p.muted { "Elsewhere? " code { (source_key(report.agent.key)) " = \"…\"" } }
                     }
                 }
             }
