@@ -1,6 +1,7 @@
 // Pictures of the six pages in both themes: node screenshots.mjs CHROMIUM URL DIRECTORY PROFILE
 
 import { join } from "node:path";
+import { smaller } from "./smaller.mjs";
 import { start, theme, transcript } from "./lib.mjs";
 
 const [browser, url, directory, profile] = process.argv.slice(2);
@@ -21,7 +22,9 @@ for (const name of ["light", "dark"]) {
   for (const [title, address] of Object.entries(pages)) {
     await page.goto(address);
     await page.waitForLoadState("load");
-    await page.screenshot({ path: join(directory, `${title}-${name}.png`), fullPage: !!process.env.FULL });
+    const path = join(directory, `${title}-${name}.png`);
+    await page.screenshot({ path });
+    smaller(path);
   }
   await context.close();
   if (complaints.length) throw new Error(complaints.join("\n"));
