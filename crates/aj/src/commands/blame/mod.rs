@@ -110,9 +110,9 @@ fn spans(blame: &Blame, wanted: &RangeInclusive<usize>) -> Vec<Span> {
 
 fn print(blame: &Blame, spans: &[Span], context: &Context) -> Result<()> {
     let mut out = anstream::stdout().lock();
-    let range = |span: &Span| match span.first == span.last {
-        true => span.first.to_string(),
-        false => format!("{}–{}", span.first, span.last),
+    let range = |span: &Span| {
+        let one = span.first == span.last;
+        if one { span.first.to_string() } else { format!("{}–{}", span.first, span.last) }
     };
     let widest = spans.iter().map(|span| range(span).chars().count()).max().unwrap_or(0);
     let room = output::width().saturating_sub(widest + 44).clamp(16, 80);
