@@ -21,7 +21,7 @@ pub(in crate::tui) fn draw(state: &State, areas: &Text, buffer: &mut Buffer) {
 
 fn head(reader: &Reader, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
-    let place = format!("{} of {} ", reader.at.message + 1, thousands(reader.total()));
+    let place = format!("{} of {} ", thousands(reader.at.message + 1), thousands(reader.total()));
     let title = reader.entry.title.replace('\n', " ");
     let title = cut(&title, width.saturating_sub(10 + place.len()));
     let line = Line::from(vec![Span::raw(" "), badge(&reader.entry), Span::styled(title, BOLD)]);
