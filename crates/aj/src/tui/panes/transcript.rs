@@ -8,11 +8,11 @@ use super::results::badge;
 use super::{ACCENT, BOLD, DIM, MATCH, footer, put, rule, stamp};
 use crate::output::{cut, thousands};
 use crate::tui::ansi::mark;
-use crate::tui::layout::Text;
+use crate::tui::layout::Page;
 use crate::tui::reader::Reader;
 use crate::tui::state::State;
 
-pub(in crate::tui) fn draw(state: &State, areas: &Text, buffer: &mut Buffer) {
+pub(in crate::tui) fn draw(state: &State, areas: &Page, buffer: &mut Buffer) {
     let Some(reader) = &state.reader else { return };
     head(reader, areas.head, buffer);
     text(reader, areas.text, buffer);
