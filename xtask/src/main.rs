@@ -6,6 +6,7 @@ mod cargo;
 mod check;
 mod ci;
 mod docs;
+mod eval;
 mod new_connector;
 mod shape;
 mod test;
@@ -52,6 +53,12 @@ const CHORES: &[Chore] = &[
         arguments: "[--mb N]",
         about: "measure speed, memory and size against their limits",
         run: bench::run,
+    },
+    Chore {
+        name: "eval",
+        arguments: "[--home DIR]",
+        about: "measure how well search finds what is known to be there",
+        run: eval::run,
     },
 ];
 

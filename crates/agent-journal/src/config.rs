@@ -27,6 +27,41 @@ pub struct Config {
     pub homes: Vec<Home>,
     /// The zone of agents that record local times.
     pub zone: TimeZone,
+    /// How texts are found by what they mean.
+    pub meaning: Meaning,
+}
+
+/// How texts are found by what they mean.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meaning {
+    /// Whether they are not: then there is no vector, and no work for one.
+    pub off: bool,
+    /// How exactly vectors are kept.
+    pub precision: Precision,
+    /// Where a model of the user's own would be.
+    pub model_path: Option<PathBuf>,
+    /// What to do when there is such a model and it cannot be used.
+    pub fallback: Fallback,
+}
+
+/// How exactly vectors are kept for the final ranking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Two bytes for each component.
+    #[default]
+    F16,
+    /// Four bytes for each component.
+    F32,
+}
+
+/// What to do when the user's own model cannot be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fallback {
+    /// Compare texts by hashes of their words.
+    #[default]
+    Hash,
+    /// Find nothing by meaning.
+    None,
 }
 
 /// Another home tree: a mounted disk, the other side of WSL, a copy from a server.
@@ -81,6 +116,7 @@ impl Config {
             include_thinking: false,
             homes: Vec::new(),
             zone: TimeZone::UTC,
+            meaning: Meaning::default(),
             prices: BTreeMap::new(),
         }
     }

@@ -10,9 +10,9 @@ use crate::analyze::{self, Cost, Figures, Known, Prices, ScoreReport, Stats, Sta
 use crate::config::Config;
 use crate::connectors::{ALL, Agent, Machine, mcp_config};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, LexicalWriter};
+use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
 use crate::model::{Message, Session, Timestamp};
-use crate::search::{Answer, Filter, Query, Search};
+use crate::search::{Answer, Filter, Mode, Options, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Plan, Progress, Sync, SyncOptions, SyncReport};
 
@@ -92,7 +92,8 @@ impl Journal {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
         let plan = self.plan(options.full)?;
-        if plan.is_empty() && !options.full && self.is_indexed()? {
+        let is_indexed = self.is_indexed()? && (options.budget.is_some() || self.is_embedded()?);
+        if plan.is_empty() && !options.full && is_indexed {
             return Ok(SyncReport { failures: plan.failures, ..SyncReport::default() });
         }
         crate::store::private_directory(&self.config.journal_dir)?;
@@ -137,6 +138,27 @@ impl Journal {
         let Some(store) = &self.store else { return Ok(true) };
         let indexed = Lexical::generation(&self.lexical_dir(), store.identity()?);
         Ok(indexed == Some(store.generation()?))
+    }
+
+    /// Whether everything can be found by meaning that should be.
+    fn is_embedded(&self) -> Result<bool> {
+        let Some(store) = &self.store else { return Ok(true) };
+        let semantic = Semantic::chosen(&self.config, store.identity()?);
+        let generation = store.generation()?;
+        Ok(semantic.is_none_or(|semantic| semantic.generation() == generation))
+    }
+
+    /// Tells how much can be found by meaning.
+    pub fn coverage(&self) -> Result<Coverage> {
+        let mut coverage =
+            Coverage { problem: Semantic::problem(&self.config), ..Coverage::default() };
+        let Some(store) = &self.store else { return Ok(coverage) };
+        let semantic = Semantic::serving(&self.config, store.identity()?);
+        let generation = semantic.as_ref().map_or(0, Semantic::generation);
+        (coverage.covered, coverage.sessions) = store.settled_sessions(generation)?;
+        coverage.embedder = semantic.as_ref().map(|semantic| semantic.id().to_owned());
+        coverage.vectors = semantic.and_then(Semantic::read).map_or(0, |reader| reader.live());
+        Ok(coverage)
     }
 
     fn lexical(&self) -> Result<Option<Lexical>> {
@@ -201,14 +223,19 @@ impl Journal {
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.
     pub fn search(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
+        self.find(query, &Options { limit, offset, ..Options::default() })
+    }
+
+    /// Answers a query.
+    pub fn find(&self, query: &Query, options: &Options) -> Result<Answer> {
         for _ in 0..PATIENCE {
-            if let Some(answer) = self.answer(query, limit, offset)? {
+            if let Some(answer) = self.answer(query, options)? {
                 return Ok(answer);
             }
             let lock = self.config.journal_dir.join("lock");
             // Whoever held the lock may have made it.
             if let Some(_lock) = Lock::take(&lock, Some(PAUSE), &mut |_| {})?
-                && self.answer(query, limit, offset)?.is_none()
+                && self.answer(query, options)?.is_none()
             {
                 self.mend_index()?;
             }
@@ -217,18 +244,28 @@ impl Journal {
     }
 
     /// Answers a query; `None` when the index cannot be used.
-    fn answer(&self, query: &Query, limit: usize, offset: usize) -> Result<Option<Answer>> {
-        let empty = Answer { tier: crate::search::Tier::AllWords, total: 0, sessions: Vec::new() };
+    fn answer(&self, query: &Query, options: &Options) -> Result<Option<Answer>> {
+        let empty = Answer { mode: options.mode, ..Answer::default() };
         let Some(store) = &self.store else { return Ok(Some(empty)) };
         if store.generation()? == 0 {
             return Ok(Some(empty));
         }
         let Some(lexical) = self.lexical()? else { return Ok(None) };
-        let search =
-            Search { store, lexical: &lexical, path: &self.config.index_dir, now: self.now };
-        match search.run(query, limit, offset) {
+        let semantic = match options.mode {
+            Mode::Lexical => None,
+            Mode::Semantic | Mode::Hybrid => Semantic::serving(&self.config, store.identity()?),
+        };
+        let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
+        let semantic = semantic.and_then(Semantic::read);
+        let path = &self.config.index_dir;
+        let search = Search { store, lexical: &lexical, semantic, path, now: self.now };
+        match search.run(query, options) {
             Err(Error::Index { .. }) => Ok(None),
-            answer => answer.map(Some),
+            Err(error) => Err(error),
+            Ok(mut answer) => {
+                answer.uncovered = uncovered;
+                Ok(Some(answer))
+            }
         }
     }
 
@@ -236,7 +273,8 @@ impl Journal {
     fn mend_index(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         LexicalWriter::discard(&self.lexical_dir())?;
-        let options = SyncOptions::default();
+        // Somebody waits for an answer: meanings have to wait.
+        let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
         let (config, store_path, progress) = (&self.config, &self.path, &mut |_| {});
         Sync { config, store, store_path, options, progress }.open_index()?.close()
     }
@@ -297,4 +335,14 @@ impl Journal {
         }
         Ok(reports)
     }
+}
+
+/// Counts the sessions that cannot be found by meaning yet.
+fn uncovered(store: &Store, semantic: &Semantic) -> Result<u64> {
+    let generation = semantic.generation();
+    if generation == store.generation()? {
+        return Ok(0);
+    }
+    let (covered, sessions) = store.settled_sessions(generation)?;
+    Ok(sessions - covered)
 }

@@ -23,9 +23,9 @@ mod resume;
 mod store;
 mod sync;
 
-pub use config::{Config, Home, HomeKind};
+pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
-pub use index::TextKind;
+pub use index::{Coverage, TextKind};
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use resume::{Guess, Obstacle, Resumption};

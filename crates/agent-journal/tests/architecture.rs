@@ -17,8 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("connectors", &["model", "error"]),
     // `search::Filter` says itself in SQL; the kind of a home is recorded.
     ("store", &["model", "error", "search", "config"]),
-    // The index lies in a directory as private as the store's.
-    ("index", &["model", "error", "store"]),
+    // The index lies in a directory as private as the store's; the user chooses the embedder.
+    ("index", &["model", "error", "store", "config"]),
     // A query resolves the names of agents.
     ("search", &["model", "error", "store", "index", "connectors"]),
     ("analyze", &["model", "error", "store", "search"]),

@@ -1,5 +1,6 @@
 //! The command line: what every command shares, and the list of commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -45,6 +46,51 @@ pub(crate) struct Args {
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// Commands that take words of the query language.
+const ASKING: [&str; 4] = ["search", "list", "stats", "export"];
+
+impl Args {
+    /// The arguments this process was started with.
+    pub(crate) fn of_process() -> Self {
+        Self::parse_from(words_last(std::env::args_os().collect()))
+    }
+}
+
+/// Puts words such as `-draft`, which are no flags, behind `--`, so that they need no quotes.
+fn words_last(args: Vec<OsString>) -> Vec<OsString> {
+    let asking = args.iter().position(|arg| ASKING.iter().any(|name| arg == name));
+    let Some(from) = asking.filter(|_| !args.iter().any(|arg| arg == "--")) else { return args };
+    let root = Args::command();
+    let Some(command) = args[from].to_str().and_then(|name| root.find_subcommand(name)) else {
+        return args;
+    };
+    let is_word = |arg: &OsString| arg.to_str().is_some_and(|text| is_left_out(text, command));
+    let (words, mut rest): (Vec<OsString>, Vec<OsString>) = args.into_iter().partition(is_word);
+    if !words.is_empty() {
+        rest.push("--".into());
+        rest.extend(words);
+    }
+    rest
+}
+
+/// Whether an argument is a word to leave out, and no flag of a command.
+fn is_left_out(arg: &str, command: &clap::Command) -> bool {
+    let Some(word) = arg.strip_prefix('-').filter(|word| !word.starts_with('-')) else {
+        return false;
+    };
+    let mut letters = word.chars();
+    let Some(letter) = letters.next() else { return false };
+    if letter == 'h' && letters.as_str().is_empty() {
+        return false;
+    }
+    let flag = command.get_arguments().find(|flag| flag.get_short() == Some(letter));
+    let Some(flag) = flag else { return letter.is_alphanumeric() || "\"(/".contains(letter) };
+    // `-n5` is the flag with its number, `-notes` is a word.
+    let takes_number =
+        flag.get_value_names().is_some_and(|names| names.iter().any(|name| name == "N"));
+    takes_number && letters.as_str().contains(|one: char| !one.is_ascii_digit())
 }
 
 #[derive(Subcommand)]
@@ -104,5 +150,29 @@ impl Color {
             Self::Never => anstream::ColorChoice::Never,
         }
         .write_global();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_to_leave_out_need_no_quotes() {
+        let check = |line: &str, expected: &str| {
+            let args = line.split(' ').map(OsString::from).collect();
+            let shown: Vec<String> = words_last(args)
+                .into_iter()
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect();
+            assert_eq!(shown.join(" "), expected);
+        };
+        check("aj search foo -bar", "aj search foo -- -bar");
+        check("aj search foo -bar --json", "aj search foo --json -- -bar");
+        check("aj search foo -notes -n 5 -n5 -h", "aj search foo -n 5 -n5 -h -- -notes");
+        check("aj search -agent:x -\"y -/z/ foo", "aj search foo -- -agent:x -\"y -/z/");
+        check("aj export foo -o - -ofile -x", "aj export foo -o - -ofile -- -x");
+        check("aj search foo -- -bar", "aj search foo -- -bar");
+        check("aj show foo -C 5 -x", "aj show foo -C 5 -x");
     }
 }

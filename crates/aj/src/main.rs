@@ -11,10 +11,8 @@ mod tui;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = args::Args::of_process();
     args.color.write_global();
     match commands::run(args) {
         Ok(code) => code,

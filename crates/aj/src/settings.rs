@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use agent_journal::analyze::Rate;
 use agent_journal::connectors::{Machine, Os};
 use agent_journal::search::nearest;
-use agent_journal::{Config, Home, Journal};
+use agent_journal::{Config, Fallback, Home, Journal, Meaning, Precision};
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
@@ -56,13 +56,13 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "index.vector.model_path",
         "\"~/.agent-journal/models\"",
-        "directory of an ONNX model",
+        "directory of a model.onnx and its tokenizer.json, used instead of the built-in",
         PathText,
     ),
     key(
         "index.vector.fallback",
         "\"hash\"",
-        "hash or none, when there is no model",
+        "hash or none, when the model there cannot be used",
         Word(&["hash", "none"]),
     ),
     key(
@@ -70,6 +70,12 @@ pub(crate) const KEYS: &[Key] = &[
         "\"hybrid\"",
         "lexical, semantic or hybrid",
         Word(&["lexical", "semantic", "hybrid"]),
+    ),
+    key(
+        "search.fusion",
+        "\"convex\"",
+        "how words and meanings are weighed: convex (by score) or ranks",
+        Word(&["convex", "ranks"]),
     ),
     key("search.default_context", "3", "messages shown before and after a match", Number),
     key("search.max_results", "20", "sessions a search shows", Number),
@@ -183,6 +189,7 @@ impl Settings {
         }
         config.writer_memory_mb = self.number("index.writer_memory_mb");
         config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
+        config.meaning = self.meaning();
         config.homes.clone_from(&self.homes);
         config.zone = jiff::tz::TimeZone::system();
         if let Some((prices, _)) = self.values.get("prices") {
@@ -195,6 +202,21 @@ impl Settings {
             }
         }
         config
+    }
+
+    fn meaning(&self) -> Meaning {
+        Meaning {
+            off: !self.flag("index.vector.enabled"),
+            precision: match self.word("index.vector_precision") {
+                "f32" => Precision::F32,
+                _ => Precision::F16,
+            },
+            model_path: Some(expand(self.word("index.vector.model_path"))),
+            fallback: match self.word("index.vector.fallback") {
+                "none" => Fallback::None,
+                _ => Fallback::Hash,
+            },
+        }
     }
 
     /// The machine whose home is read.

@@ -263,7 +263,8 @@ fn mistakes_in_a_query_are_told_with_what_was_probably_meant() {
     let test = two_agents();
     test.aj("search prjoect:web login")
         .fails(["unknown field `prjoect:`", "did you mean `project:`?"]);
-    test.args(["search", "login \"never closed"]).fails(["a quote is not closed: \"never closed"]);
+    test.args(["search", "login \"never closed"])
+        .fails(["a quote is not closed (character 7): \"never closed"]);
     test.aj("search login agent:claud").fails(["unknown agent `claud`", "did you mean `claude`?"]);
     test.aj("search login role:robot").fails(["unknown role `robot`"]);
     test.aj("search login since:never").fails(["`never` is no date"]);
@@ -372,7 +373,7 @@ fn an_answer_that_finds_nothing_is_a_document_too() {
 fn a_hit_says_where_it_is_and_why() {
     let document = two_agents().aj("search --json copper").found().json();
     let hit = &document["hits"][0];
-    assert_eq!(keys(hit), ["kind", "message", "score", "session", "snippet", "tier"]);
+    assert_eq!(keys(hit), ["context", "kind", "message", "score", "session", "snippet", "tier"]);
     assert_eq!(hit["session"], format!("claude-code:{FLAKY}"));
     assert_eq!((&hit["kind"], &hit["tier"]), (&"reply".into(), &"all_words".into()));
     assert_eq!(hit["message"]["index"], 8);

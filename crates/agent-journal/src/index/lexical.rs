@@ -3,9 +3,10 @@
 use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tantivy::columnar::Column;
+use tantivy::columnar::{Column, ColumnIndex, ColumnValues};
 use tantivy::directory::MmapDirectory;
 use tantivy::indexer::{IndexWriter, LogMergePolicy};
 use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
@@ -15,11 +16,11 @@ use tantivy::schema::{
 use tantivy::{Index, IndexReader, ReloadPolicy, Searcher, SegmentReader, TantivyDocument, Term};
 
 use super::tokenizer::CodeTokenizer;
-use super::{Passage, TextKind};
+use super::{Passage, Traits};
 use crate::error::{Error, Result};
 
 /// Another version of the tokenizer or of the fields makes another index.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const TOKENIZER: &str = "code";
 
@@ -41,7 +42,7 @@ struct Fields {
     body: Field,
     telling: Field,
     position: Field,
-    kind: Field,
+    traits: Field,
     at: Field,
 }
 
@@ -69,10 +70,21 @@ pub(crate) struct Stamped<'a> {
 
 /// The columns a collector reads.
 pub(crate) struct Columns {
-    pub(crate) telling: Column<u64>,
-    pub(crate) position: Column<u64>,
-    pub(crate) kind: Column<u64>,
-    pub(crate) at: Column<i64>,
+    pub(crate) telling: Arc<dyn ColumnValues<u64>>,
+    pub(crate) position: Arc<dyn ColumnValues<u64>>,
+    pub(crate) traits: Arc<dyn ColumnValues<u64>>,
+    pub(crate) at: Arc<dyn ColumnValues<i64>>,
+}
+
+/// The values of a column, without asking at each whether it is there: every document has one.
+fn values<T>(column: Column<T>) -> Arc<dyn ColumnValues<T>>
+where
+    T: PartialOrd + Copy + std::fmt::Debug + Send + Sync + Default + 'static,
+{
+    match column.index {
+        ColumnIndex::Full => column.values,
+        _ => column.first_or_default_col(T::default()),
+    }
 }
 
 fn schema() -> (Schema, Fields) {
@@ -84,7 +96,7 @@ fn schema() -> (Schema, Fields) {
         body: builder.add_text_field("body", TextOptions::default().set_indexing_options(indexing)),
         telling: builder.add_u64_field("telling", INDEXED | FAST),
         position: builder.add_u64_field("position", FAST),
-        kind: builder.add_u64_field("kind", FAST),
+        traits: builder.add_u64_field("traits", FAST),
         at: builder.add_i64_field("at", FAST),
     };
     (builder.build(), fields)
@@ -149,23 +161,17 @@ impl Columns {
     pub(crate) fn of(segment: &SegmentReader) -> tantivy::Result<Self> {
         let fast = segment.fast_fields();
         Ok(Self {
-            telling: fast.u64("telling")?,
-            position: fast.u64("position")?,
-            kind: fast.u64("kind")?,
-            at: fast.i64("at")?,
+            telling: values(fast.u64("telling")?),
+            position: values(fast.u64("position")?),
+            traits: values(fast.u64("traits")?),
+            at: values(fast.i64("at")?),
         })
     }
 
-    /// Where a document stands: its telling, its position there (none for what is about the
-    /// session as a whole), its kind.
-    pub(crate) fn place(&self, document: u32) -> (u64, Option<u64>, TextKind) {
-        let position = self.position.first(document).unwrap_or(WHOLE);
-        let kind = self.kind.first(document).unwrap_or(0) as usize;
-        (
-            self.telling.first(document).unwrap_or(0),
-            (position != WHOLE).then_some(position),
-            TextKind::ALL[kind.min(TextKind::ALL.len() - 1)],
-        )
+    /// Where a document stands in its telling; none for what is about the session as a whole.
+    pub(crate) fn place(&self, document: u32) -> Option<u64> {
+        let position = self.position.get_val(document);
+        (position != WHOLE).then_some(position)
     }
 }
 
@@ -220,7 +226,7 @@ impl LexicalWriter {
         document.add_text(fields.body, stamped.passage.text);
         document.add_u64(fields.telling, stamped.telling);
         document.add_u64(fields.position, stamped.position.unwrap_or(WHOLE).min(WHOLE));
-        document.add_u64(fields.kind, stamped.passage.kind as u64);
+        document.add_u64(fields.traits, Traits::of(&stamped.passage).pack());
         document.add_i64(fields.at, stamped.at);
         self.writer.add_document(document).map_err(self.error())?;
         Ok(())

@@ -2,18 +2,25 @@
 //! index leads from words back to (telling, position). The index holds nothing that the store
 //! cannot give again: it may be deleted at any time.
 
-#[expect(unused_imports, reason = "for the semantic half of search, which has no caller yet")]
-#[cfg_attr(not(test), expect(dead_code, reason = "the same"))]
 mod embed;
 mod lexical;
+mod own;
 mod passages;
+mod semantic;
 mod tokenizer;
-#[expect(unused_imports, reason = "for the semantic half of search, which has no caller yet")]
-#[cfg_attr(not(test), expect(dead_code, reason = "the same"))]
+mod traits;
 mod vectors;
+mod writer;
 
+pub(crate) use embed::window_of;
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
-pub(crate) use passages::{Passage, of_message, text_of};
-pub(crate) use tokenizer::{Word, words};
+pub(crate) use own::{Calls, tool_number};
+pub(crate) use passages::{Passage, text_of};
+pub(crate) use semantic::{Semantic, SemanticReader, SemanticWriter};
+pub(crate) use tokenizer::{Word, each_word, whole_words, words};
+pub(crate) use traits::Traits;
+pub(crate) use vectors::Near;
+pub(crate) use writer::{IndexWriter, Targets};
 
 pub use passages::TextKind;
+pub use semantic::Coverage;

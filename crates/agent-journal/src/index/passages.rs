@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Calls;
 use crate::model::{Block, Message, Origin};
 
 /// A longer text is cut into windows of this size, so that a match in it keeps its weight.
@@ -42,6 +43,19 @@ impl TextKind {
         Self::Thinking,
     ];
 
+    /// The kind's name in queries and every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Title => "title",
+            Self::Document => "document",
+            Self::Prompt => "prompt",
+            Self::Reply => "reply",
+            Self::ToolInput => "tool_input",
+            Self::ToolOutput => "tool_output",
+            Self::Thinking => "thinking",
+        }
+    }
+
     /// How much a match in this kind counts.
     pub(crate) fn boost(self) -> f32 {
         match self {
@@ -60,16 +74,32 @@ impl TextKind {
 pub(crate) struct Passage<'a> {
     pub(crate) kind: TextKind,
     pub(crate) text: &'a str,
+    /// Whether it is part of a side conversation.
+    pub(crate) is_side: bool,
+    /// The tool it was given to or came from.
+    pub(crate) tool: u16,
 }
 
-/// Hands out the passages of a message.
-pub(crate) fn of_message(message: &Message, found: &mut dyn FnMut(Passage<'_>)) {
+impl<'a> Passage<'a> {
+    /// A text that is about a session as a whole.
+    pub(crate) fn whole(kind: TextKind, text: &'a str) -> Self {
+        Self { kind, text, is_side: false, tool: 0 }
+    }
+}
+
+/// Hands out the passages of a message; `calls` knows those made before. What this journal itself
+/// was asked and answered is left out.
+pub(crate) fn of_message(message: &Message, calls: &mut Calls, found: &mut dyn FnMut(Passage<'_>)) {
+    calls.note(message);
     let mut scratch = String::new();
     for block in &message.blocks {
         let Some(kind) = kind(message, block) else { continue };
-        let text = block_text(block, &mut scratch);
-        for window in windows(text) {
-            found(Passage { kind, text: window });
+        let call = calls.of(block);
+        if call.is_own {
+            continue;
+        }
+        for text in windows(block_text(block, &mut scratch)) {
+            found(Passage { kind, text, is_side: message.sidechain, tool: call.tool });
         }
     }
 }

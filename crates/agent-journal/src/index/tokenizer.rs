@@ -4,6 +4,8 @@
 //! apart by themselves. `camelCase` is found by its parts and as a whole. Scripts without spaces
 //! are cut into pairs of characters. Case and accents do not matter.
 
+use std::collections::HashSet;
+
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
@@ -24,12 +26,38 @@ pub(crate) struct Word {
 
 /// Cuts a text into words, `camelCase` into its parts only: what a query looks for.
 pub(crate) fn words(text: &str) -> Vec<Word> {
-    let mut cutter = Cutter::new(text);
     let mut all = Vec::new();
+    each_word(text, &mut |word| {
+        all.push(word.clone());
+        true
+    });
+    all
+}
+
+/// Calls `found` with every word of a text, `camelCase` in its parts only, until it says `false`.
+pub(crate) fn each_word(text: &str, found: &mut dyn FnMut(&Word) -> bool) {
+    let mut cutter = Cutter::new(text);
+    let mut word = Word { text: String::new(), from: 0, to: 0, position: 0 };
     while cutter.step() {
-        if !cutter.is_whole {
-            let Token { offset_from, offset_to, position, text, .. } = cutter.token.clone();
-            all.push(Word { text, from: offset_from, to: offset_to, position });
+        if cutter.is_whole {
+            continue;
+        }
+        word.text.clone_from(&cutter.token.text);
+        (word.from, word.to) = (cutter.token.offset_from, cutter.token.offset_to);
+        word.position = cutter.token.position;
+        if !found(&word) {
+            return;
+        }
+    }
+}
+
+/// The whole `camelCase` words of a text, which the index has beside their parts.
+pub(crate) fn whole_words(text: &str) -> HashSet<String> {
+    let mut cutter = Cutter::new(text);
+    let mut all = HashSet::new();
+    while cutter.step() {
+        if cutter.is_whole {
+            all.insert(cutter.token.text.clone());
         }
     }
     all

@@ -48,6 +48,9 @@ pub struct Facts {
     pub prompt_quarters: BTreeMap<i64, (u64, u64)>,
     /// Files that tools changed, with the number of calls.
     pub files: BTreeMap<String, u64>,
+    /// How many pictures.
+    #[serde(skip_serializing_if = "is_none")]
+    pub images: u64,
     /// Models, with the number of messages each wrote.
     pub models: BTreeMap<String, u64>,
     /// When the messages were recorded, in milliseconds since 1970.
@@ -139,6 +142,7 @@ impl Facts {
                         self.errors.push(Failure { id, kind: failure_kind(output) });
                     }
                 }
+                Block::Image(_) => self.images += 1,
                 _ => {}
             }
         }
@@ -197,6 +201,7 @@ impl Facts {
         for (file, count) in later.files {
             *self.files.entry(file).or_default() += count;
         }
+        self.images += later.images;
         self.results.extend(later.results);
         self.errors.extend(later.errors);
         self.times.extend(later.times);
@@ -228,6 +233,11 @@ impl Facts {
         let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]).min(LONGEST_GAP));
         gaps.sum::<i64>() as u64 / 1000
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn hash(text: &str) -> u64 {

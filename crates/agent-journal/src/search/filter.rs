@@ -1,27 +1,53 @@
-//! Which sessions and messages are meant. One filter serves lists, searches and everything that
-//! is to come; it knows how to say itself to the store.
+//! Which sessions and messages are meant. One filter serves lists, searches, sums and exports;
+//! it knows how to say itself to the store.
+
+use std::fmt;
 
 use rusqlite::types::Value;
 
+use super::field::kinds_of;
+use crate::index::TextKind;
 use crate::model::Timestamp;
 
-/// A choice of sessions and messages. Empty lists choose everything.
+/// A session whose last sign of life is this recent is running, in milliseconds.
+const RUNNING: i64 = 10 * 60 * 1000;
+
+/// A choice of sessions and messages. Empty lists choose everything; several values of one field
+/// mean any of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// Agents, by id.
     pub agents: Vec<String>,
     /// Parts of project names or paths.
     pub projects: Vec<String>,
+    /// Parts of the directories worked in.
+    pub paths: Vec<String>,
+    /// Parts of the paths of files that were changed.
+    pub files: Vec<String>,
     /// Names of branches.
     pub branches: Vec<String>,
+    /// Parts of models' names.
+    pub models: Vec<String>,
+    /// Tools that were used, by their normal names.
+    pub tools: Vec<String>,
+    /// Beginnings of sessions' ids; what those started belongs to them.
+    pub sessions: Vec<String>,
+    /// What must be true of a session: all of these.
+    pub states: Vec<State>,
+    /// What a session must have in it: all of these.
+    pub features: Vec<Feature>,
     /// Nothing that ended before.
     pub since: Option<Timestamp>,
     /// Nothing that began after.
     pub until: Option<Timestamp>,
-    /// Kinds of text to search.
+    /// Roles whose text is searched.
     pub roles: Vec<String>,
+    /// Kinds of text to search.
+    pub kinds: Vec<TextKind>,
     /// Whose sessions.
     pub scope: Scope,
+    /// What is left out: whatever fits any of it.
+    pub not: Option<Box<Filter>>,
 }
 
 /// Whose sessions are meant.
@@ -34,67 +60,299 @@ pub enum Scope {
     All,
 }
 
+/// What may be true of a session or message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// Another session's agent ran it.
+    SubAgent,
+    /// The message is part of a side conversation.
+    SideChain,
+    /// It ended in a failure.
+    Error,
+    /// It was running at this time.
+    Running(Timestamp),
+    /// Its file is gone.
+    Gone,
+}
+
+/// What a session may have in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Feature {
+    /// A picture.
+    Image,
+    /// A changed file.
+    Edit,
+    /// A failure, of a tool or of the agent.
+    Error,
+    /// A pull request.
+    PullRequest,
+}
+
+/// What only packed rows of the store tell of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Packed<'f> {
+    /// It changed a file with one of these in its path; any file, if there are none.
+    Files(&'f [String]),
+    /// It used one of these tools.
+    Tools(&'f [String]),
+    /// It has a picture.
+    Image,
+}
+
 impl Filter {
     /// Whether it chooses by anything that is a fact of whole sessions.
     pub(crate) fn limits_sessions(&self) -> bool {
-        !(self.agents.is_empty() && self.projects.is_empty() && self.branches.is_empty())
+        let lists =
+            [&self.agents, &self.projects, &self.paths, &self.files, &self.branches, &self.models];
+        lists.iter().any(|list| !list.is_empty())
+            || !self.tools.is_empty()
+            || !self.sessions.is_empty()
+            || !self.features.is_empty()
+            || self.states.iter().any(|state| *state != State::SideChain)
+            || self.not.as_ref().is_some_and(|not| not.limits_sessions())
     }
 
-    /// Says the filter as an SQL condition on `sessions`, with its values.
+    /// The field by which it chooses messages, if any: sessions as a whole have none of it.
+    pub fn message_field(&self) -> Option<&'static str> {
+        let own = if !self.roles.is_empty() {
+            Some("role:")
+        } else if !self.kinds.is_empty() {
+            Some("kind:")
+        } else if self.states.contains(&State::SideChain) {
+            Some("is:sidechain")
+        } else {
+            None
+        };
+        own.or_else(|| self.not.as_ref()?.message_field())
+    }
+
+    /// Says the filter as an SQL condition on `sessions`, with its values. What packed rows tell
+    /// is not in it.
     pub(crate) fn sql(&self) -> (String, Vec<Value>) {
-        let mut sql = String::from("sessions.shown = 1");
-        let mut values = Vec::new();
-        if self.scope == Scope::Roots {
-            sql.push_str(" AND sessions.kind = 0");
+        let mut conditions = Conditions::default();
+        conditions.all.push("sessions.shown = 1".to_owned());
+        if self.scope == Scope::Roots && !self.states.contains(&State::SubAgent) {
+            conditions.all.push("sessions.kind = 0".to_owned());
         }
-        self.about(&mut sql, &mut values);
-        for (condition, at) in
-            [("sessions.ended_at >= ?", self.since), ("sessions.started_at <= ?", self.until)]
-        {
-            if let Some(at) = at {
-                values.push(Value::from(at.as_millis()));
-                sql.push_str(" AND ");
-                sql.push_str(&condition.replace('?', &format!("?{}", values.len())));
-            }
+        self.about(&mut conditions);
+        conditions.time("sessions.ended_at >= ?", self.since);
+        conditions.time("sessions.started_at <= ?", self.until);
+        if let Some(not) = &self.not {
+            not.none(&mut conditions);
         }
-        (sql, values)
+        (conditions.all.join(" AND "), conditions.values)
     }
 
     /// Says what the filter asks of a session whatever its time: whether it is of the right
     /// agent, project and branch.
     pub(crate) fn about_sql(&self) -> (String, Vec<Value>) {
-        let (mut sql, mut values) = (String::from("1"), Vec::new());
-        self.about(&mut sql, &mut values);
-        (sql, values)
+        let mut conditions = Conditions::default();
+        conditions.all.push("1".to_owned());
+        self.about(&mut conditions);
+        if let Some(not) = &self.not {
+            not.none(&mut conditions);
+        }
+        (conditions.all.join(" AND "), conditions.values)
     }
 
-    fn about(&self, sql: &mut String, values: &mut Vec<Value>) {
-        any(sql, values, "sessions.agent = ?", &self.agents, str::to_owned);
+    /// What packed rows must tell of a session.
+    pub(crate) fn packed(&self) -> Vec<Packed<'_>> {
+        let mut all = Vec::new();
+        if !self.files.is_empty() {
+            all.push(Packed::Files(&self.files));
+        }
+        if !self.tools.is_empty() {
+            all.push(Packed::Tools(&self.tools));
+        }
+        for feature in &self.features {
+            match feature {
+                Feature::Image => all.push(Packed::Image),
+                Feature::Edit => all.push(Packed::Files(&[])),
+                Feature::Error | Feature::PullRequest => {}
+            }
+        }
+        all
+    }
+
+    /// The kinds of text to search; none means all.
+    pub(super) fn text_kinds(&self) -> Vec<TextKind> {
+        let of_roles = self.roles.iter().flat_map(|role| kinds_of(role)).copied();
+        let of_roles: Vec<TextKind> = of_roles.collect();
+        let fits = |kind: &TextKind| {
+            (self.roles.is_empty() || of_roles.contains(kind))
+                && (self.kinds.is_empty() || self.kinds.contains(kind))
+        };
+        let is_left_out = |kind: &TextKind| {
+            self.not.as_ref().is_some_and(|not| {
+                not.kinds.contains(kind)
+                    || not.roles.iter().any(|role| kinds_of(role).contains(kind))
+            })
+        };
+        TextKind::ALL.into_iter().filter(|kind| fits(kind) && !is_left_out(kind)).collect()
+    }
+
+    fn about(&self, conditions: &mut Conditions) {
         let part = |text: &str| format!("%{}%", escape(text));
+        let begins = |text: &str| format!("{}%", escape(text));
         let project = "sessions.project LIKE ? ESCAPE '\\' \
             OR sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\'";
-        any(sql, values, project, &self.projects, part);
-        any(sql, values, "sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
+        let path = "sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\'";
+        let session = "sessions.native LIKE ? ESCAPE '\\' \
+            OR sessions.agent || ':' || sessions.native LIKE ? ESCAPE '\\' \
+            OR sessions.parent_native LIKE ? ESCAPE '\\'";
+        conditions.any("sessions.agent = ?", &self.agents, str::to_owned);
+        conditions.any(project, &self.projects, part);
+        conditions.any(path, &self.paths, part);
+        conditions.any("sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
+        conditions.any("sessions.models LIKE ? ESCAPE '\\'", &self.models, part);
+        conditions.any(session, &self.sessions, begins);
+        conditions.all.extend(self.states.iter().filter_map(|it| it.sql()));
+        conditions.all.extend(self.features.iter().filter_map(|it| it.sql()));
+    }
+
+    /// Adds "fits none of it".
+    fn none(&self, conditions: &mut Conditions) {
+        let mut left_out =
+            Conditions { values: std::mem::take(&mut conditions.values), ..Conditions::default() };
+        self.about(&mut left_out);
+        left_out.time("sessions.ended_at >= ?", self.since);
+        left_out.time("sessions.started_at <= ?", self.until);
+        conditions.values = left_out.values;
+        let without = left_out.all.into_iter().map(|one| format!("NOT coalesce({one}, 0)"));
+        conditions.all.extend(without);
     }
 }
 
-/// Adds "one of these fits"; every `?` of a condition stands for the same value.
-fn any(
-    sql: &mut String,
-    values: &mut Vec<Value>,
-    condition: &str,
-    wanted: &[String],
-    value: impl Fn(&str) -> String,
-) {
-    if wanted.is_empty() {
-        return;
+impl fmt::Display for Filter {
+    /// Writes the filter as a query would say it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = self.terms();
+        if let Some(not) = &self.not {
+            all.extend(not.terms().into_iter().map(|term| format!("-{term}")));
+        }
+        formatter.write_str(&all.join(" "))
     }
-    let mut alternatives = Vec::new();
-    for one in wanted {
-        values.push(Value::from(value(one)));
-        alternatives.push(condition.replace('?', &format!("?{}", values.len())));
+}
+
+impl Filter {
+    fn terms(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut add = |name: &str, values: &[String]| {
+            let quote = |value: &String| {
+                if value.contains(char::is_whitespace) {
+                    format!("\"{value}\"")
+                } else {
+                    value.clone()
+                }
+            };
+            let values: Vec<String> =
+                values.iter().map(|value| format!("{name}:{}", quote(value))).collect();
+            if !values.is_empty() {
+                all.push(values.join(" OR "));
+            }
+        };
+        add("agent", &self.agents);
+        add("project", &self.projects);
+        add("path", &self.paths);
+        add("file", &self.files);
+        add("branch", &self.branches);
+        add("model", &self.models);
+        add("tool", &self.tools);
+        add("session", &self.sessions);
+        add("role", &self.roles);
+        let kinds = self.kinds.iter().map(|kind| kind.name().to_owned());
+        add("kind", &kinds.collect::<Vec<_>>());
+        all.extend(self.states.iter().map(|state| format!("is:{}", state.name())));
+        all.extend(self.features.iter().map(|feature| format!("has:{}", feature.name())));
+        all.extend(self.since.map(|at| format!("since:{at}")));
+        all.extend(self.until.map(|at| format!("until:{at}")));
+        all
     }
-    sql.push_str(&format!(" AND ({})", alternatives.join(" OR ")));
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            Self::SubAgent => "subagent",
+            Self::SideChain => "sidechain",
+            Self::Error => "error",
+            Self::Running(_) => "running",
+            Self::Gone => "gone",
+        }
+    }
+
+    fn sql(self) -> Option<String> {
+        Some(match self {
+            Self::SideChain => return None,
+            Self::SubAgent => "sessions.kind = 1".to_owned(),
+            Self::Error => "sessions.failed = 1".to_owned(),
+            Self::Gone => source("NOT sources.present"),
+            // A file that was copied or restored is new, but what it tells is not.
+            Self::Running(now) => source(&format!(
+                "sources.present AND min(coalesce(sessions.ended_at, sources.modified / 1000000), \
+                 sources.modified / 1000000) > {}",
+                now.as_millis() - RUNNING
+            )),
+        })
+    }
+}
+
+/// Says something about the source a session was read from.
+fn source(condition: &str) -> String {
+    format!(
+        "EXISTS (SELECT 1 FROM tellings JOIN sources ON sources.id = tellings.source \
+         WHERE tellings.key = sessions.telling AND {condition})"
+    )
+}
+
+impl Feature {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Edit => "edit",
+            Self::Error => "error",
+            Self::PullRequest => "pr",
+        }
+    }
+
+    fn sql(self) -> Option<String> {
+        match self {
+            Self::Image | Self::Edit => None,
+            Self::Error => Some("(sessions.tool_errors > 0 OR sessions.failed = 1)".to_owned()),
+            Self::PullRequest => Some("sessions.refs LIKE '%\"kind\":\"pr\"%'".to_owned()),
+        }
+    }
+}
+
+/// Conditions that must all hold, with their values.
+#[derive(Default)]
+struct Conditions {
+    all: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Adds "one of these fits"; every `?` of a condition stands for the same value.
+    fn any(&mut self, condition: &str, wanted: &[String], value: impl Fn(&str) -> String) {
+        if wanted.is_empty() {
+            return;
+        }
+        let mut alternatives = Vec::new();
+        for one in wanted {
+            self.values.push(Value::from(value(one)));
+            alternatives.push(condition.replace('?', &format!("?{}", self.values.len())));
+        }
+        self.all.push(format!("({})", alternatives.join(" OR ")));
+    }
+
+    fn time(&mut self, condition: &str, at: Option<Timestamp>) {
+        if let Some(at) = at {
+            self.values.push(Value::from(at.as_millis()));
+            self.all.push(condition.replace('?', &format!("?{}", self.values.len())));
+        }
+    }
 }
 
 /// Takes their meaning from the wildcards of `LIKE`.
@@ -132,5 +390,36 @@ mod tests {
             AND (sessions.project LIKE ?3 ESCAPE '\\' OR sessions.project_path LIKE ?3 ESCAPE '\\' \
             OR sessions.cwd LIKE ?3 ESCAPE '\\') AND sessions.ended_at >= ?4";
         check(&filter, sql, 4);
+    }
+
+    #[test]
+    fn what_is_left_out_may_be_unknown() {
+        let not = Filter { branches: vec!["main".into()], ..Filter::default() };
+        let filter = Filter { scope: Scope::All, not: Some(Box::new(not)), ..Filter::default() };
+        let sql = "sessions.shown = 1 AND NOT coalesce((sessions.branch LIKE ?1 ESCAPE '\\'), 0)";
+        check(&filter, sql, 1);
+    }
+
+    #[test]
+    fn a_filter_says_itself_as_a_query_would() {
+        let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+        let text = "project:web OR project:\"my api\" kind:prompt has:pr -branch:main -is:gone";
+        let query = super::super::Query::parse(text, &now).unwrap();
+        assert_eq!(query.filter.to_string(), text);
+    }
+
+    #[test]
+    fn roles_and_kinds_narrow_each_other() {
+        let filter = |roles: &[&str], kinds: &[TextKind]| Filter {
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            kinds: kinds.to_vec(),
+            ..Filter::default()
+        };
+        assert_eq!(filter(&[], &[]).text_kinds(), TextKind::ALL);
+        let tool = filter(&["tool"], &[TextKind::ToolOutput, TextKind::Reply]);
+        assert_eq!(tool.text_kinds(), [TextKind::ToolOutput]);
+        let without = Filter { not: Some(Box::new(filter(&["tool"], &[]))), ..Filter::default() };
+        assert!(!without.text_kinds().contains(&TextKind::ToolInput));
+        assert_eq!(without.text_kinds().len(), 5);
     }
 }

@@ -6,10 +6,14 @@ use std::sync::Arc;
 use tantivy::collector::{Collector, SegmentCollector};
 use tantivy::{Score, SegmentReader};
 
-use crate::index::{Columns, TextKind};
+use super::answer::Tier;
+use crate::index::{Columns, TextKind, Traits};
 
-/// Messages shown of one session.
-pub(super) const BEST: usize = 3;
+/// Matches kept of one session.
+pub(super) const BEST: usize = 6;
+
+/// Documents whose columns are read at a time.
+const BLOCK: usize = 64;
 
 /// What may be gathered.
 pub(super) struct Gather {
@@ -19,49 +23,133 @@ pub(super) struct Gather {
     pub(super) hidden: Arc<HashSet<u64>>,
     /// Only these kinds of text.
     pub(super) kinds: Vec<TextKind>,
+    /// Only what these tools were given or returned, if any are named, and never these.
+    pub(super) tools: (Vec<u16>, Vec<u16>),
+    /// Only what is part of a side conversation, or only what is not.
+    pub(super) is_side: Option<bool>,
     /// Only what was recorded in this span, in milliseconds.
     pub(super) span: (i64, i64),
     /// The present, from which age is counted.
     pub(super) now: i64,
+    /// Matches to keep of each session.
+    pub(super) keep: usize,
 }
 
 /// The matches of one session.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) telling: u64,
+    pub(super) tier: Tier,
     pub(super) count: u64,
     /// The best matches, best first.
     pub(super) best: Vec<Match>,
+    /// What the session is worth when more than its matches by words has a say.
+    pub(super) worth: Option<Score>,
 }
 
 /// One match.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Match {
     pub(super) score: Score,
+    /// Where it is: in the session of the group, or in one that belongs to it.
+    pub(super) telling: u64,
     pub(super) position: Option<u64>,
     pub(super) kind: TextKind,
+    /// The same for messages that are nearly the same; 0 for short ones.
+    pub(super) print: u32,
+    /// When it was recorded, in milliseconds.
+    pub(super) at: i64,
+    /// The piece of text that is near in meaning, when that is how it was found.
+    pub(super) window: Option<u64>,
+}
+
+impl Match {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.position == other.position && self.kind == other.kind && self.telling == other.telling
+    }
 }
 
 impl Group {
-    /// What the session as a whole is worth: its best match, and a little for each further one.
-    pub(super) fn score(&self) -> Score {
-        let [first, rest @ ..] = self.best.as_slice() else { return 0.0 };
-        first.score + 0.1 * rest.iter().map(|one| one.score).sum::<Score>()
+    pub(super) fn new(telling: u64, tier: Tier) -> Self {
+        Self { telling, tier, count: 0, best: Vec::new(), worth: None }
     }
 
-    fn add(&mut self, new: Match) {
-        let same = |one: &&mut Match| one.position == new.position && one.kind == new.kind;
-        if let Some(known) = self.best.iter_mut().find(same) {
+    /// What the session as a whole is worth: its best match, and a little for the next ones.
+    pub(super) fn score(&self) -> Score {
+        if let Some(worth) = self.worth {
+            return worth;
+        }
+        let [first, rest @ ..] = self.best.as_slice() else { return 0.0 };
+        first.score + 0.1 * rest.iter().take(2).map(|one| one.score).sum::<Score>()
+    }
+
+    /// One group for each match.
+    pub(super) fn apart(self) -> impl Iterator<Item = Self> {
+        let Self { telling, tier, best, .. } = self;
+        best.into_iter().map(move |one| Self {
+            telling,
+            tier,
+            count: 1,
+            best: vec![one],
+            worth: None,
+        })
+    }
+
+    /// When the latest of the best matches was recorded.
+    pub(super) fn at(&self) -> i64 {
+        self.best.iter().map(|one| one.at).max().unwrap_or(0)
+    }
+
+    /// Adds a match; windows of one text are one match.
+    pub(super) fn add(&mut self, new: Match, keep: usize) {
+        // Windows of one text follow each other, so the whole list need not be looked through.
+        let known = if keep > BEST {
+            self.best.last_mut().filter(|one| one.is_same(&new))
+        } else {
+            self.best.iter_mut().find(|one| one.is_same(&new))
+        };
+        if let Some(known) = known {
             known.score = known.score.max(new.score);
         } else {
             self.count += 1;
-            if self.best.len() == BEST && self.best[BEST - 1].score >= new.score {
-                return;
+            if keep > BEST {
+                return self.best.push(new);
             }
-            self.best.truncate(BEST - 1);
+            if self.best.len() >= keep {
+                if self.best[keep - 1].score >= new.score {
+                    return;
+                }
+                self.best.truncate(keep - 1);
+            }
             self.best.push(new);
         }
+        if keep <= BEST {
+            self.sort();
+        }
+    }
+
+    /// Adds a match by meaning, or its worth to the same match by words; one that is not near
+    /// enough is nothing by itself.
+    pub(super) fn add_near(&mut self, new: Match, is_enough: bool) {
+        if let Some(known) = self.best.iter_mut().find(|one| one.is_same(&new)) {
+            known.score += new.score;
+        } else if is_enough {
+            self.count += 1;
+            self.best.push(new);
+        }
+        self.sort();
+    }
+
+    pub(super) fn sort(&mut self) {
         self.best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.position.cmp(&b.position)));
+    }
+}
+
+impl Gather {
+    /// Whether a telling may be gathered.
+    pub(super) fn allows(&self, telling: u64) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&telling))
+            && !self.hidden.contains(&telling)
     }
 }
 
@@ -71,18 +159,20 @@ impl Collector for Gather {
 
     fn for_segment(&self, _: u32, segment: &SegmentReader) -> tantivy::Result<SegmentGather> {
         let mut boosts = [0.0; TextKind::ALL.len()];
-        for kind in TextKind::ALL {
-            if self.kinds.is_empty() || self.kinds.contains(&kind) {
-                boosts[kind as usize] = kind.boost();
-            }
+        for kind in &self.kinds {
+            boosts[*kind as usize] = kind.boost();
         }
         Ok(SegmentGather {
             columns: Columns::of(segment)?,
             only: self.only.clone(),
             hidden: self.hidden.clone(),
             boosts,
+            tools: self.tools.clone(),
+            is_side: self.is_side,
             span: self.span,
             now: self.now,
+            keep: self.keep,
+            block: Block::default(),
             groups: Vec::new(),
             by_telling: HashMap::new(),
             last: None,
@@ -99,16 +189,24 @@ impl Collector for Gather {
             match all.get_mut(&group.telling) {
                 Some(known) => {
                     let more = group.count - group.best.len() as u64;
-                    group.best.into_iter().for_each(|one| known.add(one));
+                    group.best.into_iter().for_each(|one| known.add(one, self.keep));
                     known.count += more;
                 }
                 None => drop(all.insert(group.telling, group)),
             }
         }
         let mut groups: Vec<Group> = all.into_values().collect();
+        groups.iter_mut().for_each(Group::sort);
         groups.sort_by(|a, b| b.score().total_cmp(&a.score()).then(a.telling.cmp(&b.telling)));
         Ok(groups)
     }
+}
+
+/// Documents whose columns are yet to be read.
+#[derive(Default)]
+struct Block {
+    documents: Vec<u32>,
+    scores: Vec<Score>,
 }
 
 /// Gathers in one segment.
@@ -117,8 +215,12 @@ pub(super) struct SegmentGather {
     only: Option<Arc<HashSet<u64>>>,
     hidden: Arc<HashSet<u64>>,
     boosts: [Score; TextKind::ALL.len()],
+    tools: (Vec<u16>, Vec<u16>),
+    is_side: Option<bool>,
     span: (i64, i64),
     now: i64,
+    keep: usize,
+    block: Block,
     groups: Vec<Group>,
     by_telling: HashMap<u64, Option<usize>>,
     /// Matches of one session mostly follow each other.
@@ -137,12 +239,49 @@ impl SegmentGather {
             let wanted = self.only.as_ref().is_none_or(|only| only.contains(&telling))
                 && !self.hidden.contains(&telling);
             wanted.then(|| {
-                self.groups.push(Group { telling, count: 0, best: Vec::new() });
+                self.groups.push(Group::new(telling, Tier::AllWords));
                 self.groups.len() - 1
             })
         });
         self.last = Some((telling, at));
         at
+    }
+
+    fn wants(&self, traits: Traits) -> bool {
+        let (tools, without) = &self.tools;
+        (tools.is_empty() || tools.contains(&traits.tool))
+            && !without.contains(&traits.tool)
+            && self.is_side.is_none_or(|is_side| is_side == traits.is_side)
+    }
+
+    /// Reads the columns of a block at once: one call per document and column would cost more
+    /// than all the rest.
+    fn flush(&mut self) {
+        let Block { documents, scores } = std::mem::take(&mut self.block);
+        let mut traits = [0; BLOCK];
+        let mut tellings = [0; BLOCK];
+        let mut times = [0; BLOCK];
+        let count = documents.len();
+        self.columns.traits.get_vals(&documents, &mut traits[..count]);
+        self.columns.telling.get_vals(&documents, &mut tellings[..count]);
+        self.columns.at.get_vals(&documents, &mut times[..count]);
+        for place in 0..count {
+            let (traits, at) = (Traits::unpack(traits[place]), times[place]);
+            let boost = self.boosts[traits.kind as usize];
+            if boost == 0.0 || at < self.span.0 || at > self.span.1 || !self.wants(traits) {
+                continue;
+            }
+            let telling = tellings[place];
+            let Some(group) = self.group(telling) else { continue };
+            let score = scores[place] * boost * traits.worth() * recency(self.now - at);
+            let position = self.columns.place(documents[place]);
+            let Traits { kind, print, .. } = traits;
+            let new = Match { score, telling, position, kind, print, at, window: None };
+            self.groups[group].add(new, self.keep);
+        }
+        self.block = Block { documents, scores };
+        self.block.documents.clear();
+        self.block.scores.clear();
     }
 }
 
@@ -150,21 +289,15 @@ impl SegmentCollector for SegmentGather {
     type Fruit = Vec<Group>;
 
     fn collect(&mut self, document: u32, score: Score) {
-        let (telling, position, kind) = self.columns.place(document);
-        let boost = self.boosts[kind as usize];
-        if boost == 0.0 {
-            return;
+        self.block.documents.push(document);
+        self.block.scores.push(score);
+        if self.block.documents.len() == BLOCK {
+            self.flush();
         }
-        let at = self.columns.at.first(document).unwrap_or(0);
-        if at < self.span.0 || at > self.span.1 {
-            return;
-        }
-        let Some(group) = self.group(telling) else { return };
-        let score = score * boost * recency(self.now - at);
-        self.groups[group].add(Match { score, position, kind });
     }
 
     fn harvest(mut self) -> Vec<Group> {
+        self.flush();
         self.groups.retain(|group| group.count > 0);
         self.groups
     }
@@ -180,15 +313,27 @@ fn recency(age: i64) -> Score {
 mod tests {
     use super::*;
 
+    fn group(keep: usize) -> Group {
+        let mut group = Group::new(1, Tier::AllWords);
+        for (score, position) in [(1.0, 1), (4.0, 2), (2.0, 3), (3.0, 4), (5.0, 2)] {
+            let (kind, position) = (TextKind::Prompt, Some(position));
+            let (telling, print, at) = (1, 0, 0);
+            let new = Match { score, telling, position, kind, print, at, window: None };
+            group.add(new, keep);
+        }
+        group
+    }
+
     #[test]
     fn a_group_keeps_its_best_matches_and_counts_the_others() {
-        let mut group = Group { telling: 1, count: 0, best: Vec::new() };
-        for (score, position) in [(1.0, 1), (4.0, 2), (2.0, 3), (3.0, 4), (5.0, 2)] {
-            group.add(Match { score, position: Some(position), kind: TextKind::Prompt });
-        }
         let best: Vec<(f32, Option<u64>)> =
-            group.best.iter().map(|one| (one.score, one.position)).collect();
+            group(3).best.iter().map(|one| (one.score, one.position)).collect();
         assert_eq!(best, [(5.0, Some(2)), (3.0, Some(4)), (2.0, Some(3))]);
-        assert_eq!(group.count, 4);
+        assert_eq!(group(3).count, 4);
+    }
+
+    #[test]
+    fn every_match_is_kept_when_all_are_wanted() {
+        assert_eq!(group(usize::MAX).best.len(), 5);
     }
 }

@@ -1,14 +1,32 @@
 //! What is meant by a query, and what fits it?
 
+mod answer;
+mod date;
+mod engine;
+mod facets;
+mod field;
 mod filter;
+mod fold;
+mod fuse;
 mod gather;
+mod meaning;
+mod parse;
+mod present;
 mod query;
+mod regex;
 mod run;
 mod snippet;
+mod typo;
+mod verify;
 
-pub use filter::{Filter, Scope};
-pub use query::{Clause, Edge, FIELDS, Pattern, Query, ROLES, agent, date, nearest, role};
-pub use run::{Answer, Found, Hit, Tier};
+pub use answer::{Answer, Counts, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};
+pub use date::{Edge, date};
+pub use field::{agent, field_names, nearest, role};
+pub use filter::{Feature, Filter, Scope, State};
+pub use fuse::{Blend, Fusion};
+pub use query::{Clause, Pattern, Query};
+pub use regex::Regex;
 pub use snippet::Snippet;
 
+pub(crate) use filter::Packed;
 pub(crate) use run::Search;

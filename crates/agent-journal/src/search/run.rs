@@ -1,303 +1,264 @@
-//! Runs a query: words against the index, the best sessions with their best messages back.
+//! Runs a query: step by step from what fits closely to what fits at all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
-use serde::Serialize;
-use tantivy::query::{BooleanQuery, BoostQuery, Occur, PhraseQuery, Query as Engine, TermQuery};
-use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{Searcher, TantivyError, Term};
+use tantivy::TantivyError;
+use tantivy::query::BooleanQuery;
 
-use super::gather::{Gather, Group, Match};
-use super::snippet::{Marks, Snippet, snippet};
-use super::{Clause, Filter, Pattern, Query, Scope};
+use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
+use super::engine::{Engine, deciding};
+use super::fold::{collapse, into_tasks};
+use super::gather::{BEST, Gather, Group, Match};
+use super::query::{Clause, Query, join};
+use super::verify::Text;
+use super::{Filter, Scope, State};
 use crate::error::{Error, Result};
-use crate::index::{Lexical, TextKind, text_of, words};
+use crate::index::{Lexical, SemanticReader, TextKind, text_of, tool_number};
 use crate::model::{Message, Timestamp};
-use crate::store::{Entry, Store};
+use crate::store::Store;
 
-/// Length of a snippet in bytes.
-const SNIPPET: usize = 200;
+/// A regular expression is tried on at most this many messages, the best candidates first.
+const TRIED: usize = 50_000;
 
-/// Sessions of which more than the best match is shown.
-const DETAILED: usize = 5;
+/// A query of so many words is a question: what has most of them is worth showing beside what has
+/// them all.
+const QUESTION: usize = 4;
 
-/// A prefix stands for at most this many words, the most frequent ones.
-const EXPANSIONS: usize = 200;
-
-/// Words that decide nothing when not every word can be found.
-const STOP_WORDS: &[&str] = &[
-    "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
-    "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have",
-    "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not", "of", "on", "or",
-    "our", "out", "so", "that", "the", "their", "them", "then", "there", "these", "they", "this",
-    "those", "to", "us", "was", "we", "were", "what", "when", "where", "which", "who", "why",
-    "will", "with", "would", "you", "your",
-];
-
-/// How closely an answer fits its query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tier {
-    /// Everything that was asked for stands in one message.
-    AllWords,
-    /// Some of the words do.
-    SomeWords,
-}
-
-/// What was found.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// How closely it fits.
-    pub tier: Tier,
-    /// How many sessions fit.
-    pub total: u64,
-    /// The best of them.
-    pub sessions: Vec<Found>,
-}
-
-/// A session that was found.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The session.
-    pub entry: Entry,
-    /// What it is worth.
-    pub score: f32,
-    /// Its best messages.
-    pub hits: Vec<Hit>,
-    /// How many passages fit in all.
-    pub matches: u64,
-}
-
-/// A message (or title) that was found.
-#[derive(Clone, Debug)]
-pub struct Hit {
-    /// The message's position; none for what is about the session as a whole.
-    pub position: Option<u64>,
-    /// The message.
-    pub message: Option<Message>,
-    /// The kind of text.
-    pub kind: TextKind,
-    /// What it is worth.
-    pub score: f32,
-    /// The part that shows why.
-    pub snippet: Snippet,
-}
-
-/// Where to search.
+/// Answers queries.
 pub(crate) struct Search<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lexical: &'a Lexical,
-    pub(crate) path: &'a std::path::Path,
+    /// None when nothing is to be found by meaning.
+    pub(crate) semantic: Option<SemanticReader>,
+    pub(crate) path: &'a Path,
     pub(crate) now: Timestamp,
 }
 
+/// What has been found so far.
+pub(super) struct Progress {
+    pub(super) groups: Vec<Group>,
+    pub(super) answer: Answer,
+    /// What is looked for, mistakes corrected.
+    pub(super) clauses: Vec<Clause>,
+}
+
+/// Where is looked.
+type Place<'p> = (&'p Engine<'p>, &'p Gather);
+
 impl Search<'_> {
-    /// Answers a query with at most `limit` sessions.
-    pub(crate) fn run(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
+    /// Answers a query.
+    pub(crate) fn run(&self, query: &Query, options: &Options) -> Result<Answer> {
         let searcher = self.lexical.searcher();
-        let engine = EngineQuery { field: self.lexical.body(), searcher: &searcher };
-        let gather = self.gather(&query.filter)?;
-        let mut tier = Tier::AllWords;
-        let mut groups = Vec::new();
-        if let Some(all) = engine.all(&query.clauses).map_err(self.error())? {
-            groups = searcher.search(&all, &gather).map_err(self.error())?;
+        let engine = Engine { field: self.lexical.body(), searcher: &searcher };
+        let gather = self.gather(query, options)?;
+        let mut progress = Progress {
+            groups: Vec::new(),
+            answer: Answer { mode: self.mode(options), ..Answer::default() },
+            clauses: query.clauses.clone(),
+        };
+        if options.mode != Mode::Semantic {
+            self.by_words(query, options, (&engine, &gather), &mut progress)?;
         }
-        if groups.is_empty()
-            && let Some(some) = engine.some(&query.clauses).map_err(self.error())?
-        {
-            tier = Tier::SomeWords;
-            groups = searcher.search(&some, &gather).map_err(self.error())?;
+        if options.mode != Mode::Lexical {
+            self.by_meaning(query, options, &gather, &mut progress)?;
         }
-        let total = groups.len() as u64;
-        let page: Vec<Group> = groups.into_iter().skip(offset).take(limit).collect();
-        let sessions = self.present(&page, &marks(&query.clauses))?;
-        Ok(Answer { tier, total, sessions })
+        let Progress { groups, mut answer, clauses } = progress;
+        let groups = self.arrange(groups, options, gather.keep)?;
+        answer.total = groups.len() as u64;
+        answer.facets = self.facets(&groups, options)?;
+        let page: Vec<Group> =
+            groups.into_iter().skip(options.offset).take(options.limit).collect();
+        self.present(&page, &clauses, options, &mut answer)?;
+        Ok(answer)
     }
 
-    fn error(&self) -> impl FnOnce(TantivyError) -> Error {
+    /// How text is compared: by words alone where there are no vectors.
+    fn mode(&self, options: &Options) -> Mode {
+        match options.mode {
+            Mode::Hybrid if self.semantic.is_none() => Mode::Lexical,
+            mode => mode,
+        }
+    }
+
+    pub(super) fn error(&self) -> impl FnOnce(TantivyError) -> Error {
         Error::index(self.path)
     }
 
-    fn gather(&self, filter: &Filter) -> Result<Gather> {
-        // A search looks into sub-agents too; only facts of sessions need the store.
-        let wide = Filter { scope: Scope::All, since: None, until: None, ..filter.clone() };
+    fn gather(&self, query: &Query, options: &Options) -> Result<Gather> {
+        let filter = &query.filter;
+        let not = filter.not.as_deref();
+        // A search looks into sub-agents too; only facts of sessions need the store. Tools are
+        // known of every passage.
+        let not_tools = not.map(|not| Filter { tools: Vec::new(), ..not.clone() });
+        let wide = Filter {
+            scope: Scope::All,
+            since: None,
+            until: None,
+            tools: Vec::new(),
+            not: not_tools.map(Box::new),
+            ..filter.clone()
+        };
         let only = wide.limits_sessions().then(|| self.store.chosen_tellings(&wide)).transpose()?;
         let millis = |at: Option<Timestamp>, or| at.map_or(or, Timestamp::as_millis);
+        let tools = |filter: &Filter| filter.tools.iter().map(|name| tool_number(name)).collect();
+        let is_side = |filter: &Filter| filter.states.contains(&State::SideChain);
+        let every = query.has_regex() || options.group == Grouping::Message;
         Ok(Gather {
             only: only.map(|only| Arc::new(HashSet::from_iter(only))),
             hidden: Arc::new(self.store.hidden_tellings()?.into_iter().collect()),
-            kinds: filter.roles.iter().flat_map(|role| kinds(role)).copied().collect(),
+            kinds: filter.text_kinds(),
+            tools: (tools(filter), not.map(tools).unwrap_or_default()),
+            is_side: match (is_side(filter), not.is_some_and(is_side)) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
             span: (millis(filter.since, i64::MIN), millis(filter.until, i64::MAX)),
             now: self.now.as_millis(),
+            keep: if every { usize::MAX } else { BEST },
         })
     }
 
-    fn present(&self, groups: &[Group], marks: &Marks) -> Result<Vec<Found>> {
-        let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
-        let mut entries = self.store.sessions_by_telling(&tellings, self.now)?;
-        let mut sessions = Vec::new();
-        for group in groups {
-            // Between the index's commit and now the session may have changed its telling.
-            let Some(entry) = entries.remove(&group.telling) else { continue };
-            let mut hits = Vec::new();
-            // The further down, the less is read: the best match says what the session is about.
-            let shown = if sessions.len() < DETAILED { group.best.len() } else { 1 };
-            for one in &group.best[..shown.min(group.best.len())] {
-                hits.extend(self.hit(&entry, one, marks)?);
-            }
-            hits.sort_by_key(|hit| hit.position.map_or(0, |position| position + 1));
-            sessions.push(Found { entry, score: group.score(), hits, matches: group.count });
-        }
-        Ok(sessions)
-    }
-
-    fn hit(&self, entry: &Entry, one: &Match, marks: &Marks) -> Result<Option<Hit>> {
-        let Match { position, kind, score } = *one;
-        let Some(position) = position else {
-            let snippet = snippet(&entry.title, marks, SNIPPET);
-            return Ok(Some(Hit { position: None, message: None, kind, score, snippet }));
-        };
-        let Some(message) = self.store.message(entry.telling, position)? else { return Ok(None) };
-        let snippet = snippet(&text_of(&message, kind), marks, SNIPPET);
-        Ok(Some(Hit { position: Some(position), message: Some(message), kind, score, snippet }))
-    }
-}
-
-/// The kinds of text a role means.
-fn kinds(role: &str) -> &'static [TextKind] {
-    match role {
-        "user" => &[TextKind::Prompt],
-        "assistant" => &[TextKind::Reply, TextKind::Thinking, TextKind::ToolInput],
-        "tool" => &[TextKind::ToolInput, TextKind::ToolOutput],
-        "title" => &[TextKind::Title],
-        "document" => &[TextKind::Document],
-        "input" => &[TextKind::ToolInput],
-        _ => &[TextKind::ToolOutput],
-    }
-}
-
-/// The words to mark in what is shown.
-fn marks(clauses: &[Clause]) -> Marks {
-    let mut marks = Marks::default();
-    for clause in clauses.iter().filter(|clause| !clause.negated) {
-        let mut parts: Vec<String> = match &clause.pattern {
-            Pattern::Word(text) | Pattern::Phrase(text) | Pattern::Prefix(text) => {
-                words(text).into_iter().map(|word| word.text).collect()
-            }
-        };
-        if matches!(clause.pattern, Pattern::Prefix(_)) {
-            marks.prefixes.extend(parts.pop());
-        }
-        marks.words.extend(parts);
-    }
-    marks
-}
-
-/// Says clauses to the engine.
-struct EngineQuery<'s> {
-    field: Field,
-    searcher: &'s Searcher,
-}
-
-type Parts = Vec<(Occur, Box<dyn Engine>)>;
-
-impl EngineQuery<'_> {
-    /// Everything that is asked for, in one passage.
-    fn all(&self, clauses: &[Clause]) -> tantivy::Result<Option<BooleanQuery>> {
-        self.join(clauses, Occur::Must)
-    }
-
-    /// Some of the words, stop words left out.
-    fn some(&self, clauses: &[Clause]) -> tantivy::Result<Option<BooleanQuery>> {
-        let decides = |clause: &&Clause| match &clause.pattern {
-            Pattern::Word(text) => !STOP_WORDS.contains(&text.to_lowercase().as_str()),
-            Pattern::Phrase(_) | Pattern::Prefix(_) => true,
-        };
-        let clauses: Vec<Clause> = clauses.iter().filter(decides).cloned().collect();
-        // With a single clause there is nothing to leave out; a phrase is never given up.
-        let words = clauses.iter().filter(|clause| !clause.negated).count();
-        if words < 2 { Ok(None) } else { self.join(&clauses, Occur::Should) }
-    }
-
-    fn join(&self, clauses: &[Clause], occur: Occur) -> tantivy::Result<Option<BooleanQuery>> {
-        let mut parts: Parts = Vec::new();
-        let mut wanted = 0;
-        for clause in clauses {
-            let Some(query) = self.pattern(&clause.pattern)? else { continue };
-            if clause.negated {
-                parts.push((Occur::MustNot, query));
-            } else {
-                let phrase = matches!(clause.pattern, Pattern::Phrase(_));
-                parts.push((if phrase { Occur::Must } else { occur }, query));
-                wanted += 1;
-            }
-        }
-        Ok((wanted > 0).then(|| BooleanQuery::new(parts)))
-    }
-
-    /// `None` when there is nothing in it that could be looked for.
-    fn pattern(&self, pattern: &Pattern) -> tantivy::Result<Option<Box<dyn Engine>>> {
-        let (text, is_prefix) = match pattern {
-            Pattern::Word(text) | Pattern::Phrase(text) => (text, false),
-            Pattern::Prefix(text) => (text, true),
-        };
-        let mut parts: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
-        if is_prefix {
-            let Some(beginning) = parts.pop() else { return Ok(None) };
-            return self.prefix(&parts, &beginning).map(Some);
-        }
-        Ok(self.sequence(parts))
-    }
-
-    /// Words next to each other.
-    fn sequence(&self, mut parts: Vec<String>) -> Option<Box<dyn Engine>> {
-        match parts.len() {
-            0 => None,
-            1 => Some(self.term(&parts.remove(0))),
-            _ => {
-                let terms = parts.iter().map(|part| Term::from_field_text(self.field, part));
-                Some(Box::new(PhraseQuery::new(terms.collect())))
-            }
-        }
-    }
-
-    fn term(&self, word: &str) -> Box<dyn Engine> {
-        let term = Term::from_field_text(self.field, word);
-        Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))
-    }
-
-    /// Words next to each other, of which the last only begins like this.
-    fn prefix(&self, before: &[String], beginning: &str) -> tantivy::Result<Box<dyn Engine>> {
-        let mut alternatives: Parts = Vec::new();
-        for word in self.expand(beginning)? {
-            let mut parts = before.to_vec();
-            parts.push(word);
-            alternatives.extend(self.sequence(parts).map(|query| (Occur::Should, query)));
-        }
-        if alternatives.is_empty() {
-            // A word nobody wrote: the clause matches nothing, as it should.
-            alternatives.push((Occur::Should, self.term(&format!("{beginning}\u{1}"))));
-        }
-        Ok(Box::new(BoostQuery::new(Box::new(BooleanQuery::new(alternatives)), 1.0)))
-    }
-
-    /// The most frequent words that begin like this.
-    fn expand(&self, beginning: &str) -> tantivy::Result<Vec<String>> {
-        let mut counts: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
-        for segment in self.searcher.segment_readers() {
-            let inverted = segment.inverted_index(self.field)?;
-            let end = format!("{beginning}\u{10ffff}");
-            let mut terms = inverted.terms().range().ge(beginning).lt(end).into_stream()?;
-            while terms.advance() {
-                if let Ok(word) = std::str::from_utf8(terms.key()) {
-                    *counts.entry(word.to_owned()).or_default() +=
-                        u64::from(terms.value().doc_freq);
+    /// Keeps the matches whose messages really fit; says how many were not tried.
+    fn try_on_messages(&self, clauses: &[Clause], groups: &mut Vec<Group>) -> Result<u64> {
+        let mut left = TRIED;
+        let mut untried = 0;
+        for group in groups.iter_mut() {
+            let tried = group.best.len().min(left);
+            untried += (group.best.len() - tried) as u64;
+            left -= tried;
+            group.best.truncate(tried);
+            let positions = group.best.iter().filter_map(|one| one.position).collect();
+            let messages = self.store.messages_at(group.telling, &positions)?;
+            let messages: HashMap<u64, Message> = messages.into_iter().collect();
+            let mut kept: Vec<Match> = Vec::new();
+            for one in &group.best {
+                let text = match one.position {
+                    Some(position) => messages.get(&position).map(|it| text_of(it, one.kind)),
+                    None => self.whole_text(group.telling, one.kind)?,
+                };
+                let is_known = kept.iter().any(|known| known.is_same(one));
+                if !is_known && text.is_some_and(|text| Text::new(&text).fits(clauses)) {
+                    kept.push(*one);
                 }
             }
+            group.count = kept.len() as u64;
+            group.best = kept;
         }
-        let mut words: Vec<(String, u64)> = counts.into_iter().collect();
-        words.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Ok(words.into_iter().take(EXPANSIONS).map(|(word, _)| word).collect())
+        groups.retain(|group| group.count > 0);
+        Ok(untried)
+    }
+
+    /// A text that is about a session as a whole.
+    pub(super) fn whole_text(&self, telling: u64, kind: TextKind) -> Result<Option<String>> {
+        if kind == TextKind::Title {
+            let mut entries = self.store.sessions_by_telling(&[telling], self.now)?;
+            return Ok(entries.remove(&telling).map(|entry| entry.title));
+        }
+        let documents = self.store.account(telling)?.map(|account| account.documents);
+        let texts: Vec<String> = documents.into_iter().flatten().map(|(_, text)| text).collect();
+        Ok(Some(texts.join("\n")))
+    }
+
+    /// Makes results of what was found, in the order they are told.
+    fn arrange(&self, groups: Vec<Group>, options: &Options, keep: usize) -> Result<Vec<Group>> {
+        let mut groups = match options.group {
+            Grouping::Session => {
+                let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
+                into_tasks(groups, &self.store.tasks(&tellings)?, keep)
+            }
+            Grouping::Message => groups.into_iter().flat_map(Group::apart).collect(),
+        };
+        order(&mut groups, options);
+        if options.sort == Sort::Relevance {
+            collapse(&mut groups);
+            order(&mut groups, options);
+        }
+        Ok(groups)
+    }
+}
+
+impl Search<'_> {
+    /// From all of the words to some of them.
+    fn by_words(
+        &self,
+        query: &Query,
+        options: &Options,
+        place: Place<'_>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let engine = place.0;
+        let all = engine.all(&query.clauses).map_err(self.error())?;
+        if query.has_regex() {
+            return self.take(("regular expression", Tier::AllWords), all, place, progress);
+        }
+        self.take(("all words", Tier::AllWords), all, place, progress)?;
+        if progress.groups.is_empty() {
+            self.corrected(place, progress)?;
+        }
+        let wanted = options.offset + options.limit;
+        let is_question = deciding(&query.clauses).len() >= QUESTION;
+        if progress.groups.is_empty() || is_question && progress.groups.len() < wanted {
+            let some = engine.some(&progress.clauses).map_err(self.error())?;
+            self.take(("some words", Tier::SomeWords), some, place, progress)?;
+        }
+        Ok(())
+    }
+
+    /// Reads words that occur nowhere as others.
+    fn corrected(&self, place: Place<'_>, progress: &mut Progress) -> Result<()> {
+        let (clauses, corrections) = place.0.corrected(&progress.clauses).map_err(self.error())?;
+        if corrections.is_empty() {
+            return Ok(());
+        }
+        progress.clauses = clauses;
+        progress.answer.corrected = corrections;
+        let all = place.0.all(&progress.clauses).map_err(self.error())?;
+        self.take(("typo", Tier::Typo), all, place, progress)
+    }
+
+    /// Adds the sessions that fit and are not there yet.
+    fn take(
+        &self,
+        (name, tier): (&str, Tier),
+        query: Option<BooleanQuery>,
+        (engine, gather): Place<'_>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let Some(query) = query else { return Ok(()) };
+        let mut groups = engine.searcher.search(&query, gather).map_err(self.error())?;
+        if progress.clauses.iter().any(Clause::has_regex) {
+            progress.answer.untried = self.try_on_messages(&progress.clauses, &mut groups)?;
+        }
+        let known: HashSet<u64> = progress.groups.iter().map(|group| group.telling).collect();
+        groups.retain(|group| !known.contains(&group.telling));
+        for group in &mut groups {
+            group.tier = tier;
+        }
+        progress.answer.stages.push(Stage {
+            name: name.to_owned(),
+            query: join(&deciding(&progress.clauses)),
+            found: groups.len() as u64,
+            took: started.elapsed(),
+        });
+        progress.groups.extend(groups);
+        Ok(())
+    }
+}
+
+/// Puts first what fits most closely, or what is latest.
+fn order(groups: &mut [Group], options: &Options) {
+    match options.sort {
+        Sort::Relevance => groups.sort_by(|a, b| {
+            let score = b.score().total_cmp(&a.score());
+            a.tier.step().cmp(&b.tier.step()).then(score).then(a.telling.cmp(&b.telling))
+        }),
+        Sort::Time => {
+            groups.sort_by_key(|group| (std::cmp::Reverse(group.at()), group.telling));
+        }
     }
 }

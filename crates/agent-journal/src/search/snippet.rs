@@ -5,10 +5,14 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::index::{Word, words};
+use super::Regex;
+use crate::index::{Word, each_word};
 
 /// Longer texts are looked through only so far.
 const LOOK: usize = 256 << 10;
+
+/// Places where an expression fits that are looked at.
+const MOST_PLACES: usize = 500;
 
 /// A piece of text with the words that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -21,21 +25,56 @@ pub struct Snippet {
 
 /// What to mark: words, and beginnings of words.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct Marks<'q> {
     pub(super) words: HashSet<String>,
     pub(super) prefixes: Vec<String>,
+    pub(super) regexes: Vec<&'q Regex>,
 }
 
-impl Marks {
+impl Marks<'_> {
     fn fits(&self, word: &str) -> bool {
         self.words.contains(word) || self.prefixes.iter().any(|prefix| word.starts_with(prefix))
+    }
+
+    /// Whether every word stands in the last piece of a text.
+    fn are_all_in(&self, found: &[Word], end: usize, length: usize) -> bool {
+        let last = found.iter().rev().take_while(|word| word.from + length * 3 / 4 >= end);
+        let different: HashSet<&str> = last.map(|word| word.text.as_str()).collect();
+        self.regexes.is_empty() && self.prefixes.is_empty() && different.len() == self.words.len()
+    }
+
+    /// What is marked in a text, in order; as far as there may be a better piece of a length.
+    fn in_text(&self, text: &str, length: usize) -> Vec<Word> {
+        let mut found: Vec<Word> = Vec::new();
+        let mut enough = usize::MAX;
+        each_word(text, &mut |word| {
+            if self.fits(&word.text) {
+                found.push(word.clone());
+                // Where all words stand together there is no better piece to come.
+                if enough == usize::MAX && self.are_all_in(&found, word.to, length) {
+                    enough = word.from + length;
+                }
+            }
+            word.from < enough
+        });
+        for regex in &self.regexes {
+            for range in regex.places(text).take(MOST_PLACES) {
+                found.retain(|word| word.to <= range.start || word.from >= range.end);
+                let (text, position) = (regex.to_string(), 0);
+                found.push(Word { text, from: range.start, to: range.end, position });
+            }
+        }
+        if !self.regexes.is_empty() {
+            found.sort_by_key(|word| word.from);
+        }
+        found
     }
 }
 
 /// Cuts the piece of at most `length` bytes in which most different marked words stand.
-pub(super) fn snippet(text: &str, marks: &Marks, length: usize) -> Snippet {
+pub(super) fn snippet(text: &str, marks: &Marks<'_>, length: usize) -> Snippet {
     let text = &text[..text.floor_char_boundary(LOOK)];
-    let found: Vec<Word> = words(text).into_iter().filter(|word| marks.fits(&word.text)).collect();
+    let found = marks.in_text(text, length);
     let window = best_window(&found, length);
     let start = window.first().map_or(0, |word| word.from.saturating_sub(length / 4));
     let start = word_start(text, start);
@@ -127,6 +166,7 @@ mod tests {
                 .filter_map(|word| word.strip_suffix('*'))
                 .map(str::to_owned)
                 .collect(),
+            regexes: Vec::new(),
         };
         let found = snippet(text, &marks, length);
         let mut shown = found.text.clone();

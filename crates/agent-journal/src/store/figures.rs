@@ -48,7 +48,7 @@ pub(crate) struct Repeats {
 impl Store {
     /// Reads what every session did and spent, or every one that ended after an instant.
     pub(crate) fn doings(&self, filter: &Filter, after: Option<i64>) -> Result<Vec<Doings>> {
-        let (condition, values) = filter.about_sql();
+        let (condition, values) = self.about(filter)?;
         let after = after.map_or(String::new(), |at| format!("WHERE ended_at >= {at}"));
         let sql = format!(
             "SELECT key, agent, native, title, kind, shown, parent, project, project_path, branch,

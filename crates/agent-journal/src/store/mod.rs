@@ -3,6 +3,7 @@
 //! number read; readers never wait.
 
 mod calls;
+mod choose;
 mod chunk;
 mod figures;
 mod ledger;
@@ -11,6 +12,7 @@ mod pieces;
 mod project;
 mod read;
 mod settle;
+mod tasks;
 mod write;
 
 pub use read::{AgentTotals, Entry, Origin};

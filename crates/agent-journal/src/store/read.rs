@@ -1,6 +1,6 @@
 //! Reading: sessions, messages, sources.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -163,7 +163,7 @@ impl Store {
         limit: Option<usize>,
         now: Timestamp,
     ) -> Result<Vec<Entry>> {
-        let (condition, values) = filter.sql();
+        let (condition, values) = self.condition(filter)?;
         let limit = limit.map_or(-1, |limit| limit as i64);
         let tail = format!(
             "WHERE {condition} ORDER BY sessions.ended_at DESC, sessions.key LIMIT {limit}"
@@ -173,7 +173,7 @@ impl Store {
 
     /// Counts the sessions a filter chooses.
     pub(crate) fn count(&self, filter: &Filter) -> Result<u64> {
-        let (condition, values) = filter.sql();
+        let (condition, values) = self.condition(filter)?;
         let sql = format!("SELECT count(*) FROM sessions WHERE {condition}");
         let count =
             self.connection.query_row(&sql, params_from_iter(values), |row| row.get::<_, i64>(0));
@@ -208,14 +208,17 @@ impl Store {
     ) -> Result<HashMap<u64, Entry>> {
         let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
         // The keys are numbers of our own making: nothing to escape.
-        let tail = format!("WHERE sessions.telling IN ({})", keys.join(","));
+        let tail = format!(
+            "WHERE tellings.key IN ({}) AND sessions.key = tellings.session",
+            keys.join(",")
+        );
         let entries = self.entries(&tail, [], now)?;
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
     }
 
     /// Lists the tellings a filter chooses.
     pub(crate) fn chosen_tellings(&self, filter: &Filter) -> Result<Vec<u64>> {
-        let (condition, values) = filter.sql();
+        let (condition, values) = self.condition(filter)?;
         let sql = format!("SELECT telling FROM sessions WHERE {condition}");
         self.keys(&sql, params_from_iter(values))
     }
@@ -282,6 +285,37 @@ impl Store {
                     messages.push((position, message));
                 }
             }
+        }
+        Ok(messages)
+    }
+
+    /// Reads the messages at some positions, each run once.
+    pub(crate) fn messages_at(
+        &self,
+        telling: u64,
+        positions: &HashSet<u64>,
+    ) -> Result<Vec<(u64, Message)>> {
+        let mut wanted: Vec<u64> = positions.iter().copied().collect();
+        wanted.sort_unstable();
+        let sql = "SELECT first, body FROM chunks WHERE telling = ?1 AND first <= ?2
+                   ORDER BY first DESC LIMIT 1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut messages = Vec::new();
+        // From the end: the run of the last wanted position has the others of that run, too.
+        while let Some(last) = wanted.last() {
+            let run = statement.query_row(params![telling as i64, *last as i64], |row| {
+                let lines = chunk::unpack(row.get_ref(1)?.as_blob()?).unwrap_or_default();
+                Ok((row.get::<_, i64>(0)? as u64, lines))
+            });
+            let Some((first, lines)) = run.optional().map_err(self.error())? else { break };
+            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
+                if positions.contains(&position)
+                    && let Ok(message) = serde_json::from_slice(line)
+                {
+                    messages.push((position, message));
+                }
+            }
+            wanted.truncate(wanted.partition_point(|position| *position < first));
         }
         Ok(messages)
     }
@@ -416,6 +450,16 @@ impl Store {
             }
         }
         Ok(wholes)
+    }
+
+    /// Counts the sessions that did not change after a generation, and all of them.
+    pub(crate) fn settled_sessions(&self, generation: i64) -> Result<(u64, u64)> {
+        let sql =
+            "SELECT coalesce(sum(generation <= ?1), 0), count(*) FROM sessions WHERE shown = 1";
+        let counts = self.connection.query_row(sql, [generation], |row| {
+            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+        });
+        counts.map_err(self.error())
     }
 
     /// Lists the directories of known projects.

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::connectors::formats::jsonl;
 use crate::connectors::{Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
-use crate::index::LexicalWriter;
+use crate::index::{IndexWriter, LexicalWriter, Semantic, SemanticWriter, Targets};
 use crate::store::{SourceEnd, Store, Writer};
 use record::{Event, Recorder};
 
@@ -102,7 +102,7 @@ impl Sync<'_> {
     pub(crate) fn run(&mut self, plan: Plan) -> Result<SyncReport> {
         let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         let mut report = SyncReport { failures: plan.failures, ..SyncReport::default() };
-        let mut lexical = self.open_index()?;
+        let mut index = self.open_index()?;
         let mut writer = self.store.write()?;
         writer.present(&plan.gone, false)?;
         writer.present(&plan.returned, true)?;
@@ -118,36 +118,77 @@ impl Sync<'_> {
                     Ok(Job { connector, source, id })
                 })
                 .collect::<Result<Vec<Job>>>()?;
-            self.batch(&jobs, &mut writer, &lexical, (deadline, &mut report))?;
+            self.batch(&jobs, &mut writer, index.targets(), (deadline, &mut report))?;
             let before = writer.generation();
             let generation = writer.commit()?;
-            reindex::wholes(self.store, &lexical, before, &writer.take_fresh())?;
+            reindex::wholes(self.store, index.targets(), before, &writer.take_fresh())?;
             if generation > before {
-                lexical.commit(generation)?;
+                index.commit(generation)?;
             }
         }
-        lexical.close()?;
+        index.close()?;
         Ok(report)
     }
 
-    /// Opens the index, and brings it up to the journal when it is behind.
-    pub(crate) fn open_index(&mut self) -> Result<LexicalWriter> {
+    /// Opens the indexes, and brings them up to the journal when they are behind.
+    pub(crate) fn open_index(&mut self) -> Result<IndexWriter> {
         let path = self.config.index_dir.join("lexical");
         let memory = self.config.writer_memory_mb.max(16) << 20;
-        let (mut lexical, mut indexed) =
-            LexicalWriter::open(&path, self.store.identity()?, memory)?;
+        let identity = self.store.identity()?;
+        let (lexical, mut indexed) = LexicalWriter::open(&path, identity, memory)?;
         if self.options.full {
             lexical.clear()?;
             indexed = 0;
         }
-        let generation = self.store.generation()?;
-        if indexed != generation {
-            (self.progress)(Progress::Rebuilding);
-            let from = if indexed > generation { 0 } else { indexed };
-            reindex::tellings(self.store_path, self.store, &lexical, from, self.config)?;
-            lexical.commit(generation)?;
+        let (semantic, embedded) = self.open_semantic(identity)?.unzip();
+        let thinking = self.config.include_thinking;
+        let mut index = IndexWriter { lexical, semantic, thinking };
+        self.catch_up(&mut index, (indexed, embedded))?;
+        Ok(index)
+    }
+
+    /// Opens the index of meanings, with the generation it holds; `None` when there is none, or
+    /// when making it would take longer than there is time for.
+    fn open_semantic(&self, identity: i64) -> Result<Option<(SemanticWriter, i64)>> {
+        let Some(semantic) = Semantic::chosen(self.config, identity) else { return Ok(None) };
+        let is_missing = semantic.generation() == 0 && self.store.generation()? > 0;
+        if is_missing && self.options.budget.is_some() {
+            return Ok(None);
         }
-        Ok(lexical)
+        let (writer, embedded) = semantic.write()?;
+        Ok(Some((writer, if self.options.full { 0 } else { embedded })))
+    }
+
+    /// Indexes what changed in the journal since the indexes were written.
+    fn catch_up(
+        &mut self,
+        index: &mut IndexWriter,
+        (indexed, embedded): (i64, Option<i64>),
+    ) -> Result<()> {
+        let generation = self.store.generation()?;
+        // What is ahead of its journal is of another past.
+        let from = |known: i64| if known > generation { 0 } else { known };
+        let is_behind = |known: i64| known != generation;
+        let semantic_behind = embedded.is_some_and(is_behind);
+        if !is_behind(indexed) && !semantic_behind {
+            return Ok(());
+        }
+        (self.progress)(Progress::Rebuilding);
+        let all = index.targets();
+        if is_behind(indexed) {
+            let both = embedded == Some(indexed);
+            let targets = Targets { semantic: all.semantic.filter(|_| both), ..all };
+            reindex::tellings(self.store_path, self.store, targets, from(indexed))?;
+        }
+        if let Some(embedded) = embedded.filter(|known| is_behind(*known) && *known != indexed) {
+            let targets = Targets { lexical: None, ..all };
+            reindex::tellings(self.store_path, self.store, targets, from(embedded))?;
+        }
+        index.commit(generation)?;
+        match &index.semantic {
+            Some(semantic) if semantic_behind => semantic.discard_others(),
+            _ => Ok(()),
+        }
     }
 
     /// Reads a batch of sources on worker threads, and writes what they tell.
@@ -155,7 +196,7 @@ impl Sync<'_> {
         &mut self,
         jobs: &[Job],
         writer: &mut Writer<'_>,
-        lexical: &LexicalWriter,
+        index: Targets<'_>,
         (deadline, report): (Option<Instant>, &mut SyncReport),
     ) -> Result<()> {
         let next = AtomicUsize::new(0);
@@ -164,7 +205,7 @@ impl Sync<'_> {
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(WAITING);
             for _ in 0..workers.min(jobs.len()) {
-                let worker = Worker { jobs, next: &next, deadline, full, lexical, config, path };
+                let worker = Worker { jobs, next: &next, deadline, full, index, config, path };
                 let sender = sender.clone();
                 scope.spawn(move || worker.run(&sender));
             }
@@ -232,7 +273,7 @@ struct Worker<'a> {
     next: &'a AtomicUsize,
     deadline: Option<Instant>,
     full: bool,
-    lexical: &'a LexicalWriter,
+    index: Targets<'a>,
     config: &'a Config,
     path: &'a Path,
 }
@@ -279,7 +320,7 @@ impl Worker<'_> {
         } else {
             known.clone()
         };
-        let mut recorder = Recorder::new(job, &start, store, (self.lexical, events), self.config);
+        let mut recorder = Recorder::new(job, &start, store, (self.index, events), self.config);
         match job.connector.read(&job.source, start, &mut recorder) {
             Ok(checkpoint) => recorder.finish(checkpoint),
             Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {

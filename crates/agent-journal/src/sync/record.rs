@@ -11,7 +11,7 @@ use super::{Job, send};
 use crate::config::Config;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
-use crate::index::{LexicalWriter, Stamped, TextKind, of_message};
+use crate::index::{Calls, Targets};
 use crate::model::{Block, Kind, Message, Session, SessionId, Timestamp};
 use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Packed, SourceEnd, Store, Told};
 
@@ -34,7 +34,7 @@ pub(super) struct Recorder<'a> {
     job: &'a Job,
     start: (u64, u64),
     store: Option<&'a Store>,
-    lexical: &'a LexicalWriter,
+    index: Targets<'a>,
     events: &'a SyncSender<Event>,
     config: &'a Config,
     open: Vec<Open>,
@@ -57,6 +57,8 @@ struct Open {
     position: u64,
     /// Messages that differ from what the journal has, from the first of them on.
     builder: Option<ChunkBuilder>,
+    /// The calls of tools whose results may follow.
+    calls: Calls,
 }
 
 impl<'a> Recorder<'a> {
@@ -64,14 +66,14 @@ impl<'a> Recorder<'a> {
         job: &'a Job,
         start: &Checkpoint,
         store: Option<&'a Store>,
-        (lexical, events): (&'a LexicalWriter, &'a SyncSender<Event>),
+        (index, events): (Targets<'a>, &'a SyncSender<Event>),
         config: &'a Config,
     ) -> Self {
         Self {
             job,
             start: (start.offset, start.messages),
             store,
-            lexical,
+            index,
             events,
             config,
             open: Vec::new(),
@@ -172,7 +174,8 @@ impl<'a> Recorder<'a> {
         // A checkpoint counts the messages of the session that is told first after it.
         let continues = self.start.0 > 0 && self.open.is_empty();
         let position = if continues { self.start.1 } else { 0 };
-        self.open.push(Open { key, account, before, known, position, builder: None });
+        let calls = Calls::default();
+        self.open.push(Open { key, account, before, known, position, builder: None, calls });
         Ok(())
     }
 
@@ -207,11 +210,12 @@ impl<'a> Recorder<'a> {
         let mut builder = ChunkBuilder::at(from);
         for (_, mut message) in store.messages(open.key, from..open.position)? {
             let packed = Packed::new(&message);
+            open.calls.note(&message);
             builder.add(&open.account.id, &mut message, &packed);
         }
         open.builder = Some(builder);
         if open.known.len() as u64 > open.position {
-            self.lexical.truncate(open.key, open.position)?;
+            self.index.truncate(open.key, open.position)?;
         }
         send(self.events, Event::Truncate { telling: open.key, from })
     }
@@ -230,12 +234,12 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    fn index(&self, message: &Message) -> Result<()> {
-        let open = &self.open[self.current];
+    fn index(&mut self, message: &Message) -> Result<()> {
+        let open = &mut self.open[self.current];
         if open.account.kind == Kind::Copy {
             return Ok(());
         }
-        index_message(self.lexical, (open.key, open.position), message, self.config)
+        self.index.message((open.key, open.position), message, &mut open.calls)
     }
 
     /// Tells the writer of a session, if there is news of it.
@@ -291,23 +295,6 @@ impl Sink for Recorder<'_> {
             }
         }
     }
-}
-
-/// Makes a message findable.
-pub(super) fn index_message(
-    lexical: &LexicalWriter,
-    (telling, position): (u64, u64),
-    message: &Message,
-    config: &Config,
-) -> Result<()> {
-    let at = message.at.map_or(0, Timestamp::as_millis);
-    let mut added = Ok(());
-    of_message(message, &mut |passage| {
-        if added.is_ok() && (passage.kind != TextKind::Thinking || config.include_thinking) {
-            added = lexical.add(&Stamped { telling, position: Some(position), at, passage });
-        }
-    });
-    added
 }
 
 /// The key of what one source tells of one session.

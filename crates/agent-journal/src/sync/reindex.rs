@@ -5,10 +5,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::record::index_message;
-use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::index::{LexicalWriter, Passage, Stamped, TextKind};
+use crate::index::{Calls, Passage, Targets, TextKind};
 use crate::model::Kind;
 use crate::store::Store;
 
@@ -19,9 +17,8 @@ const STEP: u64 = 512;
 pub(super) fn tellings(
     path: &Path,
     store: &Store,
-    lexical: &LexicalWriter,
+    index: Targets<'_>,
     generation: i64,
-    config: &Config,
 ) -> Result<()> {
     let changed = store.changed_tellings(generation)?;
     let next = AtomicUsize::new(0);
@@ -30,7 +27,7 @@ pub(super) fn tellings(
         let work = || -> Result<()> {
             let store = Store::open(path)?.ok_or(Error::Stopped)?;
             while let Some(telling) = changed.get(next.fetch_add(1, Ordering::Relaxed)) {
-                telling_again(&store, lexical, *telling, config)?;
+                telling_again(&store, index, *telling)?;
             }
             Ok(())
         };
@@ -39,26 +36,22 @@ pub(super) fn tellings(
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     })?;
-    wholes(store, lexical, generation, &HashSet::new())
+    wholes(store, index, generation, &HashSet::new())
 }
 
-fn telling_again(
-    store: &Store,
-    lexical: &LexicalWriter,
-    telling: u64,
-    config: &Config,
-) -> Result<()> {
-    lexical.remove(telling);
+fn telling_again(store: &Store, index: Targets<'_>, telling: u64) -> Result<()> {
+    index.remove(telling);
     if store.account(telling)?.is_none_or(|account| account.kind == Kind::Copy) {
         return Ok(());
     }
+    let mut calls = Calls::default();
     let mut from = 0;
     loop {
         let messages = store.messages(telling, from..from + STEP)?;
         let Some((last, _)) = messages.last() else { return Ok(()) };
         from = last + 1;
         for (position, message) in messages {
-            index_message(lexical, (telling, position), &message, config)?;
+            index.message((telling, position), &message, &mut calls)?;
         }
     }
 }
@@ -67,21 +60,20 @@ fn telling_again(
 /// was never indexed before.
 pub(super) fn wholes(
     store: &Store,
-    lexical: &LexicalWriter,
+    index: Targets<'_>,
     generation: i64,
     fresh: &HashSet<u64>,
 ) -> Result<()> {
     for whole in store.changed_wholes(generation)? {
         let telling = whole.telling;
         if !fresh.contains(&telling) {
-            lexical.remove_whole(telling)?;
+            index.remove_whole(telling)?;
         }
         let texts = [(TextKind::Title, &whole.title)].into_iter();
         for (kind, text) in
             texts.chain(whole.documents.iter().map(|text| (TextKind::Document, text)))
         {
-            let passage = Passage { kind, text };
-            lexical.add(&Stamped { telling, position: None, at: whole.at, passage })?;
+            index.whole(telling, whole.at, Passage::whole(kind, text))?;
         }
     }
     Ok(())

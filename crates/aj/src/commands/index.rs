@@ -32,6 +32,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         anyhow::bail!("another aj is still writing the journal; nothing was read");
     }
     let took = started.elapsed();
+    let coverage = journal.coverage()?;
+    if let Some(problem) = &coverage.problem {
+        warn(problem);
+    }
     if context.json {
         output::json::print(
             "index",
@@ -39,6 +43,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
                 "sources": report.sources,
                 "bytes": report.bytes,
                 "failures": report.failures,
+                "meaning": coverage,
                 "took_ms": took.as_millis() as u64,
             }),
         )?;

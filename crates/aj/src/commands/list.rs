@@ -18,8 +18,14 @@ use crate::output::{self, table};
 #[command(after_help = "Examples:
   aj list                              the latest sessions
   aj list --agent claude --since 7d    of one agent, of the last week
+  aj list project:web has:pr           with a pull request, in one project
+  aj list file:login.rs -is:gone       that changed a file and are still there
   aj list --all --limit 0 --json       everything, for a program")]
 pub(crate) struct Args {
+    /// Which ones: agent: project: path: file: branch: model: tool: is: has: since: until: session:
+    #[arg(value_name = "FIELD")]
+    fields: Vec<String>,
+
     #[command(flatten)]
     filter: FilterArgs,
 
@@ -34,7 +40,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let scope = if args.all { Scope::All } else { Scope::Roots };
-    let filter = args.filter.filter(scope, &context.now)?;
+    let filter = args.filter.with_fields(&args.fields, scope, &context.now)?;
     let limit = (args.limit > 0).then_some(args.limit);
     let answered = context.answer(|journal| {
         let entries = journal.sessions(&filter, limit)?;

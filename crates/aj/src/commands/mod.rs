@@ -17,8 +17,8 @@ pub(crate) mod tui;
 
 use std::process::ExitCode;
 
-use agent_journal::search::{Edge, Filter, Scope, agent, date};
-use anyhow::Result;
+use agent_journal::search::{Edge, Filter, Query, Scope, agent, date, field_names};
+use anyhow::{Result, bail};
 use jiff::Zoned;
 
 use crate::args::{Args, Command};
@@ -92,10 +92,41 @@ impl FilterArgs {
         Ok(())
     }
 
+    /// The filter that fields, as for a search, and flags describe together.
+    pub(crate) fn with_fields(
+        &self,
+        fields: &[String],
+        scope: Scope,
+        now: &Zoned,
+    ) -> Result<Filter> {
+        let query = Query::parse(&fields.join(" "), now)?;
+        if let Some(clause) = query.clauses.first() {
+            let known: Vec<String> = field_names().map(|name| format!("{name}:")).collect();
+            bail!(
+                "`{clause}` is no field: known are {} — `aj search` looks for words",
+                known.join(" ")
+            );
+        }
+        let mut filter = Filter { scope, ..query.filter };
+        self.apply(&mut filter, now)?;
+        of_sessions(&filter)?;
+        Ok(filter)
+    }
+
     /// The filter the flags alone describe.
     pub(crate) fn filter(&self, scope: Scope, now: &Zoned) -> Result<Filter> {
         let mut filter = Filter { scope, ..Filter::default() };
         self.apply(&mut filter, now)?;
         Ok(filter)
+    }
+}
+
+/// Complains about what only messages have, where whole sessions are chosen.
+pub(crate) fn of_sessions(filter: &Filter) -> Result<()> {
+    match filter.message_field() {
+        Some(field) => {
+            bail!("`{field}` chooses messages: with words to look for, or in `aj search`")
+        }
+        None => Ok(()),
     }
 }

@@ -4,188 +4,193 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agent_journal::search::{Answer, Found, Hit, Query, Snippet, Tier};
-use anstyle::{AnsiColor, Style};
+use agent_journal::search::{self, Blend, Fusion, Query};
 use anyhow::{Result, bail};
-use serde_json::{Value, json};
+use clap::ValueEnum;
 
 use super::FilterArgs;
-use crate::context::{Context, Freshness};
-use crate::error::{found, remark};
-use crate::output::{
-    self, BOLD, DIM, ago, badge, count, cut, pad, plain, short_id, speaker, table,
-};
-
-const MATCH: Style = AnsiColor::Yellow.on_default().bold();
+use crate::context::Context;
+use crate::error::found;
+use crate::output;
+use crate::output::search::{Report, closing, document, text};
+use crate::settings::Settings;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   aj search flaky login test
-  aj search '\"copper lattice\" -draft'           a phrase, without a word
-  aj search 'tokeniz* agent:claude since:7d'     a beginning, and where to look
-  aj search login --project web --json")]
+  aj search '\"copper lattice\"' -draft               a phrase, without a word
+  aj search 'login OR signin' agent:claude since:7d
+  aj search '/E0[0-9]+/' file:main.rs has:error      a regular expression
+  aj search login -C 2 --max-tokens 2000 --json      for an agent
+  aj search login --facets agent,month --explain")]
 pub(crate) struct Args {
-    /// Words, "phrases", begin*, -not, and agent: project: branch: role: since: until:
+    /// Words, "phrases", begin*, -not, /regex/, OR, ( ), and fields: agent: project: path: file:
+    /// branch: model: role: tool: kind: is: has: since: until: session:
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
 
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// How many sessions at most
+    /// How many results at most
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
-    /// How many sessions to pass over
+    /// How many results to pass over
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
+
+    /// Messages before and after each that was found (0; with --json 3)
+    #[arg(long, short = 'C', value_name = "N")]
+    context: Option<u64>,
+
+    /// How text is compared (as `search.default_mode` says: hybrid)
+    #[arg(long, value_name = "HOW")]
+    mode: Option<Mode>,
+
+    /// What comes first
+    #[arg(long, value_name = "WHAT", default_value = "relevance")]
+    sort: Sort,
+
+    /// What one result is
+    #[arg(long, value_name = "WHAT", default_value = "session")]
+    group: Group,
+
+    /// Count the results by these: agent, project, model, month
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    facets: Vec<Facet>,
+
+    /// Write at most so many tokens, and say what was left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
+    max_tokens: Option<u64>,
+
+    /// Tell how the query was understood and what each step found
+    #[arg(long)]
+    explain: bool,
+}
+
+/// How text is compared.
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// By its words
+    Lexical,
+    /// By its meaning
+    Semantic,
+    /// By both
+    Hybrid,
+}
+
+/// What comes first.
+#[derive(Clone, Copy, ValueEnum)]
+enum Sort {
+    /// What fits best
+    Relevance,
+    /// What is latest
+    Time,
+}
+
+/// What one result is.
+#[derive(Clone, Copy, ValueEnum)]
+enum Group {
+    /// A session with its best messages
+    Session,
+    /// A message
+    Message,
+}
+
+/// What results are counted by.
+#[derive(Clone, Copy, ValueEnum)]
+enum Facet {
+    Agent,
+    Project,
+    Model,
+    Month,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let started = Instant::now();
     let mut query = Query::parse(&args.query.join(" "), &context.now)?;
     args.filter.apply(&mut query.filter, &context.now)?;
-    if query.clauses.iter().all(|clause| clause.negated) {
-        bail!("nothing to look for: give at least one word; `aj list` takes the same filters");
+    if !query.looks_for_something() {
+        bail!("nothing to look for: give at least one word; `aj list` takes the same fields");
     }
-    let limit = args.limit.unwrap_or(context.settings.number("search.max_results")).max(1);
-    let answered = context.answer(|journal| Ok(journal.search(&query, limit, args.offset)?))?;
-    let (answer, freshness) = (answered.answer, answered.freshness);
-    let took = started.elapsed().as_millis() as u64;
-    if context.json {
-        output::json::print("search", document(&query, &answer, took, freshness))?;
-    } else {
-        print(&answer, context)?;
-        closing(&answer, took, freshness);
+    let options = options(args, context);
+    if options.mode == search::Mode::Semantic && !context.settings.flag("index.vector.enabled") {
+        bail!("nothing is found by meaning while `index.vector.enabled` is false");
     }
-    Ok(found(!answer.sessions.is_empty()))
-}
-
-fn print(answer: &Answer, context: &Context) -> Result<()> {
-    let width = output::width();
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
-    for (at, session) in answer.sessions.iter().enumerate() {
-        if at > 0 {
-            writeln!(out)?;
-        }
-        heading(&mut out, session, answer.tier, (width, context))?;
-        for hit in &session.hits {
-            line(&mut out, session, hit, width)?;
-        }
-    }
-    out.flush()?;
-    Ok(())
-}
-
-fn heading(
-    out: &mut dyn Write,
-    session: &Found,
-    tier: Tier,
-    (width, context): (usize, &Context),
-) -> Result<()> {
-    let entry = &session.entry;
-    let mut facts = format!(
-        "{} · {} · {}",
-        table::place(entry),
-        ago(entry.ended_at, &context.now),
-        count(entry.counts.user_prompts, "prompt"),
-    );
-    if tier == Tier::SomeWords {
-        facts.push_str(" · some words");
-    }
-    let facts = cut(&facts, width / 2);
-    let used = 2 + 8 + 10 + unicode_width::UnicodeWidthStr::width(facts.as_str()) + 2;
-    let title = pad(&entry.title, width.saturating_sub(used).max(16));
-    let id = pad(short_id(entry), 8);
-    writeln!(out, " {} {BOLD}{title}{BOLD:#}  {DIM}{id}  {facts}{DIM:#}", badge(entry))?;
-    Ok(())
-}
-
-fn line(out: &mut dyn Write, session: &Found, hit: &Hit, width: usize) -> Result<()> {
-    let who = speaker(&session.entry, hit.kind);
-    let number = hit.position.map_or(String::new(), |position| (position + 1).to_string());
-    let text = marked(&hit.snippet, width.saturating_sub(16));
-    writeln!(out, " {DIM}{number:>5}{DIM:#} {} {text}", pad(who, 8))?;
-    Ok(())
-}
-
-/// Marks the found words in a snippet, as much of it as has room.
-fn marked(snippet: &Snippet, width: usize) -> String {
-    let kept = cut(&snippet.text, width);
-    // The cut adds an ellipsis and may end before a mark does.
-    let end = if kept.len() < snippet.text.len() {
-        kept.len().saturating_sub('…'.len_utf8())
-    } else {
-        kept.len()
+    let answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
+    let report = Report {
+        query: &query,
+        answer: &answered.answer,
+        options: &options,
+        took: started.elapsed().as_millis() as u64,
+        freshness: answered.freshness,
+        explain: args.explain,
+        max_bytes: args.max_tokens.map(output::bytes_of_tokens),
+        width: output::width(),
+        now: &context.now,
     };
-    let mut text = String::new();
-    let mut at = 0;
-    for range in snippet.highlights.iter().filter(|range| range.end <= end) {
-        let (Some(before), Some(found)) =
-            (snippet.text.get(at..range.start), snippet.text.get(range.clone()))
-        else {
-            continue;
-        };
-        text.push_str(&plain(before));
-        text.push_str(&format!("{MATCH}{}{MATCH:#}", plain(found)));
-        at = range.end;
+    if context.json {
+        let mut out = std::io::stdout().lock();
+        out.write_all(document(&report)?.as_bytes())?;
+    } else {
+        let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+        text(&mut out, &report)?;
+        out.flush()?;
+        closing(&report);
     }
-    text.push_str(kept.get(at..).unwrap_or_default());
-    text
+    Ok(found(!answered.answer.sessions.is_empty()))
 }
 
-fn closing(answer: &Answer, took: u64, freshness: Freshness) {
-    let fresh = if freshness.pending_sources == 0 { "up to date" } else { "more to read" };
-    if answer.sessions.is_empty() {
-        remark(&format!(
-            " nothing found · {took} ms · {fresh} · fewer words or `begin*` find more"
-        ));
-        return;
+fn mode(asked: Option<Mode>, settings: &Settings) -> search::Mode {
+    match asked {
+        Some(Mode::Lexical) => search::Mode::Lexical,
+        Some(Mode::Semantic) => search::Mode::Semantic,
+        Some(Mode::Hybrid) => search::Mode::Hybrid,
+        None => match settings.word("search.default_mode") {
+            "lexical" => search::Mode::Lexical,
+            "semantic" => search::Mode::Semantic,
+            _ => search::Mode::Hybrid,
+        },
     }
-    let first = &answer.sessions[0];
-    let place = first
-        .hits
-        .iter()
-        .find_map(|hit| hit.position)
-        .map_or(String::new(), |at| format!("#{}", at + 1));
-    let shown = answer.sessions.len();
-    let open = format!("aj show {}{place}", short_id(&first.entry));
-    remark(&format!(" {shown} of {} sessions · {took} ms · {fresh} · {open}", answer.total));
 }
 
-fn document(query: &Query, answer: &Answer, took: u64, freshness: Freshness) -> Value {
-    let hits: Vec<Value> = answer
-        .sessions
-        .iter()
-        .flat_map(|session| session.hits.iter().map(|hit| hit_document(session, hit, answer.tier)))
-        .collect();
-    json!({
-        "query": query.text,
-        "mode": "lexical",
-        "tier": answer.tier,
-        "took_ms": took,
-        "pending": { "sources": freshness.pending_sources, "bytes": freshness.pending_bytes },
-        "total": answer.total,
-        "sessions": answer.sessions.iter().map(|session| &session.entry).collect::<Vec<_>>(),
-        "hits": hits,
-    })
+fn options(args: &Args, context: &Context) -> search::Options {
+    let settings = &context.settings;
+    let around = if context.json { settings.number("search.default_context") as u64 } else { 0 };
+    search::Options {
+        limit: args.limit.unwrap_or(settings.number("search.max_results")).max(1),
+        offset: args.offset,
+        mode: mode(args.mode, settings),
+        blend: Blend {
+            fusion: match settings.word("search.fusion") {
+                "ranks" => Fusion::Ranks,
+                _ => Fusion::default(),
+            },
+            ..Blend::default()
+        },
+        sort: match args.sort {
+            Sort::Relevance => search::Sort::Relevance,
+            Sort::Time => search::Sort::Time,
+        },
+        group: match args.group {
+            Group::Session => search::Grouping::Session,
+            Group::Message => search::Grouping::Message,
+        },
+        context: args.context.unwrap_or(around),
+        facets: args.facets.iter().map(|facet| (*facet).into()).collect(),
+        zone: context.now.time_zone().clone(),
+        ..search::Options::default()
+    }
 }
 
-fn hit_document(session: &Found, hit: &Hit, tier: Tier) -> Value {
-    let message = hit.message.as_ref().map(|message| {
-        json!({
-            "index": hit.position.map(|position| position + 1),
-            "uuid": message.uuid,
-            "role": message.role.name(),
-            "timestamp": message.at,
-        })
-    });
-    json!({
-        "session": session.entry.id,
-        "message": message,
-        "kind": hit.kind,
-        "tier": tier,
-        "score": hit.score,
-        "snippet": hit.snippet,
-    })
+impl From<Facet> for search::Facet {
+    fn from(facet: Facet) -> Self {
+        match facet {
+            Facet::Agent => Self::Agent,
+            Facet::Project => Self::Project,
+            Facet::Model => Self::Model,
+            Facet::Month => Self::Month,
+        }
+    }
 }

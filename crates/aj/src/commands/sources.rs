@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent_journal::{AgentReport, AgentTotals};
+use agent_journal::{AgentReport, AgentTotals, Coverage};
 use anyhow::Result;
 use serde_json::json;
 
@@ -24,12 +24,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let (journal, freshness) = context.fresh_journal()?;
     let reports = journal.sources()?;
+    let coverage = journal.coverage()?;
     if context.json {
         let pending =
             json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
         output::json::print(
             "sources",
-            json!({ "journal": journal.path().display().to_string(), "pending": pending, "agents": reports }),
+            json!({ "journal": journal.path().display().to_string(), "pending": pending, "meaning": coverage, "agents": reports }),
         )?;
         return Ok(FOUND);
     }
@@ -45,9 +46,27 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if !absent.is_empty() {
         writeln!(out, " {DIM}nothing found of {}{DIM:#}", absent.join(", "))?;
     }
+    writeln!(out, " {DIM}{}{DIM:#}", meaning(&coverage))?;
     writeln!(out, " {DIM}journal {}{DIM:#}", journal.path().display())?;
     out.flush()?;
     Ok(FOUND)
+}
+
+/// How much can be found by meaning.
+fn meaning(coverage: &Coverage) -> String {
+    let Coverage { embedder, vectors, covered, sessions, problem } = coverage;
+    let state = match embedder {
+        None => "nothing is found by meaning".to_owned(),
+        Some(_) if covered == sessions => {
+            format!("all found by meaning ({} texts)", amount(*vectors))
+        }
+        Some(_) => format!(
+            "{} of {} found by meaning; `aj index` adds the others",
+            amount(*covered),
+            count(*sessions, "session")
+        ),
+    };
+    problem.as_ref().map_or(state.clone(), |problem| format!("{state}; {problem}"))
 }
 
 fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
-use agent_journal::search::{Filter, Query, Scope};
-use anyhow::{Context as _, Result, bail};
+use agent_journal::search::{Filter, Scope};
+use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -25,7 +25,7 @@ use crate::output::stats::{explain, groups, overview, summary, tools};
   aj stats --by model --json           for a program
   aj stats --explain                   what was not counted, and why")]
 pub(crate) struct Args {
-    /// Where to look: agent: project: branch: since: until:
+    /// Of which sessions: agent: project: path: file: branch: model: tool: is: has: since: until:
     #[arg(value_name = "FIELD")]
     fields: Vec<String>,
 
@@ -128,13 +128,7 @@ pub(super) fn in_zone(now: &Zoned, zone: Option<&str>) -> Result<Zoned> {
 
 /// The filter that fields and flags describe together.
 pub(super) fn filter(fields: &[String], flags: &FilterArgs, now: &Zoned) -> Result<Filter> {
-    let query = Query::parse(&fields.join(" "), now)?;
-    if !query.clauses.is_empty() {
-        bail!("`{}` is no field: sums know agent: project: branch: since: until:", query.text);
-    }
-    let mut filter = Filter { scope: Scope::All, ..query.filter };
-    flags.apply(&mut filter, now)?;
-    Ok(filter)
+    flags.with_fields(fields, Scope::All, now)
 }
 
 /// The statistics for programs, with the totals also under their documented names.

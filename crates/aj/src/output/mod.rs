@@ -4,6 +4,7 @@ pub(crate) mod chart;
 pub(crate) mod file;
 pub(crate) mod json;
 pub(crate) mod pager;
+pub(crate) mod search;
 pub(crate) mod shell;
 pub(crate) mod stats;
 pub(crate) mod table;
@@ -96,6 +97,16 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     }
     kept.push('…');
     kept
+}
+
+/// The beginning of a text of at most so many bytes.
+pub(crate) fn cut_bytes(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+/// How many bytes so many tokens have at least: code and JSON have fewer per token than prose.
+pub(crate) fn bytes_of_tokens(tokens: u64) -> usize {
+    tokens.saturating_mul(3) as usize
 }
 
 /// Leaves out what could move the cursor, ring the bell or turn the text around.

@@ -2,7 +2,7 @@
 
 use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::model::{Block, Message, Origin};
-use agent_journal::search::{FIELDS, Filter, Hit, Query, Scope, Tier};
+use agent_journal::search::{Filter, Hit, Query, Scope, Tier, field_names};
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
 use jiff::Zoned;
@@ -25,7 +25,7 @@ const BEGINNING: usize = 3;
 pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> Result<Found> {
     let query = Query::parse(&typed(text), now)?;
     let took = std::time::Duration::ZERO;
-    if query.clauses.iter().all(|clause| clause.negated) {
+    if !query.looks_for_something() {
         let entries = journal.sessions(&query.filter, Some(limit))?;
         let item = |entry| Item { entry, hits: Vec::new(), title: None };
         let items = entries.into_iter().map(item).collect();
@@ -33,7 +33,12 @@ pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> 
     }
     let answer = journal.search(&query, limit, 0)?;
     let items = answer.sessions.into_iter().map(item);
-    let note = (answer.tier == Tier::SomeWords).then_some("some words");
+    let note = match answer.tier {
+        Tier::Typo => Some("spelt otherwise"),
+        Tier::SomeWords => Some("some words"),
+        Tier::Meaning => Some("by meaning"),
+        _ => None,
+    };
     Ok(Found { items: items.collect(), total: answer.total, note, took })
 }
 
@@ -51,7 +56,7 @@ fn typed(text: &str) -> String {
     let start = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let last = text.get(start..).unwrap_or_default();
     if let Some(name) = last.strip_suffix(':')
-        && FIELDS.contains(&name)
+        && field_names().any(|field| field == name)
     {
         return text[..start].to_owned();
     }

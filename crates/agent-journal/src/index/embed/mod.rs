@@ -4,16 +4,21 @@
 //! [`embed_passage`] and hands the rows to the writer of the vector file; a query is embedded with
 //! [`Embedder::embed`]. Nothing is parsed before the first call.
 
+mod choose;
 mod hash;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod table;
 mod tokens;
 mod windows;
 
+pub(crate) use choose::{AnyEmbedder, always, choose};
 pub(crate) use hash::HashEmbedder;
 pub(crate) use table::Table;
-pub(crate) use windows::windows;
 
 use xxhash_rust::xxh3::xxh3_64;
+
+use windows::windows;
 
 use super::vectors::{Key, Place, Rows};
 use super::{Passage, TextKind};
@@ -28,6 +33,20 @@ pub(crate) trait Embedder: Send + Sync {
 
     /// Writes the vector of a text; `false` when there is nothing in it to embed.
     fn embed(&self, text: &str, into: &mut [f32]) -> bool;
+}
+
+impl<E: Embedder + ?Sized> Embedder for &E {
+    fn id(&self) -> &str {
+        (**self).id()
+    }
+
+    fn dimensions(&self) -> usize {
+        (**self).dimensions()
+    }
+
+    fn embed(&self, text: &str, into: &mut [f32]) -> bool {
+        (**self).embed(text, into)
+    }
 }
 
 /// Embeds a passage window by window, if it is of a kind that is searched by meaning.
@@ -47,9 +66,15 @@ pub(crate) fn embed_passage(
     }
 }
 
+/// The window of a text that was embedded and has a hash; the whole text when none has, because
+/// it was cut in another way.
+pub(crate) fn window_of(text: &str, content: u64) -> &str {
+    windows(text).find(|window| xxh3_64(window.as_bytes()) == content).unwrap_or(text)
+}
+
 /// Whether texts of a kind are searched by meaning: what people and models said, not what tools
 /// were given and returned.
-fn has_meaning(kind: TextKind) -> bool {
+pub(crate) fn has_meaning(kind: TextKind) -> bool {
     matches!(kind, TextKind::Title | TextKind::Document | TextKind::Prompt | TextKind::Reply)
 }
 
@@ -67,7 +92,9 @@ fn normalise(vector: &mut [f32]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::vectors::{Precision, Shape, VectorWriter, Vectors};
+    use crate::config::Precision;
+
+    use super::super::vectors::{Shape, VectorWriter, Vectors};
     use super::*;
 
     #[test]
@@ -93,7 +120,7 @@ mod tests {
             ),
         ];
         for (position, (kind, text)) in texts.iter().enumerate() {
-            let passage = Passage { kind: *kind, text };
+            let passage = Passage::whole(*kind, text);
             embed_passage(embedder, (4, Some(position as u64)), &passage, &mut rows);
         }
         writer.append(rows).unwrap();

@@ -21,6 +21,8 @@ pub(crate) use rows::{Key, Place, Rows};
 pub(crate) use search::Near;
 pub(crate) use writer::VectorWriter;
 
+use crate::config::Precision;
+
 /// What the vectors in a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -32,15 +34,6 @@ pub(crate) struct Shape {
     pub(crate) dimensions: usize,
     /// How exactly they are kept.
     pub(crate) precision: Precision,
-}
-
-/// How exactly vectors are kept for the final ranking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Precision {
-    /// Two bytes for each component.
-    F16,
-    /// Four bytes for each component.
-    F32,
 }
 
 impl Precision {

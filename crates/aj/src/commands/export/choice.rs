@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::Args;
 use super::target::Target;
+use crate::commands::of_sessions;
 use crate::context::Context;
 
 /// Which sessions.
@@ -75,6 +76,7 @@ impl Choice<'_> {
 
     fn by_query(&self, query: &Query) -> Result<Vec<Entry>> {
         if query.clauses.is_empty() {
+            of_sessions(&query.filter)?;
             return Ok(self.journal.sessions(&query.filter, None)?);
         }
         let all = Filter { scope: Scope::All, ..Filter::default() };

@@ -1,0 +1,64 @@
+//! Which embedder is used: the user's own model where there is one, else the one that is part of
+//! the program.
+
+use std::path::Path;
+
+use super::{Embedder, HashEmbedder, Table};
+use crate::config::{Fallback, Meaning};
+
+/// An embedder that any thread may use.
+pub(crate) type AnyEmbedder = Box<dyn Embedder>;
+
+/// What was chosen, and what stood in the way of something better.
+pub(crate) struct Choice {
+    /// The embedder; none when nothing is found by meaning.
+    pub(crate) embedder: Option<AnyEmbedder>,
+    /// Why the user's own model is not used.
+    pub(crate) problem: Option<String>,
+}
+
+/// Chooses the embedder the user asked for.
+pub(crate) fn choose(meaning: &Meaning) -> Choice {
+    if meaning.off {
+        return Choice { embedder: None, problem: None };
+    }
+    let model = meaning.model_path.as_deref().filter(|path| is_model(path));
+    match model.map(load) {
+        None => Choice { embedder: Some(Box::new(Table::builtin())), problem: None },
+        Some(Ok(embedder)) => Choice { embedder: Some(embedder), problem: None },
+        Some(Err(problem)) => {
+            let embedder: Option<AnyEmbedder> = match meaning.fallback {
+                Fallback::Hash => Some(Box::new(HashEmbedder)),
+                Fallback::None => None,
+            };
+            Choice { embedder, problem: Some(problem) }
+        }
+    }
+}
+
+/// The embedders that are always there: vectors they made may serve while better ones are made.
+pub(crate) fn always() -> [AnyEmbedder; 2] {
+    [Box::new(Table::builtin()), Box::new(HashEmbedder)]
+}
+
+/// Whether a directory holds a model.
+fn is_model(directory: &Path) -> bool {
+    ["model.onnx", "tokenizer.json"].iter().all(|name| directory.join(name).is_file())
+}
+
+#[cfg(feature = "onnx")]
+fn load(directory: &Path) -> Result<AnyEmbedder, String> {
+    match super::onnx::Onnx::load(directory) {
+        Ok(model) => Ok(Box::new(model)),
+        Err(problem) => Err(unusable(directory, &problem)),
+    }
+}
+
+#[cfg(not(feature = "onnx"))]
+fn load(directory: &Path) -> Result<AnyEmbedder, String> {
+    Err(unusable(directory, "this program was built without `onnx`"))
+}
+
+fn unusable(directory: &Path, problem: &str) -> String {
+    format!("could not use the model in {}: {problem}", directory.display())
+}

@@ -1,0 +1,268 @@
+//! Says clauses to the engine of the index.
+
+use std::collections::HashMap;
+
+use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, Query, TermQuery};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{Searcher, Term};
+
+use super::query::{Clause, Pattern};
+use super::regex::Need;
+use crate::index::words;
+
+/// A prefix stands for at most this many words, the most frequent ones.
+const EXPANSIONS: usize = 200;
+
+/// A piece of an expression may be in this many words; in more it says nothing.
+const LARGEST_PART: usize = 2000;
+
+/// When some of the words suffice, words are left out that are in more passages than this in all.
+const SOME_BUDGET: u64 = 60_000;
+
+/// Words that decide nothing beside others.
+const STOP_WORDS: &[&str] = &[
+    "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
+    "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have",
+    "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not", "of", "on", "or",
+    "our", "out", "so", "that", "the", "their", "them", "then", "there", "these", "they", "this",
+    "those", "to", "us", "was", "we", "were", "what", "when", "where", "which", "who", "why",
+    "will", "with", "would", "you", "your",
+];
+
+type Parts = Vec<(Occur, Box<dyn Query>)>;
+
+/// Says clauses to the engine.
+pub(super) struct Engine<'s> {
+    pub(super) field: Field,
+    pub(super) searcher: &'s Searcher,
+}
+
+impl Engine<'_> {
+    /// Everything that is asked for, in one passage. Words that stand together as they were typed
+    /// count more; stop words count only then.
+    pub(super) fn all(&self, clauses: &[Clause]) -> tantivy::Result<Option<BooleanQuery>> {
+        let mut parts = self.join(&deciding(clauses))?;
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        if let Some(phrase) = as_typed(clauses).and_then(|words| self.sequence(words)) {
+            parts.push((Occur::Should, phrase));
+        }
+        Ok(Some(BooleanQuery::new(parts)))
+    }
+
+    /// Some of the words, the rarer ones if they are many; what is more than a word stays asked
+    /// for. `None` when nothing can be left out.
+    pub(super) fn some(&self, clauses: &[Clause]) -> tantivy::Result<Option<BooleanQuery>> {
+        let clauses = deciding(clauses);
+        let (loose, firm): (Vec<Clause>, Vec<Clause>) =
+            clauses.into_iter().partition(|clause| is_word(clause) && !clause.negated);
+        let mut words: Vec<(u64, Box<dyn Query>)> = Vec::new();
+        for clause in &loose {
+            let Pattern::Word(text) = &clause.pattern else { continue };
+            let parts = parts_of(text);
+            if parts.len() > 1 {
+                for part in parts.iter().filter(|part| !is_stop_word(part)) {
+                    words.push((self.frequency(part)?, self.term(part)));
+                }
+                words.extend(self.sequence(parts).map(|whole| (0, whole)));
+            } else if let Some(word) = parts.first() {
+                words.push((self.frequency(word)?, self.term(word)));
+            }
+        }
+        if words.len() < 2 {
+            return Ok(None);
+        }
+        words.sort_by_key(|(frequency, _)| *frequency);
+        let mut sum = 0;
+        let mut any: Parts = Vec::new();
+        for (at, (frequency, query)) in words.into_iter().enumerate() {
+            sum += frequency;
+            if at < 2 || sum <= SOME_BUDGET {
+                any.push((Occur::Should, query));
+            }
+        }
+        let mut parts = self.join(&firm)?;
+        parts.push((Occur::Must, Box::new(BooleanQuery::new(any))));
+        Ok(Some(BooleanQuery::new(parts)))
+    }
+
+    /// In how many passages a word is.
+    pub(super) fn frequency(&self, word: &str) -> tantivy::Result<u64> {
+        self.searcher.doc_freq(&Term::from_field_text(self.field, word))
+    }
+
+    fn join(&self, clauses: &[Clause]) -> tantivy::Result<Parts> {
+        let mut parts: Parts = Vec::new();
+        for clause in clauses {
+            // An expression that must not fit can only be tried on the message itself.
+            if clause.negated && clause.has_regex() {
+                continue;
+            }
+            let Some(query) = self.pattern(&clause.pattern)? else { continue };
+            parts.push((if clause.negated { Occur::MustNot } else { Occur::Must }, query));
+        }
+        if !parts.is_empty() && parts.iter().all(|(occur, _)| *occur == Occur::MustNot) {
+            parts.push((Occur::Must, Box::new(AllQuery)));
+        }
+        Ok(parts)
+    }
+
+    /// `None` when there is nothing in it that could be looked for.
+    fn pattern(&self, pattern: &Pattern) -> tantivy::Result<Option<Box<dyn Query>>> {
+        match pattern {
+            Pattern::Word(text) | Pattern::Phrase(text) => Ok(self.sequence(parts_of(text))),
+            Pattern::Prefix(text) => {
+                let mut parts = parts_of(text);
+                let Some(beginning) = parts.pop() else { return Ok(None) };
+                self.prefix(&parts, &beginning).map(Some)
+            }
+            Pattern::Regex(regex) => self.need(&regex.need).map(Some),
+            Pattern::Any(alternatives) => {
+                let mut any: Parts = Vec::new();
+                for clauses in alternatives {
+                    let parts = self.join(clauses)?;
+                    if !parts.is_empty() {
+                        any.push((Occur::Should, Box::new(BooleanQuery::new(parts))));
+                    }
+                }
+                Ok((!any.is_empty())
+                    .then(|| -> Box<dyn Query> { Box::new(BooleanQuery::new(any)) }))
+            }
+        }
+    }
+
+    /// Words next to each other.
+    fn sequence(&self, mut parts: Vec<String>) -> Option<Box<dyn Query>> {
+        match parts.len() {
+            0 => None,
+            1 => Some(self.term(&parts.remove(0))),
+            _ => {
+                let terms = parts.iter().map(|part| Term::from_field_text(self.field, part));
+                Some(Box::new(PhraseQuery::new(terms.collect())))
+            }
+        }
+    }
+
+    fn term(&self, word: &str) -> Box<dyn Query> {
+        let term = Term::from_field_text(self.field, word);
+        Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))
+    }
+
+    /// Words next to each other, of which the last only begins like this.
+    fn prefix(&self, before: &[String], beginning: &str) -> tantivy::Result<Box<dyn Query>> {
+        let fits = |word: &str| word.starts_with(beginning);
+        let mut alternatives: Parts = Vec::new();
+        let mut known = self.words_that(Some(beginning), &fits)?;
+        known.truncate(EXPANSIONS);
+        for word in known {
+            let mut parts = before.to_vec();
+            parts.push(word);
+            alternatives.extend(self.sequence(parts).map(|query| (Occur::Should, query)));
+        }
+        Ok(self.one_of(alternatives))
+    }
+
+    fn one_of(&self, mut alternatives: Parts) -> Box<dyn Query> {
+        if alternatives.is_empty() {
+            // A word nobody wrote: the clause matches nothing, as it should.
+            alternatives.push((Occur::Should, self.term("\u{1}")));
+        }
+        Box::new(BooleanQuery::new(alternatives))
+    }
+
+    fn need(&self, need: &Need) -> tantivy::Result<Box<dyn Query>> {
+        Ok(match need {
+            Need::Nothing => Box::new(AllQuery),
+            Need::Words(text) => self.sequence(parts_of(text)).unwrap_or(Box::new(AllQuery)),
+            Need::Part(part) => {
+                let known = self.words_that(None, &|word| word.contains(part.as_str()))?;
+                if known.len() > LARGEST_PART {
+                    return Ok(Box::new(AllQuery));
+                }
+                self.one_of(known.iter().map(|word| (Occur::Should, self.term(word))).collect())
+            }
+            Need::All(all) => self.needs(all, Occur::Must)?,
+            Need::Any(all) => self.needs(all, Occur::Should)?,
+        })
+    }
+
+    fn needs(&self, all: &[Need], occur: Occur) -> tantivy::Result<Box<dyn Query>> {
+        let parts = all.iter().map(|need| Ok((occur, self.need(need)?)));
+        Ok(Box::new(BooleanQuery::new(parts.collect::<tantivy::Result<Parts>>()?)))
+    }
+
+    /// The words of the index that fit, the most frequent first; only those that begin with
+    /// something are looked at, if that is named.
+    pub(super) fn words_that(
+        &self,
+        beginning: Option<&str>,
+        fits: &dyn Fn(&str) -> bool,
+    ) -> tantivy::Result<Vec<String>> {
+        let mut counts: HashMap<String, u64> = HashMap::new();
+        for segment in self.searcher.segment_readers() {
+            let inverted = segment.inverted_index(self.field)?;
+            let mut range = inverted.terms().range();
+            if let Some(beginning) = beginning {
+                range = range.ge(beginning).lt(format!("{beginning}\u{10ffff}"));
+            }
+            let mut terms = range.into_stream()?;
+            while terms.advance() {
+                let Ok(word) = std::str::from_utf8(terms.key()) else { continue };
+                if fits(word) {
+                    let count = u64::from(terms.value().doc_freq);
+                    match counts.get_mut(word) {
+                        Some(known) => *known += count,
+                        None => drop(counts.insert(word.to_owned(), count)),
+                    }
+                }
+            }
+        }
+        let mut words: Vec<(String, u64)> = counts.into_iter().collect();
+        words.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Ok(words.into_iter().map(|(word, _)| word).collect())
+    }
+}
+
+/// The words of a text.
+pub(super) fn parts_of(text: &str) -> Vec<String> {
+    words(text).into_iter().map(|word| word.text).collect()
+}
+
+/// Leaves out what decides nothing, unless nothing would be left.
+pub(super) fn deciding(clauses: &[Clause]) -> Vec<Clause> {
+    let decides = |clause: &&Clause| match &clause.pattern {
+        Pattern::Word(text) if !clause.negated => match parts_of(text).as_slice() {
+            [] => false,
+            [word] => !is_stop_word(word),
+            _ => true,
+        },
+        _ => true,
+    };
+    let kept: Vec<Clause> = clauses.iter().filter(decides).cloned().collect();
+    if kept.iter().any(|clause| !clause.negated) { kept } else { clauses.to_vec() }
+}
+
+/// The words in the order they were typed, when there is nothing but several words.
+pub(super) fn as_typed(clauses: &[Clause]) -> Option<Vec<String>> {
+    let wanted: Vec<&Clause> = clauses.iter().filter(|clause| !clause.negated).collect();
+    if wanted.len() < 2 {
+        return None;
+    }
+    let mut all = Vec::new();
+    for clause in wanted {
+        match &clause.pattern {
+            Pattern::Word(text) => all.extend(parts_of(text)),
+            _ => return None,
+        }
+    }
+    (all.len() > 1).then_some(all)
+}
+
+fn is_word(clause: &Clause) -> bool {
+    matches!(clause.pattern, Pattern::Word(_))
+}
+
+fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word)
+}

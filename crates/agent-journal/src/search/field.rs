@@ -1,0 +1,228 @@
+//! The fields of the query language: what each is called, and what its values mean. A table, and
+//! the names its values may have.
+
+use jiff::Zoned;
+
+use super::parse::wrong;
+use super::{Edge, Feature, Filter, State, date};
+use crate::connectors;
+use crate::error::Result;
+use crate::index::TextKind;
+use crate::model::{Timestamp, tool_name};
+
+/// A field of the language.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    /// Whether several values mean any of them.
+    pub(super) is_choice: bool,
+    pub(super) is_time: bool,
+    set: Set,
+}
+
+/// What a field's value is put into.
+enum Set {
+    /// A list of texts.
+    Texts(fn(&mut Filter) -> &mut Vec<String>),
+    /// Something that has to be understood.
+    Value(Value),
+}
+
+/// Every field.
+const FIELDS: &[Field] = &[
+    choice("agent", |value, _, filter| {
+        filter.agents.push(agent(value)?);
+        Ok(())
+    }),
+    text("project", |filter| &mut filter.projects),
+    text("path", |filter| &mut filter.paths),
+    text("file", |filter| &mut filter.files),
+    text("branch", |filter| &mut filter.branches),
+    text("model", |filter| &mut filter.models),
+    choice("role", |value, _, filter| {
+        filter.roles.push(role(value)?);
+        Ok(())
+    }),
+    choice("tool", |value, _, filter| {
+        filter.tools.push(tool_name(value).into_owned());
+        Ok(())
+    }),
+    choice("kind", |value, _, filter| {
+        filter.kinds.push(kind(value)?);
+        Ok(())
+    }),
+    text("session", |filter| &mut filter.sessions),
+    both("is", |value, now, filter| {
+        filter.states.push(state(value, now)?);
+        Ok(())
+    }),
+    both("has", |value, _, filter| {
+        filter.features.push(feature(value)?);
+        Ok(())
+    }),
+    time("since", |value, now, filter| {
+        filter.since = Some(date(value, now, Edge::Start)?);
+        Ok(())
+    }),
+    time("until", |value, now, filter| {
+        filter.until = Some(date(value, now, Edge::End)?);
+        Ok(())
+    }),
+];
+
+type Value = fn(&str, &Zoned, &mut Filter) -> Result<()>;
+
+const fn text(name: &'static str, list: fn(&mut Filter) -> &mut Vec<String>) -> Field {
+    Field { name, is_choice: true, is_time: false, set: Set::Texts(list) }
+}
+
+const fn choice(name: &'static str, set: Value) -> Field {
+    Field { name, is_choice: true, is_time: false, set: Set::Value(set) }
+}
+
+const fn both(name: &'static str, set: Value) -> Field {
+    Field { name, is_choice: false, is_time: false, set: Set::Value(set) }
+}
+
+const fn time(name: &'static str, set: Value) -> Field {
+    Field { name, is_choice: false, is_time: true, set: Set::Value(set) }
+}
+
+impl Field {
+    /// Adds a value to a filter.
+    pub(super) fn set(&self, value: &str, now: &Zoned, filter: &mut Filter) -> Result<()> {
+        match self.set {
+            Set::Texts(list) => {
+                list(filter).push(value.to_owned());
+                Ok(())
+            }
+            Set::Value(set) => set(value, now, filter),
+        }
+    }
+}
+
+/// The fields a query may name, in the order they are told.
+pub fn field_names() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|field| field.name)
+}
+
+/// Reads `name:` at the front of a word, and the length of that. `after` is what follows the word:
+/// a value in quotes. Other words with a colon (`std::mem`, `http://…`, `error:`) are words; a
+/// name that is nearly a field's is a mistake worth telling.
+pub(super) fn recognise(word: &str, after: &str) -> Result<Option<(&'static Field, usize)>> {
+    let Some((name, value)) = word.split_once(':') else { return Ok(None) };
+    let is_empty = value.is_empty() && !after.starts_with('"');
+    if is_empty || value.starts_with([':', '\\']) || value.starts_with("//") {
+        return Ok(None);
+    }
+    let lower = name.to_ascii_lowercase();
+    if let Some(field) = FIELDS.iter().find(|field| field.name == lower) {
+        return Ok(Some((field, name.len() + 1)));
+    }
+    // A short name is near to too many words that are no mistake.
+    let near = |field: &&Field| {
+        let distance = strsim::damerau_levenshtein(&lower, field.name);
+        distance == 1 && lower.len() >= 4 || distance == 2 && lower.len() >= 6
+    };
+    match FIELDS.iter().find(near) {
+        Some(field) if !value.starts_with('/') => {
+            Err(wrong(format!("unknown field `{name}:` — did you mean `{}:`?", field.name)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Finds the name that was probably meant.
+pub fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
+    let distance = |other: &&&str| strsim::damerau_levenshtein(name, other);
+    let near = known.iter().min_by_key(distance)?;
+    (distance(&near) <= 1 + name.chars().count() / 4).then_some(near)
+}
+
+/// Finds an agent's id by any of its names.
+pub fn agent(name: &str) -> Result<String> {
+    if let Some(connector) = connectors::find(name) {
+        return Ok(connector.agent().id.to_owned());
+    }
+    let known: Vec<&str> = connectors::ALL
+        .iter()
+        .flat_map(|connector| {
+            let agent = connector.agent();
+            agent.aliases.iter().copied().chain([agent.id])
+        })
+        .collect();
+    let hint = match nearest(name, &known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let ids: Vec<&str> = connectors::ALL.iter().map(|one| one.agent().id).collect();
+            format!("known are {}", ids.join(", "))
+        }
+    };
+    Err(wrong(format!("unknown agent `{name}` — {hint}")))
+}
+
+/// The roles a query may name, with the kinds of text each means.
+const ROLES: &[(&str, &[TextKind])] = &[
+    ("user", &[TextKind::Prompt]),
+    ("assistant", &[TextKind::Reply, TextKind::Thinking, TextKind::ToolInput]),
+    ("tool", &[TextKind::ToolInput, TextKind::ToolOutput]),
+    ("title", &[TextKind::Title]),
+    ("document", &[TextKind::Document]),
+    ("input", &[TextKind::ToolInput]),
+    ("output", &[TextKind::ToolOutput]),
+];
+
+/// Checks a role.
+pub fn role(name: &str) -> Result<String> {
+    let known: Vec<&str> = ROLES.iter().map(|(role, _)| *role).collect();
+    choose("role", name, &known).map(|at| known[at].to_owned())
+}
+
+/// The kinds of text a role means.
+pub(super) fn kinds_of(role: &str) -> &'static [TextKind] {
+    ROLES.iter().find(|(name, _)| *name == role).map_or(&[], |(_, kinds)| kinds)
+}
+
+const KINDS: &[(&str, TextKind)] = &[
+    ("title", TextKind::Title),
+    ("document", TextKind::Document),
+    ("checkpoint", TextKind::Document),
+    ("summary", TextKind::Document),
+    ("prompt", TextKind::Prompt),
+    ("reply", TextKind::Reply),
+    ("input", TextKind::ToolInput),
+    ("tool_input", TextKind::ToolInput),
+    ("output", TextKind::ToolOutput),
+    ("tool_output", TextKind::ToolOutput),
+    ("thinking", TextKind::Thinking),
+];
+
+fn kind(name: &str) -> Result<TextKind> {
+    let known: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+    choose("kind", name, &known).map(|at| KINDS[at].1)
+}
+
+fn state(name: &str, now: &Zoned) -> Result<State> {
+    let at = choose("is", name, &["subagent", "sidechain", "error", "running", "gone"])?;
+    let now = Timestamp::from_millis(now.timestamp().as_millisecond()).unwrap_or_default();
+    Ok([State::SubAgent, State::SideChain, State::Error, State::Running(now), State::Gone][at])
+}
+
+fn feature(name: &str) -> Result<Feature> {
+    let at = choose("has", name, &["image", "edit", "error", "pr"])?;
+    Ok([Feature::Image, Feature::Edit, Feature::Error, Feature::PullRequest][at])
+}
+
+/// Finds a value among those a field may have.
+fn choose(field: &str, name: &str, known: &[&str]) -> Result<usize> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let found = known.iter().position(|one| plain(one) == plain(name));
+    found.ok_or_else(|| match (field, nearest(name, known)) {
+        ("is" | "has", Some(near)) => {
+            wrong(format!("unknown `{field}:{name}` — did you mean `{field}:{near}`?"))
+        }
+        ("is" | "has", None) => {
+            wrong(format!("unknown `{field}:{name}` — known are {}", known.join(", ")))
+        }
+        _ => wrong(format!("unknown {field} `{name}` — known are {}", known.join(", "))),
+    })
+}

@@ -1,0 +1,182 @@
+//! Finds by meaning, and puts that together with what was found by words.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::answer::{Mode, Options, Sort, Stage, Tier};
+use super::fuse::{Blend, Fusion};
+use super::gather::{Gather, Group, Match};
+use super::query::{Clause, Pattern, Query};
+use super::run::{Progress, Search};
+use super::verify::Text;
+use crate::error::Result;
+use crate::index::{Near, SemanticReader, text_of};
+use crate::model::Timestamp;
+
+/// Texts that are looked at, the nearest first.
+const NEAREST: usize = 200;
+
+/// Of those, how many are read when their messages have a say.
+const READ: usize = 60;
+
+/// A single word says too little of what is meant for anything to be added.
+const FEWEST_WORDS: usize = 2;
+
+/// A message that is near, and when it was recorded.
+struct Nearby {
+    near: Near,
+    at: i64,
+}
+
+impl Search<'_> {
+    /// Adds what is about the same as the query, and orders everything by both.
+    pub(super) fn by_meaning(
+        &self,
+        query: &Query,
+        options: &Options,
+        gather: &Gather,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let Some(semantic) = &self.semantic else { return Ok(()) };
+        let started = Instant::now();
+        let text = wording(&query.clauses);
+        let nearby = self.nearby((semantic, &text), query, options, gather)?;
+        let found = nearby.iter().filter(|one| one.near.score >= options.blend.floor).count();
+        let adds = text.split(' ').count() >= FEWEST_WORDS || options.mode == Mode::Semantic;
+        let blend = match options.mode {
+            Mode::Semantic => Blend { fusion: Fusion::Convex(1.0), ..options.blend },
+            _ => options.blend,
+        };
+        join(&mut progress.groups, &nearby, blend, adds);
+        progress.answer.stages.push(Stage {
+            name: "meaning".to_owned(),
+            query: text,
+            found: found as u64,
+            took: started.elapsed(),
+        });
+        Ok(())
+    }
+
+    /// The texts that are near and may be shown.
+    fn nearby(
+        &self,
+        (semantic, text): (&SemanticReader, &str),
+        query: &Query,
+        options: &Options,
+        gather: &Gather,
+    ) -> Result<Vec<Nearby>> {
+        // What tools said has no vector, and a side conversation's messages look like others.
+        if !gather.tools.0.is_empty() || gather.is_side.is_some() {
+            return Ok(Vec::new());
+        }
+        let allowed = |telling: u64| gather.allows(telling);
+        let mut near = semantic.near(text, &allowed, NEAREST);
+        near.retain(|one| gather.kinds.contains(&one.place.kind));
+        let firm: Vec<Clause> =
+            query.clauses.iter().filter(|clause| !is_loose(clause)).cloned().collect();
+        let is_timeless = gather.span == (i64::MIN, i64::MAX) && options.sort == Sort::Relevance;
+        if firm.is_empty() && is_timeless {
+            return Ok(near.into_iter().map(|near| Nearby { near, at: 0 }).collect());
+        }
+        let mut nearby = Vec::new();
+        for near in near.into_iter().take(READ) {
+            let Some((at, text)) = self.read(&near)? else { continue };
+            let in_span = at >= gather.span.0 && at <= gather.span.1;
+            if in_span && (firm.is_empty() || Text::new(&text).fits(&firm)) {
+                nearby.push(Nearby { near, at });
+            }
+        }
+        Ok(nearby)
+    }
+
+    /// When a near text was recorded, and the text; `None` when it is gone.
+    fn read(&self, near: &Near) -> Result<Option<(i64, String)>> {
+        let place = &near.place;
+        let Some(position) = place.position else {
+            let mut entries = self.store.sessions_by_telling(&[place.telling], self.now)?;
+            let ended = entries.remove(&place.telling).and_then(|entry| entry.ended_at);
+            let text = self.whole_text(place.telling, place.kind)?;
+            return Ok(text.map(|text| (ended.map_or(0, Timestamp::as_millis), text)));
+        };
+        let message = self.store.message(place.telling, position)?;
+        Ok(message.map(|message| {
+            (message.at.map_or(0, Timestamp::as_millis), text_of(&message, place.kind))
+        }))
+    }
+}
+
+/// Whether a clause may be missing from what is found by meaning.
+fn is_loose(clause: &Clause) -> bool {
+    match &clause.pattern {
+        Pattern::Word(_) => !clause.negated,
+        Pattern::Any(all) => !clause.negated && all.iter().flatten().all(is_loose),
+        _ => false,
+    }
+}
+
+/// What is asked for, in words.
+fn wording(clauses: &[Clause]) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for clause in clauses {
+        clause.each(&mut |pattern| match pattern {
+            Pattern::Word(text) | Pattern::Phrase(text) | Pattern::Prefix(text) => words.push(text),
+            Pattern::Regex(_) | Pattern::Any(_) => {}
+        });
+    }
+    words.join(" ")
+}
+
+/// Puts what is near into the groups of what was found by words. A session without any of the
+/// words is added when it is near enough.
+fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend, adds: bool) {
+    let by_words = ranked(groups.iter().map(|group| (group.telling, group.score())));
+    let places: HashMap<u64, usize> =
+        groups.iter().enumerate().map(|(at, group)| (group.telling, at)).collect();
+    let mut added: HashMap<u64, usize> = HashMap::new();
+    let mut by_meaning: HashMap<u64, f32> = HashMap::new();
+    let best = by_words.first().map_or(0.0, |first| first.1);
+    for group in groups.iter_mut() {
+        for one in &mut group.best {
+            one.score = blend.of_words(one.score, best);
+        }
+    }
+    for Nearby { near, at } in nearby {
+        let telling = near.place.telling;
+        let group = match places.get(&telling).or(added.get(&telling)) {
+            Some(group) => *group,
+            None if adds && near.score >= blend.floor => {
+                groups.push(Group::new(telling, Tier::Meaning));
+                added.insert(telling, groups.len() - 1);
+                groups.len() - 1
+            }
+            None => continue,
+        };
+        let worth = blend.of_meaning(near.score);
+        let best = by_meaning.entry(telling).or_default();
+        *best = best.max(near.score);
+        groups[group].add_near(
+            Match {
+                score: worth,
+                telling,
+                position: near.place.position,
+                kind: near.place.kind,
+                print: 0,
+                at: *at,
+                window: Some(near.content),
+            },
+            near.score >= blend.floor,
+        );
+    }
+    let by_meaning = ranked(by_meaning.into_iter());
+    let joined = blend.fusion.join(&by_words, &by_meaning);
+    for group in groups.iter_mut() {
+        group.worth = joined.get(&group.telling).copied();
+    }
+}
+
+/// The best first.
+fn ranked(scores: impl Iterator<Item = (u64, f32)>) -> Vec<(u64, f32)> {
+    let mut all: Vec<(u64, f32)> = scores.collect();
+    all.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    all
+}

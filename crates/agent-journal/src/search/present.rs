@@ -1,0 +1,151 @@
+//! Makes what was found ready to be shown: sessions, messages, snippets.
+
+use std::collections::HashMap;
+
+use super::answer::{Answer, Found, Hit, Options, Tier};
+use super::engine::as_typed;
+use super::gather::{Group, Match};
+use super::query::{Clause, Pattern};
+use super::run::Search;
+use super::snippet::{Marks, snippet};
+use super::verify::has_phrase;
+use crate::error::Result;
+use crate::index::{text_of, window_of, words};
+use crate::store::Entry;
+
+/// Length of a snippet in bytes.
+const SNIPPET: usize = 200;
+
+/// Messages shown of one session.
+const SHOWN: usize = 3;
+
+/// Sessions of which more than the best match is shown.
+const DETAILED: usize = 5;
+
+impl Search<'_> {
+    pub(super) fn present(
+        &self,
+        groups: &[Group],
+        clauses: &[Clause],
+        options: &Options,
+        answer: &mut Answer,
+    ) -> Result<()> {
+        // The further down, the less is read: the best match says what the session is about.
+        let shown = |place: usize, group: &Group| {
+            group.best.len().min(if place < DETAILED { SHOWN } else { 1 })
+        };
+        let mut tellings: Vec<u64> = Vec::new();
+        for (place, group) in groups.iter().enumerate() {
+            tellings.push(group.telling);
+            tellings.extend(group.best[..shown(place, group)].iter().map(|one| one.telling));
+        }
+        tellings.sort_unstable();
+        tellings.dedup();
+        let entries = self.store.sessions_by_telling(&tellings, self.now)?;
+        let how = How::of(clauses, options);
+        for (place, group) in groups.iter().enumerate() {
+            // Between the index's commit and now the session may have changed its telling.
+            let Some(entry) = entries.get(&group.telling) else { continue };
+            let mut hits = Vec::new();
+            for one in &group.best[..shown(place, group)] {
+                let Some(mut hit) = self.hit(one, group.tier, &how)? else { continue };
+                if one.telling != group.telling {
+                    hit.within = within(&entries, one.telling);
+                }
+                hits.push(hit);
+            }
+            hits.sort_by_key(|hit| {
+                let session = hit.within.as_ref().map(|entry| entry.started_at);
+                (session, hit.position.map_or(0, |position| position + 1))
+            });
+            let tier = hits.iter().map(|hit| hit.tier).min().unwrap_or(group.tier);
+            let (entry, score, matches) = (entry.clone(), group.score(), group.count);
+            answer.sessions.push(Found { entry, tier, score, hits, matches });
+        }
+        answer.tier = answer.sessions.iter().map(|found| found.tier).min().unwrap_or_default();
+        Ok(())
+    }
+
+    fn hit(&self, one: &Match, tier: Tier, how: &How<'_>) -> Result<Option<Hit>> {
+        let Match { telling, position, kind, score, window, .. } = *one;
+        let (mut message, mut context) = (None, Vec::new());
+        if let Some(position) = position {
+            if how.context > 0 {
+                let range = position.saturating_sub(how.context)..position + how.context + 1;
+                context = self.store.messages(telling, range)?;
+                let at = context.iter().position(|(at, _)| *at == position);
+                message = at.map(|at| context.remove(at).1);
+            } else {
+                message = self.store.message(telling, position)?;
+            }
+        }
+        let text = match (&message, position) {
+            (Some(message), _) => text_of(message, kind),
+            (None, Some(_)) => return Ok(None),
+            (None, None) => self.whole_text(telling, kind)?.unwrap_or_default(),
+        };
+        let (tier, piece) = match window {
+            Some(content) => (Tier::Meaning, window_of(&text, content)),
+            None => (how.tier(tier, &text), text.as_str()),
+        };
+        let snippet = snippet(piece, &how.marks, SNIPPET);
+        Ok(Some(Hit { within: None, position, message, kind, tier, score, snippet, context }))
+    }
+}
+
+fn within(entries: &HashMap<u64, Entry>, telling: u64) -> Option<Box<Entry>> {
+    entries.get(&telling).cloned().map(Box::new)
+}
+
+/// How hits are made ready.
+struct How<'q> {
+    marks: Marks<'q>,
+    /// The words as they were typed.
+    phrase: Option<Vec<String>>,
+    /// Whether everything asked for is a phrase or an expression.
+    is_exact: bool,
+    context: u64,
+}
+
+impl<'q> How<'q> {
+    fn of(clauses: &'q [Clause], options: &Options) -> Self {
+        let mut wanted = clauses.iter().filter(|clause| !clause.negated);
+        Self {
+            marks: marks(clauses),
+            phrase: as_typed(clauses),
+            is_exact: wanted
+                .all(|clause| matches!(clause.pattern, Pattern::Phrase(_) | Pattern::Regex(_))),
+            context: options.context,
+        }
+    }
+
+    /// How closely a text fits that was found in some tier.
+    fn tier(&self, tier: Tier, text: &str) -> Tier {
+        if tier != Tier::AllWords {
+            return tier;
+        }
+        let stands_there = self.phrase.as_ref().is_some_and(|phrase| has_phrase(text, phrase));
+        if self.is_exact || stands_there { Tier::ExactPhrase } else { tier }
+    }
+}
+
+/// The words to mark in what is shown.
+fn marks(clauses: &[Clause]) -> Marks<'_> {
+    let mut marks = Marks::default();
+    for clause in clauses {
+        clause.each(&mut |pattern| {
+            let (text, is_prefix) = match pattern {
+                Pattern::Word(text) | Pattern::Phrase(text) => (text, false),
+                Pattern::Prefix(text) => (text, true),
+                Pattern::Regex(regex) => return marks.regexes.push(regex),
+                Pattern::Any(_) => return,
+            };
+            let mut parts: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
+            if is_prefix {
+                marks.prefixes.extend(parts.pop());
+            }
+            marks.words.extend(parts);
+        });
+    }
+    marks
+}

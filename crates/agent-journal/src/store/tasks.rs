@@ -1,0 +1,84 @@
+//! Which task a session belongs to: the session at the beginning of those that started each other.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Row;
+
+use super::Store;
+use crate::error::Result;
+
+/// Parents that lead in a circle are nobody's beginning; no real chain is this long.
+const LONGEST_CHAIN: usize = 64;
+
+/// For more sessions than this all links are read at once.
+const MANY: usize = 400;
+
+/// A session among those that started each other.
+#[derive(Clone, Copy)]
+struct Link {
+    key: i64,
+    telling: i64,
+    parent: Option<i64>,
+    is_shown: bool,
+}
+
+impl Store {
+    /// Finds the tellings of the tasks that tellings belong to, for those that belong to another.
+    pub(crate) fn tasks(&self, tellings: &[u64]) -> Result<HashMap<u64, u64>> {
+        let found = if tellings.len() > MANY {
+            self.links("SELECT key, telling, parent, shown FROM sessions WHERE parent IS NOT NULL")?
+        } else {
+            let sql = "SELECT sessions.key, sessions.telling, parent, shown FROM tellings
+                       JOIN sessions ON sessions.key = tellings.session WHERE tellings.key IN";
+            self.links_of(sql, tellings.iter().map(|key| *key as i64))?
+        };
+        let mut by_key: HashMap<i64, Link> = found.iter().map(|link| (link.key, *link)).collect();
+        loop {
+            let parents = by_key.values().filter_map(|link| link.parent);
+            let unknown: HashSet<i64> = parents.filter(|key| !by_key.contains_key(key)).collect();
+            let sql = "SELECT key, telling, parent, shown FROM sessions WHERE key IN";
+            let more = self.links_of(sql, unknown.into_iter())?;
+            if more.is_empty() {
+                break;
+            }
+            by_key.extend(more.into_iter().map(|link| (link.key, link)));
+        }
+        let roots = found.into_iter().filter_map(|link| {
+            let root = root(link, &by_key);
+            (root != link.telling).then_some((link.telling as u64, root as u64))
+        });
+        Ok(roots.collect())
+    }
+
+    fn links_of(&self, sql: &str, keys: impl Iterator<Item = i64>) -> Result<Vec<Link>> {
+        let keys: Vec<String> = keys.map(|key| key.to_string()).collect();
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The keys are numbers of our own making: nothing to escape.
+        self.links(&format!("{sql} ({})", keys.join(",")))
+    }
+
+    fn links(&self, sql: &str) -> Result<Vec<Link>> {
+        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
+        let rows = statement.query_map([], link).map_err(self.error())?;
+        rows.collect::<rusqlite::Result<_>>().map_err(self.error())
+    }
+}
+
+fn link(row: &Row<'_>) -> rusqlite::Result<Link> {
+    Ok(Link { key: row.get(0)?, telling: row.get(1)?, parent: row.get(2)?, is_shown: row.get(3)? })
+}
+
+/// The telling at the beginning of a chain, as far as sessions are shown.
+fn root(link: Link, by_key: &HashMap<i64, Link>) -> i64 {
+    let (mut at, mut root) = (link, link.telling);
+    for _ in 0..LONGEST_CHAIN {
+        let Some(parent) = at.parent.and_then(|key| by_key.get(&key)) else { return root };
+        if parent.is_shown {
+            root = parent.telling;
+        }
+        at = *parent;
+    }
+    link.telling
+}

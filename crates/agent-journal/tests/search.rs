@@ -1,0 +1,358 @@
+//! A small labelled journal: questions, and the sessions that answer them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+use std::fmt::Write;
+use std::fs;
+
+use agent_journal::connectors::Machine;
+use agent_journal::search::{Answer, Facet, Grouping, Options, Query, Sort, Tier};
+use agent_journal::{Config, Journal, SyncOptions};
+use serde_json::{Value, json};
+
+/// A session on its way into a home.
+struct Script {
+    id: String,
+    folder: String,
+    lines: String,
+    count: u64,
+    /// The day of March it was recorded on.
+    day: u64,
+}
+
+impl Script {
+    fn new(name: &str) -> Self {
+        let (id, folder) = (name.to_owned(), "-home-mara-web".to_owned());
+        Self { id, folder, lines: String::new(), count: 0, day: 2 }
+    }
+
+    fn on(self, day: u64) -> Self {
+        Self { day, ..self }
+    }
+
+    /// Makes it the session of a sub-agent.
+    fn of(self, parent: &str) -> Self {
+        Self { folder: format!("-home-mara-web/{parent}/subagents"), ..self }
+    }
+
+    fn you(self, text: &str) -> Self {
+        self.line("user", &json!({ "role": "user", "content": text }))
+    }
+
+    fn agent(self, text: &str) -> Self {
+        self.answer(&json!([{ "type": "text", "text": text }]))
+    }
+
+    /// A call of a tool, and its result.
+    fn tool(self, name: &str, input: &Value, output: &str) -> Self {
+        let id = format!("{}-t{}", self.id, self.count);
+        let call = json!([{ "type": "tool_use", "id": id, "name": name, "input": input }]);
+        let result = json!([{ "type": "tool_result", "tool_use_id": id, "content": output }]);
+        let message = json!({ "role": "user", "content": result });
+        self.answer(&call).line("user", &message)
+    }
+
+    fn answer(self, content: &Value) -> Self {
+        let id = format!("msg_{}_{}", self.id, self.count);
+        let message = json!({ "role": "assistant", "id": id, "model": "claude-sonnet-4-5",
+            "type": "message", "content": content });
+        self.line("assistant", &message)
+    }
+
+    fn title(mut self, title: &str) -> Self {
+        let line = json!({ "type": "ai-title", "aiTitle": title, "sessionId": self.id });
+        writeln!(self.lines, "{line}").unwrap();
+        self
+    }
+
+    fn line(mut self, kind: &str, message: &Value) -> Self {
+        let parent = self.folder.split('/').nth(1).map(str::to_owned);
+        let line = json!({
+            "type": kind, "message": message, "uuid": format!("{}-{}", self.id, self.count),
+            "sessionId": parent.as_ref().unwrap_or(&self.id), "isSidechain": parent.is_some(),
+            "agentId": parent.as_ref().map(|_| &self.id), "cwd": "/home/mara/web",
+            "gitBranch": "main", "version": "2.1.40",
+            "timestamp": format!("2026-03-{:02}T09:{:02}:00.000Z", self.day, self.count % 60),
+        });
+        writeln!(self.lines, "{line}").unwrap();
+        self.count += 1;
+        self
+    }
+}
+
+/// A journal of sessions.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn of(scripts: impl IntoIterator<Item = Script>) -> Self {
+        let place = Self { directory: tempfile::tempdir().unwrap() };
+        scripts.into_iter().for_each(|script| place.write(&script));
+        place
+    }
+
+    fn write(&self, script: &Script) {
+        let name = if script.folder.contains('/') { "agent-" } else { "" };
+        let path = format!("home/.claude/projects/{}/{name}{}.jsonl", script.folder, script.id);
+        let path = self.directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, &script.lines).unwrap();
+    }
+
+    fn journal(&self) -> Journal {
+        let machine = Machine { home: self.directory.path().join("home"), ..Machine::default() };
+        let config = Config::new(self.directory.path().join("journal"));
+        let mut journal = Journal::open(config, machine).unwrap();
+        journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+        journal
+    }
+}
+
+fn query(text: &str) -> Query {
+    Query::parse(text, &"2026-11-15T12:00:00+00:00[UTC]".parse().unwrap()).unwrap()
+}
+
+fn find(journal: &Journal, text: &str) -> Answer {
+    journal.find(&query(text), &Options::default()).unwrap()
+}
+
+/// The ids of what was found, in order.
+fn ids(answer: &Answer) -> Vec<&str> {
+    answer.sessions.iter().map(|found| found.entry.native_id.as_str()).collect()
+}
+
+fn labelled() -> Place {
+    let line =
+        |at: u32| format!("2026-03-02 10:00:{:02} ERROR connection refused by {at}", at % 60);
+    let log = (0..80).map(line).collect::<Vec<_>>().join("\n");
+    Place::of([
+        Script::new("flaky")
+            .you("the login test is flaky again in CI, find out why")
+            .agent("The race is in waitForSession: the cookie is set after the redirect.")
+            .tool("Bash", &json!({ "command": "npx playwright test" }), "20 passed")
+            .title("Fix flaky login test"),
+        Script::new("parser")
+            .you("port parse_query to winnow")
+            .agent("parseQuery lives in src/index/tokenizer.rs and fails with E0382 at 3f9ac1d7be.")
+            .title("Port the grammar"),
+        Script::new("words")
+            .you("全文検索の索引を作り直す")
+            .agent("Die Größe des Cafés ist naïv berechnet."),
+        Script::new("log").you("what is this").tool("Read", &json!({ "path": "x.log" }), &log),
+        Script::new("refused").agent("The connection refused error came from the proxy."),
+        Script::new("upload").you("add a retry with backoff to the upload worker"),
+    ])
+}
+
+#[test]
+fn questions_find_their_sessions() {
+    let place = labelled();
+    let journal = place.journal();
+    let check = |text: &str, first: &str, tier: Tier| {
+        let answer = find(&journal, text);
+        assert_eq!(ids(&answer).first().copied(), Some(first), "{text}");
+        assert_eq!(answer.sessions[0].tier, tier, "{text}");
+    };
+    check("flaky login test", "flaky", Tier::ExactPhrase);
+    check("login flaky", "flaky", Tier::AllWords);
+    check("how did we fix the flaky login test?", "flaky", Tier::AllWords);
+    check("why was the upload flaky and slow on mondays", "flaky", Tier::SomeWords);
+    check("wait_for_session", "flaky", Tier::AllWords);
+    check("waitforsession cookie", "flaky", Tier::AllWords);
+    check("flaky lgoin", "flaky", Tier::Typo);
+    check("parseQuery", "parser", Tier::AllWords);
+    check("parse query", "parser", Tier::ExactPhrase);
+    check("index/tokenizer", "parser", Tier::AllWords);
+    check("E0382", "parser", Tier::AllWords);
+    check("3f9ac1d7be", "parser", Tier::AllWords);
+    check("検索", "words", Tier::AllWords);
+    check("cafes naiv grosse OR größe", "words", Tier::AllWords);
+    check("\"connection refused\"", "refused", Tier::ExactPhrase);
+    check("retr* backoff", "upload", Tier::AllWords);
+    check("logout OR backoff", "upload", Tier::AllWords);
+    check(r"/E\d{4}/", "parser", Tier::ExactPhrase);
+    check(r"/WAIT\w+session/i cookie", "flaky", Tier::AllWords);
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    let place = labelled();
+    let journal = place.journal();
+    for text in [
+        "\"login flaky\"",
+        "login -flaky -test",
+        "zebra",
+        "E0383",
+        "3f9ac1d7bf",
+        r"/wait\d+/",
+        "(flaky backoff)",
+        "login -(flaky OR grammar)",
+        "login kind:output",
+        "what is the",
+        "flaky -/login/",
+    ] {
+        let answer = find(&journal, text);
+        let found = ids(&answer);
+        let is_nothing =
+            found.is_empty() || answer.tier == Tier::SomeWords || text == "what is the";
+        assert!(is_nothing, "{text}: {found:?} {:?}", answer.tier);
+    }
+    assert_eq!(ids(&find(&journal, "\"login flaky\"")), [""; 0]);
+}
+
+#[test]
+fn a_match_counts_by_where_it_stands() {
+    let place = Place::of([
+        Script::new("output").you("x").tool("Read", &json!({ "path": "y" }), "the kestrel flies"),
+        Script::new("input").you("x").tool("Read", &json!({ "path": "the kestrel flies" }), "y"),
+        Script::new("reply").you("x").agent("the kestrel flies"),
+        Script::new("prompt").you("the kestrel flies").title("Something"),
+        Script::new("title").you("x").title("the kestrel flies"),
+    ]);
+    let journal = place.journal();
+    assert_eq!(ids(&find(&journal, "kestrel")), ["title", "prompt", "reply", "input", "output"]);
+}
+
+#[test]
+fn the_later_of_two_comes_first() {
+    let place = Place::of([
+        Script::new("old").on(1).you("the kestrel of spring flies low over the field").title("A"),
+        Script::new("new").on(28).you("the kestrel of autumn flies low over the river").title("B"),
+    ]);
+    let journal = place.journal();
+    assert_eq!(ids(&find(&journal, "kestrel")), ["new", "old"]);
+    let by_time = Options { sort: Sort::Time, ..Options::default() };
+    let answer = journal.find(&query("kestrel"), &by_time).unwrap();
+    assert_eq!(ids(&answer), ["new", "old"]);
+}
+
+#[test]
+fn what_this_journal_answered_before_is_never_found() {
+    let echo = "3 sessions: the kestrel flies";
+    let own = json!({ "command": "cd web && aj search kestrel" });
+    let script = Script::new("asked").you("look it up").tool("Bash", &own, echo);
+    let tool = "mcp__agent-journal__search";
+    let script = script.tool(tool, &json!({ "query": "kestrel" }), echo);
+    let place = Place::of([script, Script::new("said").you("the kestrel flies")]);
+    assert_eq!(ids(&find(&place.journal(), "kestrel")), ["said"]);
+}
+
+#[test]
+fn a_result_read_later_than_its_call_is_still_our_own() {
+    let own = json!({ "command": "aj show 3f1c" });
+    let whole = Script::new("asked").you("look it up").tool("Bash", &own, "the kestrel flies");
+    let place = Place::of([]);
+    let lines: Vec<&str> = whole.lines.lines().collect();
+    let begun = Script { lines: lines[..2].join("\n") + "\n", ..Script::new("asked") };
+    place.write(&begun);
+    place.journal();
+    place.write(&whole);
+    assert_eq!(ids(&find(&place.journal(), "kestrel")), [""; 0]);
+}
+
+#[test]
+fn what_a_sub_agent_said_is_found_with_its_task() {
+    let place = Place::of([
+        Script::new("task").you("find the birds").agent("I ask somebody."),
+        Script::new("helper").of("task").you("which birds").agent("a kestrel and a heron"),
+    ]);
+    let journal = place.journal();
+    let answer = find(&journal, "kestrel");
+    assert_eq!((ids(&answer), answer.total), (vec!["task"], 1));
+    let hit = &answer.sessions[0].hits[0];
+    assert_eq!(hit.within.as_ref().unwrap().native_id, "helper");
+    assert_eq!(hit.position, Some(1));
+    assert_eq!(ids(&find(&journal, "kestrel is:subagent")), ["task"]);
+    assert_eq!(ids(&find(&journal, "kestrel -is:subagent")), [""; 0]);
+    assert_eq!(ids(&find(&journal, "kestrel session:task")), ["task"]);
+}
+
+#[test]
+fn messages_that_say_the_same_are_shown_once() {
+    let said =
+        |at: u32| format!("The kestrel suite passed in {at} seconds, nothing else to report");
+    let place = Place::of([Script::new("again")
+        .agent(&said(12))
+        .agent(&said(13))
+        .agent(&said(14))
+        .agent("A kestrel was seen")]);
+    let journal = place.journal();
+    let positions: Vec<Option<u64>> =
+        find(&journal, "kestrel").sessions[0].hits.iter().map(|hit| hit.position).collect();
+    assert_eq!(positions.len(), 2);
+    assert!(positions.contains(&Some(3)));
+}
+
+#[test]
+fn fields_choose_sessions_and_messages() {
+    let edit = json!({ "file_path": "/home/mara/web/src/login.rs", "old_string": "a",
+        "new_string": "b" });
+    let place = Place::of([
+        Script::new("edited").you("kestrel").tool("Edit", &edit, "ok kestrel"),
+        Script::new("talked").you("kestrel").agent("kestrel"),
+    ]);
+    let journal = place.journal();
+    let check = |text: &str, expected: &[&str]| {
+        let answer = find(&journal, text);
+        let mut found = ids(&answer);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{text}");
+    };
+    check("kestrel file:login.rs", &["edited"]);
+    check("kestrel file:SRC/login", &["edited"]);
+    check("kestrel -file:login.rs", &["talked"]);
+    check("kestrel tool:edit_file", &["edited"]);
+    check("kestrel tool:Edit", &["edited"]);
+    check("kestrel tool:bash", &[]);
+    check("kestrel has:edit", &["edited"]);
+    check("kestrel has:image", &[]);
+    check("kestrel has:error", &[]);
+    check("kestrel kind:reply", &["talked"]);
+    check("kestrel -kind:prompt -kind:title -role:tool", &["talked"]);
+    check("kestrel path:mara/web model:sonnet", &["edited", "talked"]);
+    check("kestrel model:opus", &[]);
+    check("kestrel is:running", &[]);
+    check("kestrel is:sidechain", &[]);
+    check("kestrel session:talk OR session:edit", &["edited", "talked"]);
+    check("kestrel since:2026-03 until:2026-03", &["edited", "talked"]);
+    check("kestrel since:2026-04", &[]);
+}
+
+#[test]
+fn messages_context_and_facets_come_when_asked_for() {
+    let place = labelled();
+    let journal = place.journal();
+    let options = Options {
+        group: Grouping::Message,
+        context: 1,
+        facets: vec![Facet::Agent, Facet::Month],
+        ..Options::default()
+    };
+    let answer = journal.find(&query("flaky OR cookie"), &options).unwrap();
+    assert_eq!((ids(&answer), answer.total), (vec!["flaky"; 3], 3));
+    let reply = answer.sessions.iter().find(|found| found.hits[0].position == Some(1)).unwrap();
+    let around: Vec<u64> = reply.hits[0].context.iter().map(|(at, _)| *at).collect();
+    assert_eq!(around, [0, 2]);
+    let counts = vec![("claude-code".to_owned(), 3)];
+    assert_eq!(answer.facets[0], (Facet::Agent, counts));
+    assert_eq!(answer.facets[1], (Facet::Month, vec![("2026-03".to_owned(), 3)]));
+}
+
+#[test]
+fn every_step_is_accounted_for() {
+    let place = labelled();
+    let journal = place.journal();
+    let steps = |text: &str| {
+        let answer = find(&journal, text);
+        let steps: Vec<String> =
+            answer.stages.iter().map(|it| format!("{} {}", it.name, it.found)).collect();
+        steps.join(", ")
+    };
+    assert_eq!(steps("flaky"), "all words 1");
+    assert_eq!(steps("flaky lgoin"), "all words 0, typo 1");
+    assert_eq!(steps("flaky backoff"), "all words 0, some words 2");
+    assert_eq!(steps(r"/wait\w+/"), "regular expression 1");
+    let answer = find(&journal, "flaky lgoin");
+    assert_eq!(answer.corrected, [("lgoin".to_owned(), "login".to_owned())]);
+}

@@ -1,0 +1,153 @@
+//! What an answer is worth.
+
+use std::time::Duration;
+
+use super::chance::Chance;
+use super::queries::Item;
+
+/// Results looked at.
+pub(super) const DEPTH: usize = 50;
+
+/// How often chance is asked how far a mean could be off.
+const RESAMPLES: usize = 1000;
+
+/// What was shown of one session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown {
+    pub(super) session: usize,
+    /// The messages; a title stands for the first prompt.
+    pub(super) messages: Vec<usize>,
+    /// What it costs to read.
+    pub(super) tokens: usize,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reply {
+    pub(super) shown: Vec<Shown>,
+    /// Whether it says itself that it is no good match.
+    pub(super) is_weak: bool,
+    /// What its best result is worth.
+    pub(super) score: f32,
+    pub(super) took: Duration,
+}
+
+/// The worth of one answer to a question.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Worth {
+    /// The place of the first right result, from one.
+    pub(super) rank: Option<usize>,
+    /// What had to be read to get there.
+    pub(super) tokens: usize,
+    pub(super) took: Duration,
+    pub(super) score: f32,
+}
+
+impl Reply {
+    pub(super) fn worth(&self, item: &Item) -> Worth {
+        let fits = |shown: &Shown| {
+            let wanted = item.messages.as_ref();
+            shown.session == item.session
+                && wanted.is_none_or(|all| shown.messages.iter().any(|one| all.contains(one)))
+        };
+        let at = self.shown.iter().position(fits);
+        let read = &self.shown[..at.map_or(0, |at| at + 1)];
+        Worth {
+            rank: at.map(|at| at + 1),
+            tokens: read.iter().map(|shown| shown.tokens).sum(),
+            took: self.took,
+            score: self.score,
+        }
+    }
+}
+
+/// A mean with the interval it lies in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mean {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// The mean of figures, and where nineteen of twenty histories like this one would have it.
+pub(super) fn mean(figures: &[f64]) -> Mean {
+    let average = |sum: f64| sum / figures.len().max(1) as f64;
+    let mut chance = Chance::new(figures.len() as u64);
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| average((0..figures.len()).map(|_| figures[chance.below(figures.len())]).sum()))
+        .collect();
+    means.sort_by(f64::total_cmp);
+    let at = |share: f64| means[(share * (RESAMPLES - 1) as f64) as usize];
+    Mean { mean: average(figures.iter().sum()), low: at(0.025), high: at(0.975) }
+}
+
+pub(super) fn success(worth: &Worth, within: usize) -> f64 {
+    f64::from(u8::from(worth.rank.is_some_and(|rank| rank <= within)))
+}
+
+/// The reciprocal rank among the first ten.
+pub(super) fn reciprocal(worth: &Worth) -> f64 {
+    worth.rank.filter(|rank| *rank <= 10).map_or(0.0, |rank| 1.0 / rank as f64)
+}
+
+/// The discounted gain of one right result among the first ten.
+pub(super) fn gain(worth: &Worth) -> f64 {
+    let found = worth.rank.filter(|rank| *rank <= 10);
+    found.map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0).log2())
+}
+
+/// The value below which a share of all lies.
+pub(super) fn quantile<T: Copy + Ord + Default>(mut all: Vec<T>, share: f64) -> T {
+    all.sort_unstable();
+    let at = (share * all.len().saturating_sub(1) as f64).round() as usize;
+    all.get(at).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queries::Class;
+    use super::*;
+
+    fn worth(shown: &[(usize, &[usize])]) -> Worth {
+        let shown = shown.iter().map(|(session, messages)| Shown {
+            session: *session,
+            messages: messages.to_vec(),
+            tokens: 10,
+        });
+        let reply = Reply { shown: shown.collect(), ..Reply::default() };
+        reply.worth(&Item {
+            class: Class::Question,
+            query: String::new(),
+            session: 3,
+            messages: Some(vec![5, 6]),
+            development: true,
+        })
+    }
+
+    #[test]
+    fn the_first_right_message_counts() {
+        let found = worth(&[(1, &[5]), (3, &[4]), (3, &[4, 6])]);
+        assert_eq!((found.rank, found.tokens), (Some(3), 30));
+        assert!((reciprocal(&found) - 1.0 / 3.0).abs() < 1e-9);
+        assert!((gain(&found) - 0.5).abs() < 1e-9);
+        assert_eq!((success(&found, 1), success(&found, 5)), (0.0, 1.0));
+        let missed = worth(&[(1, &[5])]);
+        assert_eq!((missed.rank, reciprocal(&missed), gain(&missed)), (None, 0.0, 0.0));
+    }
+
+    #[test]
+    fn an_interval_holds_its_mean_and_is_the_same_every_time() {
+        let figures: Vec<f64> = (0..100).map(|one| f64::from(one % 4 == 0)).collect();
+        let one = mean(&figures);
+        assert!(one.low < one.mean && one.mean < one.high && (one.mean - 0.25).abs() < 1e-9);
+        assert!(one.high - one.low < 0.25);
+        assert_eq!((one.low, one.high), (mean(&figures).low, mean(&figures).high));
+    }
+
+    #[test]
+    fn quantiles_are_values_that_occur() {
+        assert_eq!(quantile(vec![5, 1, 9], 0.5), 5);
+        assert_eq!(quantile(vec![5, 1, 9], 0.95), 9);
+        assert_eq!(quantile(Vec::<usize>::new(), 0.5), 0);
+    }
+}

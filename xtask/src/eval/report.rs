@@ -1,0 +1,216 @@
+//! The tables of an evaluation.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::Evaluated;
+use super::measure::{Mean, Reply, Worth, gain, mean, quantile, reciprocal, success};
+use super::queries::Class;
+use super::systems::System;
+
+/// Floors that are tried.
+const FLOORS: [f32; 9] = [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7];
+
+const BEGIN: &str = "<!-- eval: written by `cargo xtask eval --write` -->";
+const END: &str = "<!-- /eval -->";
+
+/// Everything about one history.
+pub(super) fn history(evaluated: &Evaluated) -> String {
+    let Evaluated { name, sessions, messages, vectors, items, .. } = evaluated;
+    let counts: Vec<String> = Class::ALL
+        .iter()
+        .map(|class| {
+            let count = items.iter().filter(|item| item.class == *class).count();
+            format!("{} {}", count, class.name())
+        })
+        .collect();
+    let mut text = format!(
+        "### {name}\n\n{sessions} sessions, {messages} messages, {vectors} vectors. Questions: {}.\n\n",
+        counts.join(", ")
+    );
+    text.push_str(&weights(evaluated));
+    for class in Class::ALL {
+        text.push_str(&class_table(evaluated, class));
+    }
+    text.push_str(&differences(evaluated));
+    text.push_str(&absent(evaluated));
+    text.push_str(&floors(evaluated));
+    text
+}
+
+/// Whoever may be chosen, on the development half: the mean reciprocal rank of each kind.
+fn weights(evaluated: &Evaluated) -> String {
+    let mut text = String::from("Development half, MRR@10:\n\n| |");
+    let present: Vec<Class> =
+        Class::ALL.into_iter().filter(|class| evaluated.has(*class)).collect();
+    for class in &present {
+        text.push_str(&format!(" {} |", class.name()));
+    }
+    text.push_str(" mean |\n|---|");
+    text.push_str(&"--:|".repeat(present.len() + 1));
+    text.push('\n');
+    for (system, worths) in &evaluated.answers {
+        text.push_str(&format!("| {} |", system.name));
+        let means: Vec<f64> = present
+            .iter()
+            .map(|class| average(evaluated.of(worths, *class, true).map(reciprocal)))
+            .collect();
+        for mean in &means {
+            text.push_str(&format!(" {mean:.3} |"));
+        }
+        text.push_str(&format!(" {:.3} |\n", average(means.iter().copied())));
+    }
+    text.push('\n');
+    text
+}
+
+/// One kind on the reporting half.
+fn class_table(evaluated: &Evaluated, class: Class) -> String {
+    if !evaluated.has(class) {
+        return String::new();
+    }
+    let mut text = format!(
+        "**{}**, other half ({} questions):\n\n| | success@1 | success@5 | MRR@10 (95 %) | nDCG@10 | recall@50 | tokens to evidence | p50 / p95 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
+        class.name(),
+        evaluated.count(class)
+    );
+    for (system, worths) in evaluated.answers.iter().filter(|(system, _)| is_shown(system)) {
+        let all: Vec<&Worth> = evaluated.of(worths, class, false).collect();
+        let share = |figure: &dyn Fn(&Worth) -> f64| average(all.iter().map(|one| figure(one)));
+        let ranks: Vec<f64> = all.iter().map(|one| reciprocal(one)).collect();
+        let Mean { mean, low, high } = mean(&ranks);
+        let found = all.iter().filter(|one| one.rank.is_some());
+        text.push_str(&format!(
+            "| {} | {:.3} | {:.3} | {mean:.3} ({low:.2}–{high:.2}) | {:.3} | {:.3} | {} | {} |\n",
+            system.name,
+            share(&|one| success(one, 1)),
+            share(&|one| success(one, 5)),
+            share(&gain),
+            share(&|one| success(one, 50)),
+            quantile(found.map(|one| one.tokens).collect(), 0.5),
+            times(all.iter().map(|one| one.took).collect()),
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+/// The default against words alone, question by question.
+fn differences(evaluated: &Evaluated) -> String {
+    let find = |name: &str| evaluated.answers.iter().find(|(system, _)| system.name == name);
+    let hybrid = System::hybrid(agent_journal::search::Fusion::default(), super::Embedder::Table);
+    let (Some((_, words)), Some((_, both))) = (find("lexical"), find(&hybrid.name)) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "{} against lexical, other half, difference of MRR@10 (95 %) and of success@1:\n\n| | MRR@10 | success@1 | better / worse |\n|---|--:|--:|--:|\n",
+        hybrid.name
+    );
+    for class in Class::ALL.into_iter().filter(|class| evaluated.has(*class)) {
+        let pairs: Vec<(&Worth, &Worth)> =
+            evaluated.of(both, class, false).zip(evaluated.of(words, class, false)).collect();
+        let differences: Vec<f64> =
+            pairs.iter().map(|(both, words)| reciprocal(both) - reciprocal(words)).collect();
+        let Mean { mean, low, high } = mean(&differences);
+        let first = average(pairs.iter().map(|(both, words)| success(both, 1) - success(words, 1)));
+        let better = differences.iter().filter(|one| **one > 0.0).count();
+        let worse = differences.iter().filter(|one| **one < 0.0).count();
+        text.push_str(&format!(
+            "| {} | {mean:+.3} ({low:+.3} to {high:+.3}) | {first:+.3} | {better} / {worse} |\n",
+            class.name()
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+/// Questions that have no answer.
+fn absent(evaluated: &Evaluated) -> String {
+    let mut text = String::from(
+        "Questions without an answer:\n\n| | something shown | shown as a full match |\n|---|--:|--:|\n",
+    );
+    for (system, _) in evaluated.answers.iter().filter(|(system, _)| is_shown(system)) {
+        let replies = &evaluated.absent[&system.name];
+        let share = |fits: &dyn Fn(&Reply) -> bool| {
+            average(replies.iter().map(|reply| f64::from(u8::from(fits(reply)))))
+        };
+        text.push_str(&format!(
+            "| {} | {:.3} | {:.3} |\n",
+            system.name,
+            share(&|reply| !reply.shown.is_empty()),
+            share(&|reply| !reply.shown.is_empty() && !reply.is_weak),
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+/// What a floor would keep, on the development half: questions that are answered by meaning among
+/// the first ten, and those that have no answer.
+fn floors(evaluated: &Evaluated) -> String {
+    let far = System::far().name;
+    let Some((_, worths)) = evaluated.answers.iter().find(|(system, _)| system.name == far) else {
+        return String::new();
+    };
+    let mut text = String::from(
+        "Nearness that is asked for, development half: what is shown of questions without an answer, and what is kept of those answered by meaning alone among the first ten:\n\n| at least | without an answer | prompt | title | question |\n|--:|--:|--:|--:|--:|\n",
+    );
+    for floor in FLOORS {
+        let absent = evaluated.absent[&far].iter();
+        let shown = average(absent.map(|reply| f64::from(u8::from(reply.score >= floor))));
+        text.push_str(&format!("| {floor:.2} | {shown:.3} |"));
+        for class in [Class::Prompt, Class::Title, Class::Question] {
+            let answered = evaluated.of(worths, class, true).filter(|one| success(one, 10) > 0.0);
+            let kept = average(answered.map(|one| f64::from(u8::from(one.score >= floor))));
+            text.push_str(&format!(" {kept:.3} |"));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+/// Whether one who answers is more than a weight that was tried.
+fn is_shown(system: &System) -> bool {
+    let chosen = System::hybrid(agent_journal::search::Fusion::default(), system.embedder);
+    !system.name.starts_with("hybrid")
+        || system.name == chosen.name
+        || system.name.contains("ranks")
+}
+
+impl Evaluated {
+    fn count(&self, class: Class) -> usize {
+        self.items.iter().filter(|item| item.class == class && !item.development).count()
+    }
+
+    fn has(&self, class: Class) -> bool {
+        self.count(class) > 0
+    }
+}
+
+fn average(figures: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = figures.fold((0.0, 0.0), |(sum, count), one| (sum + one, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// Times mean nothing when the program was built for debugging.
+fn times(all: Vec<Duration>) -> String {
+    if cfg!(debug_assertions) {
+        return "–".to_owned();
+    }
+    let millis = |share| quantile(all.clone(), share).as_secs_f64() * 1000.0;
+    format!("{:.1} / {:.1} ms", millis(0.5), millis(0.95))
+}
+
+/// Puts the tables into the document.
+pub(super) fn write(path: &Path, tables: &str) -> Result<()> {
+    let attempt = || format!("could not use {}", path.display());
+    let document = fs::read_to_string(path).with_context(attempt)?;
+    let (before, rest) = document.split_once(BEGIN).with_context(attempt)?;
+    let (_, after) = rest.split_once(END).with_context(attempt)?;
+    let document = format!("{before}{BEGIN}\n\n{tables}{END}{after}");
+    fs::write(path, document).with_context(attempt)
+}
