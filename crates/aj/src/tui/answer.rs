@@ -25,7 +25,7 @@ const BEGINNING: usize = 3;
 pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> Result<Found> {
     let query = Query::parse(&typed(text), now)?;
     let took = std::time::Duration::ZERO;
-    if query.clauses.iter().all(|clause| clause.negated) {
+    if !query.looks_for_something() {
         let entries = journal.sessions(&query.filter, Some(limit))?;
         let item = |entry| Item { entry, hits: Vec::new(), title: None };
         let items = entries.into_iter().map(item).collect();
@@ -33,7 +33,12 @@ pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> 
     }
     let answer = journal.search(&query, limit, 0)?;
     let items = answer.sessions.into_iter().map(item);
-    let note = (answer.tier == Tier::SomeWords).then_some("some words");
+    let note = match answer.tier {
+        Tier::Typo => Some("spelt otherwise"),
+        Tier::SomeWords => Some("some words"),
+        Tier::Meaning => Some("by meaning"),
+        _ => None,
+    };
     Ok(Found { items: items.collect(), total: answer.total, note, took })
 }
 

@@ -9,6 +9,9 @@ use agent_journal::search::{self, Filter};
 /// Times that are often meant.
 const TIMES: [&str; 6] = ["today", "yesterday", "7d", "30d", "90d", "1y"];
 
+/// Whose words are often meant.
+const ROLES: [&str; 4] = ["user", "assistant", "tool", "title"];
+
 /// Values of the fields of a query, the most used first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facets {

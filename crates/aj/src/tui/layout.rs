@@ -28,7 +28,7 @@ pub(super) struct Preview {
 }
 
 /// A screen that is one text.
-pub(super) struct Text {
+pub(super) struct Page {
     pub(super) head: Rect,
     pub(super) text: Rect,
     pub(super) footer: Rect,
@@ -56,20 +56,20 @@ pub(super) fn browse(size: Size) -> Browse {
 }
 
 /// A session being read: two lines of facts where there is room for them.
-pub(super) fn reading(size: Size) -> Text {
+pub(super) fn reading(size: Size) -> Page {
     text(size, if size.height >= HIGH { 3 } else { 2 })
 }
 
 /// The statistics.
-pub(super) fn stats(size: Size) -> Text {
+pub(super) fn stats(size: Size) -> Page {
     text(size, 2)
 }
 
-fn text(size: Size, head: u16) -> Text {
+fn text(size: Size, head: u16) -> Page {
     let area = Rect::from((ratatui::layout::Position::ORIGIN, size));
     let rows = [Constraint::Length(head), Constraint::Fill(1), Constraint::Length(1)];
     let [head, text, footer] = Layout::vertical(rows).areas(area);
-    Text { head, text: inset(text), footer }
+    Page { head, text: inset(text), footer }
 }
 
 /// Leaves a column free at either side: the left one is for marks.

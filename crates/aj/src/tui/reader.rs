@@ -94,7 +94,7 @@ impl Reader {
         self.messages = pages.messages.into_iter().collect();
         self.loaded = self.asked.clone();
         if std::mem::take(&mut self.is_seeking) {
-            self.to_needle();
+            self.reach_needle();
         }
         self.settle();
     }
@@ -142,13 +142,13 @@ impl Reader {
     pub(super) fn go_to_needle(&mut self, message: u64) {
         self.go(message);
         if self.loaded.contains(&message) {
-            self.to_needle();
+            self.reach_needle();
         } else {
             self.is_seeking = true;
         }
     }
 
-    fn to_needle(&mut self) {
+    fn reach_needle(&mut self) {
         let rows = self.messages.get(&self.at.message).map_or(&[][..], Vec::as_slice);
         if let Some(row) = rows.iter().position(|row| contains(row, &self.needle)) {
             self.at.row = row;

@@ -11,10 +11,8 @@ use super::worker::{Goal, Question, Window};
 impl State {
     /// Opens the chosen session where it was found.
     pub(super) fn open(&mut self) {
-        let Some(item) = self.results.chosen() else { return };
+        let Some((entry, place)) = self.results.place() else { return };
         let area = layout::reading(self.size).text;
-        let entry = Box::new(item.entry.clone());
-        let place = self.results.place();
         let mut reader = Reader::new(entry, place, area.width.into(), area.height.into());
         reader.words = self.results.words();
         self.reader = Some(reader);

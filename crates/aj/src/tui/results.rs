@@ -1,5 +1,7 @@
 //! The first screen: a query being typed, the sessions that fit it, a look into the chosen one.
 
+use agent_journal::Entry;
+
 use super::action::{Step, Way};
 use super::complete::{Completion, complete};
 use super::filters::{toggle, token};
@@ -39,10 +41,14 @@ impl Results {
         self.items().get(self.chosen)
     }
 
-    /// The message to begin with in the chosen session.
-    pub(super) fn place(&self) -> u64 {
-        let hits = self.chosen().map_or(&[][..], |item| &item.hits);
-        hits.get(self.hit).or(hits.first()).and_then(|hit| hit.position).unwrap_or(0)
+    /// The session to open and the message to begin with: what a sub-agent said stands in a
+    /// session of its own.
+    pub(super) fn place(&self) -> Option<(Box<Entry>, u64)> {
+        let item = self.chosen()?;
+        let hit = item.hits.get(self.hit).or(item.hits.first());
+        let within = hit.and_then(|hit| hit.within.clone());
+        let entry = within.unwrap_or_else(|| Box::new(item.entry.clone()));
+        Some((entry, hit.and_then(|hit| hit.position).unwrap_or(0)))
     }
 
     /// The words that were found in the chosen session.
@@ -158,19 +164,17 @@ impl State {
             self.preview = None;
             return;
         };
-        let (place, words) = (self.results.place(), self.results.words());
-        let Some(item) = self.results.chosen() else {
+        let Some((entry, place)) = self.results.place() else {
             self.preview = None;
             return;
         };
+        let words = self.results.words();
         let is_same = self.preview.as_ref().is_some_and(|preview| {
-            preview.entry.id == item.entry.id
-                && preview.entry.counts.messages == item.entry.counts.messages
+            preview.entry.id == entry.id && preview.entry.counts.messages == entry.counts.messages
         });
         if is_same && let Some(preview) = &mut self.preview {
             preview.go(place);
         } else {
-            let entry = Box::new(item.entry.clone());
             self.preview = Some(Reader::new(entry, place, area.width.into(), area.height.into()));
         }
         if let Some(preview) = &mut self.preview {

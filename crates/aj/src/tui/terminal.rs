@@ -14,7 +14,7 @@ use ratatui::crossterm::event::{
 };
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
 /// The terminal while it is ours.
@@ -36,7 +36,8 @@ impl Screen {
         restore();
         let done = work();
         take()?;
-        self.terminal.clear()?;
+        // Clearing the old one would ask the terminal where its cursor is, and wait.
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(done)
     }
 
@@ -57,8 +58,14 @@ impl Drop for Screen {
 
 fn take() -> Result<()> {
     enable_raw_mode().context("could not use the terminal")?;
-    execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, EnableBracketedPaste)
-        .context("could not use the terminal")
+    execute!(
+        io::stdout(),
+        EnterAlternateScreen,
+        Clear(ClearType::All),
+        EnableMouseCapture,
+        EnableBracketedPaste
+    )
+    .context("could not use the terminal")
 }
 
 /// Gives the terminal back as it was. Nothing more can be done when that fails.

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::json::words_of;
 use super::{Report, place};
 use crate::error::remark;
-use crate::output::{BOLD, DIM, agent_of, ago, badge, count, cut, pad, plain, short_id, table};
+use crate::output::{BOLD, DIM, ago, badge, count, cut, pad, plain, short_id, speaker, table};
 
 const MATCH: Style = AnsiColor::Yellow.on_default().bold();
 
@@ -109,14 +109,7 @@ fn heading(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()
 
 fn line(out: &mut dyn Write, found: &Found, hit: &Hit, width: usize) -> Result<()> {
     let entry = place(found, hit);
-    let who = match hit.kind {
-        TextKind::Prompt => "you",
-        TextKind::Reply => agent_of(entry).map_or("agent", |agent| agent.badge),
-        TextKind::ToolInput | TextKind::ToolOutput => "tool",
-        TextKind::Thinking => "thought",
-        TextKind::Title => "title",
-        TextKind::Document => "summary",
-    };
+    let who = speaker(entry, hit.kind);
     let number = hit.position.map_or(String::new(), |position| (position + 1).to_string());
     let mut room = width.saturating_sub(16);
     write!(out, " {DIM}{number:>5}{DIM:#} {} ", pad(who, 8))?;

@@ -80,7 +80,7 @@ fn keys(sections: &[(&str, &[Mode])]) -> Vec<Line<'static>> {
         let belongs = |first: Option<&Mode>| first.is_some_and(|mode| modes.contains(mode));
         for key in KEYS.iter().filter(|it| !it.about.is_empty() && belongs(it.modes.first())) {
             lines.push(Line::from(vec![
-                Span::styled(pad(&key.names(), 15), BOLD),
+                Span::styled(pad(&key.names(), 17), BOLD),
                 Span::raw(format!(" {}", key.about)),
             ]));
         }

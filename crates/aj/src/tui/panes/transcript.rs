@@ -8,11 +8,11 @@ use super::results::badge;
 use super::{ACCENT, BOLD, DIM, MATCH, footer, put, rule, stamp};
 use crate::output::{cut, thousands};
 use crate::tui::ansi::mark;
-use crate::tui::layout::Text;
+use crate::tui::layout::Page;
 use crate::tui::reader::Reader;
 use crate::tui::state::State;
 
-pub(in crate::tui) fn draw(state: &State, areas: &Text, buffer: &mut Buffer) {
+pub(in crate::tui) fn draw(state: &State, areas: &Page, buffer: &mut Buffer) {
     let Some(reader) = &state.reader else { return };
     head(reader, areas.head, buffer);
     text(reader, areas.text, buffer);
@@ -21,7 +21,7 @@ pub(in crate::tui) fn draw(state: &State, areas: &Text, buffer: &mut Buffer) {
 
 fn head(reader: &Reader, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
-    let place = format!("{} of {} ", reader.at.message + 1, thousands(reader.total()));
+    let place = format!("{} of {} ", thousands(reader.at.message + 1), thousands(reader.total()));
     let title = reader.entry.title.replace('\n', " ");
     let title = cut(&title, width.saturating_sub(10 + place.len()));
     let line = Line::from(vec![Span::raw(" "), badge(&reader.entry), Span::styled(title, BOLD)]);
