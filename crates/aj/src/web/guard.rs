@@ -193,7 +193,7 @@ fn is_same(given: &str, wanted: &str) -> bool {
 fn secret() -> Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))
 }
 
 /// The address by which others reach this machine, as far as its routes tell.

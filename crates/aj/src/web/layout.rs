@@ -43,6 +43,10 @@ const KEYS: [(&str, &str); 10] = [
 ];
 
 /// Puts a page's body into the frame that all pages share.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a page gives its body away: it has no other use"
+)]
 pub(super) fn page(title: &str, nav: Nav, body: Markup) -> Markup {
     html! {
         (DOCTYPE)

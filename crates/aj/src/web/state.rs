@@ -47,6 +47,9 @@ pub(super) struct App {
 /// A session as it stands: its id, its length, its end.
 type Stand = (String, u64, Option<Timestamp>);
 
+/// Takes a change of the news.
+type Tell<'t> = dyn Fn(&dyn Fn(&mut News)) + 't;
+
 /// What the thread that looks at the files last found.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct News {
@@ -158,7 +161,7 @@ fn stand(entry: &Entry) -> Stand {
 }
 
 /// Looks at the files whenever somebody asks, as often as is cheap.
-fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &dyn Fn(&dyn Fn(&mut News))) {
+fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &Tell<'_>) {
     // The first look needs no request: the history should be there when the browser is.
     let mut is_due = true;
     while is_due || sleep.blocking_recv().is_some() {
@@ -169,7 +172,7 @@ fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &dyn Fn(&dy
     }
 }
 
-fn look(journal: &mut Journal, news: &dyn Fn(&dyn Fn(&mut News))) {
+fn look(journal: &mut Journal, news: &Tell<'_>) {
     let options = SyncOptions::default();
     let report = journal.sync(options, &mut |progress| match progress {
         Progress::Found { bytes, .. } => news(&|news| (news.total, news.done) = (bytes, 0)),

@@ -90,7 +90,7 @@ fn results(told: &Told, params: &Params) -> Markup {
             p.muted.summary {
                 (thousands(answer.total)) @if answer.total == 1 { " session" } @else { " sessions" }
                 " · " (took) " ms · "
-                span class={ "tier " (tier(answer.tier).0) } { (tier(answer.tier).1) }
+                span class={ "tier " (tier(answer.tier)) } { (tier(answer.tier)) }
             }
             div.found {
                 ol.hits { @for found in &answer.sessions { (session(found, now)) } }
@@ -116,11 +116,10 @@ fn further(answer: &Answer, params: &Params) -> Markup {
     }
 }
 
-fn tier(tier: Tier) -> (&'static str, &'static str) {
-    match tier {
-        Tier::AllWords => ("all", "all words"),
-        Tier::SomeWords => ("some", "some of the words"),
-    }
+/// How closely an answer fits, in the words of the API.
+fn tier(tier: Tier) -> String {
+    let name = serde_json::to_value(tier).unwrap_or_default();
+    name.as_str().unwrap_or_default().replace('_', " ")
 }
 
 fn session(found: &Found, now: &Zoned) -> Markup {
