@@ -44,14 +44,19 @@ function indexed(header, pixels) {
   return { header: small, extra: [chunk("PLTE", palette)], pixels: numbers };
 }
 
-/** The 256 colours seen most, and for every other the nearest of them. */
+/** 256 colours that matter, and for every other the nearest of them. */
 function nearest(rows, bytes) {
   const seen = new Map();
   for (let at = 0; at < rows.length; at += bytes) {
     const color = rows.readUIntBE(at, 3);
     seen.set(color, (seen.get(color) ?? 0) + 1);
   }
-  const palette = [...seen.keys()].sort((a, b) => seen.get(b) - seen.get(a)).slice(0, 256);
+  const colors = [...seen.keys()].sort((a, b) => seen.get(b) - seen.get(a));
+  // A hue that is rare is still a hue: the first of every kind goes before the rest.
+  const kind = (color) => color & 0xe0e0e0;
+  const kinds = new Map();
+  for (const color of colors) if (!kinds.has(kind(color))) kinds.set(kind(color), color);
+  const palette = [...new Set([...kinds.values(), ...colors])].slice(0, 256);
   const numbers = new Map(palette.map((color, at) => [color, at]));
   const parts = (color) => [color >> 16, (color >> 8) & 255, color & 255];
   const all = palette.map(parts);

@@ -22,6 +22,12 @@ use crate::web::state::App;
 /// How many places are told.
 const PLACES: usize = 200;
 
+/// How many prompts are listed: of more, a part.
+const LANDMARKS: usize = 500;
+
+/// How many failures can be walked to.
+const ERRORS: usize = 5_000;
+
 /// How much of a raw record is shown, in bytes.
 const RAW: usize = 200_000;
 
@@ -69,10 +75,12 @@ pub(in crate::web) async fn outline(State(app): State<Arc<App>>, Path(id): Path<
 
 /// The list of prompts, with what failed after them.
 pub(super) fn landmarks(base: &str, contents: &Contents) -> Markup {
+    let total = contents.prompts.len();
+    let step = total.div_ceil(LANDMARKS).max(1);
     html! {
-        h2 { "Prompts " span.muted { (contents.prompts.len()) } }
+        h2 { "Prompts " span.muted { (total) @if step > 1 { ", one in " (step) } } }
         ol {
-            @for prompt in &contents.prompts {
+            @for prompt in contents.prompts.iter().step_by(step) {
                 li {
                     a href=(format!("{base}?from={0}#m{0}", prompt.index)) data-index=(prompt.index) {
                         b { (prompt.index) }
@@ -87,7 +95,7 @@ pub(super) fn landmarks(base: &str, contents: &Contents) -> Markup {
                 }
             }
         }
-        ol.errors hidden { @for index in &contents.errors { li data-index=(index) {} } }
+        ol.errors hidden { @for index in contents.errors.iter().take(ERRORS) { li data-index=(index) {} } }
     }
 }
 
