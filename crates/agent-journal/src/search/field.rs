@@ -177,11 +177,6 @@ pub fn role(name: &str) -> Result<String> {
     choose("role", name, &known).map(|at| known[at].to_owned())
 }
 
-/// The roles a query may name.
-pub fn role_names() -> impl Iterator<Item = &'static str> {
-    ROLES.iter().map(|(role, _)| *role)
-}
-
 /// The kinds of text a role means.
 pub(super) fn kinds_of(role: &str) -> &'static [TextKind] {
     ROLES.iter().find(|(name, _)| *name == role).map_or(&[], |(_, kinds)| kinds)

@@ -44,7 +44,7 @@ impl Facets {
             Column { field: "project", values: projects },
             Column { field: "branch", values: branches },
             Column { field: "since", values: fixed(&TIMES) },
-            Column { field: "role", values: fixed(&search::role_names().collect::<Vec<_>>()) },
+            Column { field: "role", values: fixed(&ROLES) },
         ];
         Self { columns }
     }
