@@ -52,7 +52,7 @@ const scenarios = {
   async sessions() {
     await within({}, async ({ page, origin }) => {
       await page.goto(origin + "/");
-      const rows = page.locator("#rows > li.row");
+      const rows = page.locator("#rows > li.row:not(.labels)");
       const all = await rows.count();
       await page.locator("select[name=agent]").selectOption("codex");
       await page.waitForURL(/agent=codex/);
@@ -171,11 +171,11 @@ const scenarios = {
     await within({}, async ({ page, origin }) => {
       await page.goto(origin + "/");
       await page.locator("#total", { hasText: "10,000 sessions" }).waitFor();
-      const rows = () => page.locator("#rows > li.row").count();
+      const rows = () => page.locator("#rows > li.row:not(.labels)").count();
       const first = await rows();
       assert.ok(first > 0 && first <= 500, `${first} rows at first`);
       await page.locator("#rows .more").scrollIntoViewIfNeeded();
-      await page.waitForFunction((first) => document.querySelectorAll("#rows > li.row").length > first, first);
+      await page.waitForFunction((first) => document.querySelectorAll("#rows > li.row:not(.labels)").length > first, first);
       await page.goto(origin + "/analytics?since=all");
       assert.equal(await page.locator(".tiles dd strong").first().textContent(), "10,000");
     });
