@@ -815,11 +815,15 @@ const COMMANDS: &[&str] = &[
     "show",
     "resume",
     "handoff",
+    "blame",
+    "files",
     "stats",
     "score",
     "statusline",
     "export",
+    "import",
     "secrets",
+    "serve",
     "sources",
     "index",
     "config",
@@ -832,6 +836,7 @@ const COMMANDS: &[&str] = &[
     "completions",
     "man",
     "demo",
+    "tui",
 ];
 
 #[test]
@@ -889,11 +894,16 @@ fn the_examples_of_every_help_page_run() {
             let line = line.split_once(" | ").map_or(line, |(line, _)| line);
             let line = line.split_once(" > ").map_or(line, |(line, _)| line);
             let words = words(line.strip_prefix("aj ").unwrap());
-            let words =
-                words.iter().map(|word| word.replace("3f1c", "3f1c0001").replace("#14", "#4"));
-            // Some write files where they are run.
+            let ids = |word: &String| word.replace("3f1c", "3f1c0001").replace("#14", "#4");
+            // Ended by a signal only: `watch.rs` tries it.
+            if words.iter().any(|word| word == "--watch") {
+                continue;
+            }
+            // Some write files where they are run, and one reads a file.
             let here = tempfile::tempdir().unwrap();
-            let run = Run::of(test.command(words).current_dir(here.path()));
+            fs::create_dir(here.path().join("src")).unwrap();
+            fs::write(here.path().join("src/main.rs"), "// by hand\n".repeat(60)).unwrap();
+            let run = Run::of(test.command(words.iter().map(ids)).current_dir(here.path()));
             // What stands in the way of resuming is a matter of the machine.
             let is_quiet = run.stderr.is_empty() || *command == "resume";
             assert!(matches!(run.code, Some(0 | 1)) && is_quiet, "{example}\n{run}");

@@ -503,9 +503,10 @@ impl Store {
 
     /// Lists what is about sessions as a whole, of those that changed after a generation.
     pub(crate) fn changed_wholes(&self, generation: i64) -> Result<Vec<Whole>> {
+        // With the plus, what is new is looked up by its generation, and not among all that is shown.
         let sql = "SELECT sessions.telling, title, coalesce(ended_at, 0), account FROM sessions
                    JOIN tellings ON tellings.session = sessions.key
-                   WHERE generation > ?1 AND shown = 1 ORDER BY sessions.telling";
+                   WHERE generation > ?1 AND +shown = 1 ORDER BY sessions.telling";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let mut rows = statement.query([generation]).map_err(self.error())?;
         let mut wholes: Vec<Whole> = Vec::new();
