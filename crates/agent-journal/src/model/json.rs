@@ -15,7 +15,9 @@ impl Json {
     /// Turns any serialisable value into JSON text.
     pub fn from_value(value: &impl Serialize) -> Self {
         let raw = serde_json::value::to_raw_value(value);
-        Self(raw.expect("values built in memory always serialise"))
+        let raw = raw.expect("values built in memory always serialise");
+        // A value may have pieces of a text over several lines in it.
+        Self(one_line(&raw).unwrap_or(raw))
     }
 
     /// Returns the text.
@@ -143,6 +145,12 @@ mod tests {
         };
         check("{\n  \"a b\": [1.0,\r\n\t\"x \\\" y\\\\\" , 2]\n}", r#"{"a b":[1.0,"x \" y\\",2]}"#);
         check(r#"{"a": 1}"#, r#"{"a": 1}"#);
+    }
+
+    #[test]
+    fn a_value_with_pieces_of_several_lines_becomes_one_line() {
+        let raw: &RawValue = serde_json::from_str("{\n  \"a\": 1\n}").unwrap();
+        assert_eq!(Json::from_value(&[raw]).as_str(), r#"[{"a":1}]"#);
     }
 
     #[test]
