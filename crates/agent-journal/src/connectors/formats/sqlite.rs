@@ -219,6 +219,25 @@ mod tests {
         assert_eq!(listing(directory.path()), before);
     }
 
+    #[test]
+    fn copies_of_the_dead_are_swept_and_those_of_the_living_stay() {
+        let dead = Copy::new().unwrap();
+        let living = Copy::new().unwrap();
+        let unlocked = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap();
+        // As a kill leaves it: the lock is free and the directory is there.
+        let Copy { _lock: lock, directory } = dead;
+        let dead = directory.keep();
+        fs::copy(dead.join(LOCK), dead.join("copy.db")).unwrap();
+        drop(lock);
+        sweep();
+        assert!(!dead.exists());
+        assert!(living.directory.path().join(LOCK).exists());
+        assert!(unlocked.path().exists(), "one that is being made");
+        let left = living.directory.path().to_owned();
+        drop(living);
+        assert!(!left.exists());
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_name_that_is_not_utf_8_is_opened_in_place() {
