@@ -10,7 +10,7 @@ use crate::analyze::{
     self, Brief, BriefMaker, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery,
 };
 use crate::config::Config;
-use crate::connectors::formats::{glob, sight};
+use crate::connectors::formats::{glob, sight, sqlite};
 use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
 use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
@@ -156,6 +156,8 @@ impl Journal {
                 ..SyncReport::default()
             });
         };
+        // Whoever was killed at work may have left copies of databases.
+        sqlite::sweep();
         // One that is open is ready, unless somebody deleted it meanwhile.
         if self.store.is_none() || !self.path.exists() {
             self.store = Some(Store::create(&self.path)?);

@@ -33,6 +33,8 @@ pub use arrive::{Arrival, Arriving};
 pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
 pub use health::{Health, IndexState};
+#[doc(hidden)]
+pub use index::embed_by;
 pub use index::{Coverage, TextKind};
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};

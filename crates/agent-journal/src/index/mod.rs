@@ -22,5 +22,7 @@ pub(crate) use traits::Traits;
 pub(crate) use vectors::Near;
 pub(crate) use writer::{IndexWriter, Targets};
 
+#[doc(hidden)]
+pub use embed::embed_by;
 pub use passages::TextKind;
 pub use semantic::Coverage;

@@ -72,6 +72,12 @@ impl Store {
             generation,
         };
         writer.begin()?;
+        // A newer program may have come while this one had the journal open.
+        let found = super::version(&self.connection).map_err(self.error())?;
+        if found > super::VERSION {
+            let (path, known) = (self.path.clone(), super::VERSION);
+            return Err(Error::Newer { path, found, known });
+        }
         Ok(writer)
     }
 }

@@ -24,12 +24,12 @@ impl Lock {
         wait: Option<Duration>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Option<Self>> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
-            .map_err(Error::write(path))?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        // Who may open it could keep every writer waiting.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).map_err(Error::write(path))?;
         let deadline = Instant::now() + wait.unwrap_or_default();
         let mut told = false;
         loop {

@@ -3,8 +3,12 @@
 //! Opening a live database read-only still creates `-shm` files beside it, and `immutable=1`
 //! does not see what its `-wal` holds. So a database with a `-wal` is copied, both files, into a
 //! private directory and opened there; one without is opened in place as immutable.
+//!
+//! A copy goes when it is closed. What a killed process left is known by a lock that nobody holds,
+//! and [`sweep`] deletes it.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -13,11 +17,57 @@ use super::files;
 use crate::connectors::{Source, Stamp};
 use crate::error::{Error, Result};
 
+/// What the directories of copies are called.
+const PREFIX: &str = "aj-copy-";
+
+/// In each of them: held as long as the copy is used.
+const LOCK: &str = "lock";
+
 /// An open copy (or immutable view) of a database; what was copied goes with it.
 pub struct Database {
     connection: Connection,
     path: PathBuf,
-    _copy: Option<tempfile::TempDir>,
+    _copy: Option<Copy>,
+}
+
+/// A private directory that is deleted when it is done with, by us or by whoever comes after.
+struct Copy {
+    // The lock first: where an open file cannot be deleted, it would keep its directory.
+    _lock: File,
+    directory: tempfile::TempDir,
+}
+
+impl Copy {
+    /// Makes an empty one. The lock gets its name when it is held: nobody can find it free before.
+    fn new() -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
+        let draft = tempfile::NamedTempFile::new_in(directory.path())?;
+        draft.as_file().lock()?;
+        let lock = draft.persist(directory.path().join(LOCK)).map_err(|error| error.error)?;
+        Ok(Self { _lock: lock, directory })
+    }
+}
+
+/// Deletes the copies that processes left behind when they were killed. What cannot be deleted
+/// stays for another time.
+pub(crate) fn sweep() {
+    // The directory in which `tempfile` makes the copies.
+    let Ok(entries) = fs::read_dir(tempfile::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let is_copy = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        if is_copy && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            drop(sweep_one(&entry.path()));
+        }
+    }
+}
+
+fn sweep_one(directory: &Path) -> io::Result<()> {
+    let lock = OpenOptions::new().write(true).open(directory.join(LOCK))?;
+    lock.try_lock()?;
+    // Where an open file cannot be deleted.
+    #[cfg(windows)]
+    drop(lock);
+    fs::remove_dir_all(directory)
 }
 
 /// Makes a source of a database, so that a change of its `-wal` counts as a change.
@@ -35,13 +85,12 @@ pub fn open(path: &Path) -> Result<Database> {
         let connection = connect(path, "immutable=1").map_err(database(path))?;
         return Database { connection, path: path.to_owned(), _copy: None }.checked();
     }
-    let directory =
-        tempfile::Builder::new().prefix("aj-copy-").tempdir().map_err(Error::read(path))?;
-    let copy = directory.path().join("copy.db");
-    fs::copy(path, &copy).map_err(Error::read(path))?;
-    fs::copy(&wal, beside(&copy, "-wal")).map_err(Error::read(&wal))?;
-    let connection = connect(&copy, "mode=rw").map_err(database(path))?;
-    Database { connection, path: path.to_owned(), _copy: Some(directory) }.checked()
+    let copy = Copy::new().map_err(Error::read(path))?;
+    let copied = copy.directory.path().join("copy.db");
+    fs::copy(path, &copied).map_err(Error::read(path))?;
+    fs::copy(&wal, beside(&copied, "-wal")).map_err(Error::read(&wal))?;
+    let connection = connect(&copied, "mode=rw").map_err(database(path))?;
+    Database { connection, path: path.to_owned(), _copy: Some(copy) }.checked()
 }
 
 impl Database {
@@ -168,6 +217,25 @@ mod tests {
             .unwrap();
         assert_eq!(values, [7]);
         assert_eq!(listing(directory.path()), before);
+    }
+
+    #[test]
+    fn copies_of_the_dead_are_swept_and_those_of_the_living_stay() {
+        let dead = Copy::new().unwrap();
+        let living = Copy::new().unwrap();
+        let unlocked = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap();
+        // As a kill leaves it: the lock is free and the directory is there.
+        let Copy { _lock: lock, directory } = dead;
+        let dead = directory.keep();
+        fs::copy(dead.join(LOCK), dead.join("copy.db")).unwrap();
+        drop(lock);
+        sweep();
+        assert!(!dead.exists());
+        assert!(living.directory.path().join(LOCK).exists());
+        assert!(unlocked.path().exists(), "one that is being made");
+        let left = living.directory.path().to_owned();
+        drop(living);
+        assert!(!left.exists());
     }
 
     #[cfg(unix)]

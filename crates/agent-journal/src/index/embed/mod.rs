@@ -15,6 +15,8 @@ mod windows;
 pub(crate) use choose::{AnyEmbedder, always, choose};
 pub(crate) use hash::HashEmbedder;
 pub(crate) use table::Table;
+#[doc(hidden)]
+pub use table::embed_by;
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -302,6 +302,38 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_model_is_used_or_refused_and_never_a_panic() {
+        let inputs = ["input_ids", "attention_mask", "token_type_ids"];
+        let originals = [model(&inputs, true), TOKENIZER.as_bytes().to_vec()];
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |end: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as usize % end
+        };
+        let mut refused = 0;
+        for round in 0..400 {
+            let mut files = originals.clone();
+            let file = &mut files[round % 2];
+            for _ in 0..=below(3) {
+                let at = below(file.len());
+                match below(3) {
+                    0 => file[at] ^= 1 << below(8),
+                    1 => file[at] = below(256) as u8,
+                    _ => file.truncate(at.max(1)),
+                }
+            }
+            let tokenizer = String::from_utf8_lossy(&files[1]);
+            match load(&files[0], &tokenizer) {
+                Ok(onnx) => drop(onnx.embed("red, blue", &mut vec![0.0; onnx.dimensions()])),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!((1..400).contains(&refused), "{refused} refused");
+    }
+
+    #[test]
     fn what_is_wrong_with_a_model_is_said() {
         for (model, tokenizer, expected) in [
             (model(&["input_ids"], false), "{}", "model"),

@@ -21,7 +21,7 @@ const HEADER: usize = 32;
 /// A longer token has no grams.
 const MAX_GRAM_TOKEN: usize = 32;
 
-static BUILTIN: LazyLock<Table> = LazyLock::new(|| {
+static BUILTIN: LazyLock<Table<'static>> = LazyLock::new(|| {
     Table::parse(MODEL).expect("the table in the program has the format the program reads")
 });
 
@@ -32,17 +32,17 @@ thread_local! {
 }
 
 /// A table of token vectors.
-pub(crate) struct Table {
+pub(crate) struct Table<'m> {
     dimensions: usize,
     buckets: u64,
     /// The words, each ended by a line end, and where each begins.
-    vocabulary: &'static [u8],
+    vocabulary: &'m [u8],
     begins: Vec<u32>,
     /// Words by their hash, with open addressing.
     slots: Vec<Slot>,
     /// Words first, then buckets.
     scales: Vec<f32>,
-    rows: &'static [u8],
+    rows: &'m [u8],
 }
 
 /// A place for a word: the upper bits of its hash, and its row below them. Words are not compared:
@@ -72,14 +72,16 @@ pub(super) enum Counted<'a> {
     Unknown(&'a [u8]),
 }
 
-impl Table {
+impl Table<'static> {
     /// The table that is part of the program, read at the first use.
     pub(crate) fn builtin() -> &'static Self {
         &BUILTIN
     }
+}
 
+impl<'m> Table<'m> {
     /// Reads a table; `None` when it is of another format.
-    fn parse(model: &'static [u8]) -> Option<Self> {
+    fn parse(model: &'m [u8]) -> Option<Self> {
         let field = |at: usize| {
             let bytes = model.get(at..at + 4)?.try_into().ok()?;
             Some(u32::from_le_bytes(bytes))
@@ -208,7 +210,7 @@ impl Table {
     }
 }
 
-impl Embedder for Table {
+impl Embedder for Table<'_> {
     fn id(&self) -> &str {
         ID
     }
@@ -231,8 +233,18 @@ impl Embedder for Table {
     }
 }
 
+/// Reads a table and embeds a text with it, for those who try to break it: the vector, or `None`
+/// when there is no table in the bytes.
+#[doc(hidden)]
+pub fn embed_by(model: &[u8], text: &str) -> Option<Vec<f32>> {
+    let table = Table::parse(model)?;
+    let mut vector = vec![0.0; table.dimensions];
+    table.embed(text, &mut vector);
+    Some(vector)
+}
+
 impl Counts {
-    fn gather(&mut self, table: &Table, text: &str) {
+    fn gather(&mut self, table: &Table<'_>, text: &str) {
         let Self { cutter, known, unknown, texts } = self;
         known.clear();
         unknown.clear();

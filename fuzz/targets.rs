@@ -1,0 +1,310 @@
+//! What is fuzzed, and what must hold. The targets of `cargo fuzz` and the smoke run in the
+//! library's tests (`tests/fuzz.rs`) share these bodies; they may refuse their input, never panic.
+
+use std::fs;
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use agent_journal::connectors::{ALL, Checkpoint, Connector, Machine};
+use agent_journal::export::schema::{Block, Document, Message, Role, Session, Source, SourceKind};
+use agent_journal::export::{AgentLook, Detail, Options, Whole, format, replay};
+use agent_journal::model::{Json, Timestamp};
+use agent_journal::search::{Filter, Mode, Options as Asking, Query, Scope};
+use agent_journal::{Arriving, Config, Entry, Journal, SyncOptions};
+
+use super::support::{Home, Records, Tellings, copy, directories, each_file, fold};
+
+/// Something to be fuzzed: its name and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: [Target; 6] = [
+    ("connectors", connectors),
+    ("query", query),
+    ("import", import),
+    ("writers", writers),
+    ("files", files),
+    ("model", model),
+];
+
+/// The fixtures, seen from the library and from here.
+pub fn fixtures() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let near = here.join("tests/fixtures");
+    if near.is_dir() { near } else { here.join("../crates/agent-journal/tests/fixtures") }
+}
+
+/// A file of a fixture's home, which takes the bytes.
+pub struct Spot {
+    home: usize,
+    path: PathBuf,
+    original: Vec<u8>,
+}
+
+/// The homes of all fixtures, and the files in them by connector.
+pub struct Homes {
+    homes: Vec<Home>,
+    spots: Vec<Vec<Spot>>,
+}
+
+impl Homes {
+    fn lay_out() -> Self {
+        let mut all = Self { homes: Vec::new(), spots: Vec::new() };
+        for connector in ALL {
+            let mut spots = Vec::new();
+            for case in directories(&fixtures().join(connector.agent().id)) {
+                let home = Home::of(&case);
+                each_file(home.path(), &mut |path| {
+                    let (path, original) = (path.to_owned(), fs::read(path).unwrap());
+                    spots.push(Spot { home: all.homes.len(), path, original });
+                });
+                all.homes.push(home);
+            }
+            all.spots.push(spots);
+        }
+        all
+    }
+
+    /// Inputs that put every file of every fixture where it was.
+    pub fn seeds(&self) -> Vec<Vec<u8>> {
+        let numbered = |(connector, spots): (usize, &Vec<Spot>)| -> Vec<Vec<u8>> {
+            let seed = |(at, spot): (usize, &Spot)| {
+                [&[connector as u8, at as u8][..], &spot.original].concat()
+            };
+            spots.iter().take(256).enumerate().map(seed).collect()
+        };
+        self.spots.iter().enumerate().flat_map(numbered).collect()
+    }
+}
+
+/// The homes that `connectors` writes to, one run at a time.
+pub static HOMES: LazyLock<Mutex<Homes>> = LazyLock::new(|| Mutex::new(Homes::lay_out()));
+
+/// Two bytes pick a connector and a file of its fixtures; the rest becomes that file's content.
+pub fn connectors(data: &[u8]) {
+    let [connector, spot, content @ ..] = data else { return };
+    let homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let connector = usize::from(*connector) % ALL.len();
+    let spots = &homes.spots[connector];
+    let spot = &spots[usize::from(*spot) % spots.len()];
+    fs::write(&spot.path, content).unwrap();
+    read_twice(ALL[connector], &homes.homes[spot.home]);
+    assert!(fs::read(&spot.path).unwrap() == content, "{} was changed", spot.path.display());
+    fs::write(&spot.path, &spot.original).unwrap();
+}
+
+/// Reads every source of a home, and goes on where that ended.
+fn read_twice(connector: &dyn Connector, home: &Home) {
+    let machine = Machine { projects: vec![home.path().join("project")], ..home.machine() };
+    let roots = connector.roots(&machine).into_iter().filter(|root| root.exists());
+    for source in roots.flat_map(|root| connector.discover(&root).unwrap_or_default()) {
+        let mut records = Records::default();
+        let end = connector.read(&source, Checkpoint::default(), &mut records);
+        fold(Tellings::new(), &Checkpoint::default(), records.0);
+        if let Ok(end) = end {
+            let _ = connector.read(&source, end, &mut Records::default());
+        }
+    }
+}
+
+/// A small journal of some fixtures' sessions.
+pub struct Small {
+    directory: tempfile::TempDir,
+    journal: Journal,
+    /// The files of the journal's directory that `files` scribbles on.
+    own: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Small {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for agent in directories(&fixtures()) {
+            let case = directories(&agent).into_iter().next().unwrap();
+            copy(Home::of(&case).path(), &directory.path().join("home"));
+        }
+        age(&directory.path().join("home"));
+        let mut journal = open(directory.path());
+        journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+        assert!(journal.news().unwrap().is_nothing());
+        let mut own = Vec::new();
+        each_file(&directory.path().join("journal/index"), &mut |path| {
+            if path.file_name().unwrap().to_string_lossy().starts_with("vectors-") {
+                own.push((path.to_owned(), fs::read(path).unwrap()));
+            }
+        });
+        assert_eq!(own.len(), 1, "the file of vectors");
+        let seen = directory.path().join("journal/seen");
+        own.push((seen.clone(), fs::read(seen).unwrap()));
+        Self { directory, journal, own }
+    }
+}
+
+/// Makes everything in a home old enough for a look at it to be remembered.
+fn age(path: &Path) {
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().flatten().for_each(|entry| age(&entry.path()));
+    }
+    let file = fs::File::open(path).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+}
+
+fn open(directory: &Path) -> Journal {
+    let machine = Machine { home: directory.join("home"), ..Machine::default() };
+    Journal::open(Config::new(directory.join("journal")), machine).unwrap()
+}
+
+static SMALL: LazyLock<Mutex<Small>> = LazyLock::new(|| Mutex::new(Small::new()));
+
+fn parse(text: &str) -> Option<Query> {
+    Query::parse(text, &"2026-11-15T12:00:00+00:00[UTC]".parse().unwrap()).ok()
+}
+
+/// The bytes are a query, which is parsed and asked.
+pub fn query(data: &[u8]) {
+    let Some(query) = parse(&String::from_utf8_lossy(data)) else { return };
+    let small = SMALL.lock().unwrap_or_else(PoisonError::into_inner);
+    for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
+        let options = Asking { limit: 10, mode, ..Asking::default() };
+        let _ = small.journal.find(&query, &options);
+    }
+    small.journal.sessions(&query.filter, Some(10)).unwrap();
+}
+
+/// The bytes are a file to be imported. A journal that took it in can show it.
+pub fn import(data: &[u8]) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut journal = open(directory.path());
+    let path = directory.path().join("parcel");
+    let open = || Ok(Box::new(Cursor::new(data.to_vec())) as Box<dyn Read>);
+    let file = Arriving { path: &path, open: &open };
+    if let Ok(arrival) = journal.import(&file, Duration::ZERO, &mut |_| {}) {
+        let entries = entries(&journal);
+        assert!(entries.len() as u64 <= arrival.sessions);
+        let told: u64 = entries.iter().map(|entry| entry.counts.messages).sum();
+        assert!(told <= arrival.messages, "{told} of {}", arrival.messages);
+    }
+}
+
+fn entries(journal: &Journal) -> Vec<Entry> {
+    let all = Filter { scope: Scope::All, ..Filter::default() };
+    journal.sessions(&all, None).unwrap()
+}
+
+/// The bytes become a session, which leaves as a page and as Markdown.
+pub fn writers(data: &[u8]) {
+    let document = document(data);
+    for name in ["html", "markdown"] {
+        for detail in [Detail::Answers, Detail::Everything] {
+            let mut bytes = Vec::new();
+            let options = Options { detail, ..Options::default() };
+            let format = format(name).unwrap();
+            let look = AgentLook { name: "An agent".into(), color: (1, 2, 3) };
+            replay(&document, look, format, &options, &mut Whole(&mut bytes)).unwrap();
+            String::from_utf8(bytes).unwrap();
+        }
+    }
+}
+
+/// A session of the pieces between zero bytes, each a block of the kind its first byte picks.
+fn document(data: &[u8]) -> Document {
+    let mut pieces = data.split(|byte| *byte == 0);
+    let mut text = || String::from_utf8_lossy(pieces.next().unwrap_or_default()).into_owned();
+    let (agent, id, workspace) = (text(), text(), text());
+    let roles = [Role::User, Role::Assistant, Role::System];
+    let messages = pieces.enumerate().map(|(at, piece)| Message {
+        index: at as u64 + 1,
+        uuid: None,
+        parent_uuid: None,
+        role: roles[at % roles.len()],
+        timestamp: Timestamp::from_millis(1_700_000_000_000),
+        content: piece.split_first().map(|(kind, rest)| block(*kind, rest)).into_iter().collect(),
+        metadata: None,
+        extensions: Default::default(),
+    });
+    Document {
+        schema_version: "1.1".into(),
+        export_timestamp: Timestamp::default(),
+        agent,
+        session: Session {
+            id,
+            workspace: workspace.clone(),
+            workspace_encoded: workspace.clone(),
+            started_at: None,
+            ended_at: None,
+            source: Source { kind: SourceKind::Local, host: None, path: workspace },
+            is_agent_session: false,
+            parent_session_id: None,
+            agent_id: None,
+            extensions: Default::default(),
+        },
+        messages: messages.collect(),
+        graph: None,
+    }
+}
+
+fn block(kind: u8, rest: &[u8]) -> Block {
+    let text = String::from_utf8_lossy(rest).into_owned();
+    let (name, value) = text.split_once('\n').unwrap_or(("Bash", &text));
+    match kind % 5 {
+        0 | 1 => Block::Text { text },
+        2 => Block::Thinking { thinking: text },
+        3 => {
+            let input: Option<Json> = serde_json::from_str(value).ok();
+            let input = input.unwrap_or_else(|| Json::from_value(&value));
+            Block::ToolUse { tool_id: "call".into(), tool_name: name.into(), input }
+        }
+        _ => Block::ToolResult {
+            tool_id: "call".into(),
+            tool_name: name.into(),
+            output: value.into(),
+            is_error: rest.len() % 2 == 0,
+        },
+    }
+}
+
+/// The bytes are damages to a file of the journal: the first picks the file and how it ends,
+/// then come five for each damage, four for the place and one that is put there. Whatever
+/// happened to it, a search answers, and the journal knows what it knew.
+pub fn files(data: &[u8]) {
+    let [pick, damages @ ..] = data else { return };
+    let small = SMALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = entries(&small.journal).len();
+    let (path, original) = &small.own[usize::from(*pick) % small.own.len()];
+    // A file that is mapped must not change below its reader: it is replaced.
+    let put = |bytes: &[u8]| {
+        let draft = path.with_extension("draft");
+        fs::write(&draft, bytes).unwrap();
+        fs::rename(&draft, path).unwrap();
+    };
+    put(&damaged(original, damages, pick & 0x80 != 0));
+    let mut journal = open(small.directory.path());
+    let options = Asking { limit: 10, mode: Mode::Semantic, ..Asking::default() };
+    journal.find(&parse("fix the parser").unwrap(), &options).unwrap();
+    journal.news().unwrap();
+    // A look that trusts the file does not see that there is nothing new; it must not see more.
+    journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(entries(&journal).len(), known);
+    put(original);
+}
+
+fn damaged(original: &[u8], damages: &[u8], is_cut: bool) -> Vec<u8> {
+    let mut bytes = original.to_vec();
+    let (damages, _) = damages.as_chunks::<5>();
+    for (count, [a, b, c, d, byte]) in damages.iter().enumerate() {
+        let at = u32::from_le_bytes([*a, *b, *c, *d]) as usize % original.len();
+        if is_cut && count == 0 {
+            bytes.truncate(at);
+        } else if let Some(place) = bytes.get_mut(at) {
+            *place = *byte;
+        }
+    }
+    bytes
+}
+
+/// The bytes are a table of token vectors, and the text that it is to embed.
+pub fn model(data: &[u8]) {
+    let text = String::from_utf8_lossy(&data[..data.len().min(200)]).into_owned();
+    agent_journal::embed_by(data, &text);
+}
