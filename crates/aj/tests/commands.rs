@@ -903,6 +903,12 @@ fn the_examples_of_every_help_page_run() {
             let here = tempfile::tempdir().unwrap();
             fs::create_dir(here.path().join("src")).unwrap();
             fs::write(here.path().join("src/main.rs"), "// by hand\n".repeat(60)).unwrap();
+            if *command == "import" {
+                for (what, file) in [("--all", "all.ndjson.zst"), ("3f1c0001", "session.json")] {
+                    let file = here.path().join(file);
+                    Run::of(test.command(["export", what, "-o"]).arg(file)).code(0);
+                }
+            }
             let run = Run::of(test.command(words.iter().map(ids)).current_dir(here.path()));
             // What stands in the way of resuming is a matter of the machine.
             let is_quiet = run.stderr.is_empty() || *command == "resume";

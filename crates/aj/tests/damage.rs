@@ -149,7 +149,8 @@ fn files(path: &Path) -> Vec<PathBuf> {
 
 /// The files of a directory and of those in it.
 fn all_files(path: &Path) -> Vec<PathBuf> {
-    let (folders, mut all): (Vec<_>, Vec<_>) = files(path).into_iter().partition(|one| one.is_dir());
+    let (folders, mut all): (Vec<_>, Vec<_>) =
+        files(path).into_iter().partition(|one| one.is_dir());
     all.extend(folders.iter().flat_map(|folder| all_files(folder)));
     all
 }
