@@ -85,7 +85,7 @@ impl Search<'_> {
             (None, None) => self.whole_text(telling, kind)?.unwrap_or_default(),
         };
         let (tier, piece) = match window {
-            Some(content) => (Tier::Meaning, window_of(&text, content)),
+            Some(hash) => (Tier::Meaning, window_of(&text, hash)),
             None => (how.tier(tier, &text), text.as_str()),
         };
         let snippet = snippet(piece, &how.marks, SNIPPET);

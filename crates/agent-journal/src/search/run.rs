@@ -12,7 +12,7 @@ use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
 use super::fold::{collapse, into_tasks};
 use super::gather::{BEST, Gather, Group, Match};
-use super::query::{Clause, Query, join};
+use super::query::{Clause, Pattern, Query, join};
 use super::verify::Text;
 use super::{Filter, Scope, State};
 use crate::error::{Error, Result};
@@ -23,9 +23,15 @@ use crate::store::Store;
 /// A regular expression is tried on at most this many messages, the best candidates first.
 const TRIED: usize = 50_000;
 
-/// A query of so many words is a question: what has most of them is worth showing beside what has
-/// them all.
+/// A query of so many words is a question: what has most of them where it matters is worth more
+/// than what has them all somewhere.
 const QUESTION: usize = 4;
+
+/// A question is answered by at least so many sessions, however few are shown.
+const SCREEN: usize = 20;
+
+/// What it counts, in answers to a question, that every word is there.
+const ALL_WORDS: f32 = 1.5;
 
 /// Answers queries.
 pub(crate) struct Search<'a> {
@@ -43,6 +49,8 @@ pub(super) struct Progress {
     pub(super) answer: Answer,
     /// What is looked for, mistakes corrected.
     pub(super) clauses: Vec<Clause>,
+    /// Whether what is asked is a question.
+    pub(super) is_question: bool,
 }
 
 /// Where is looked.
@@ -58,6 +66,7 @@ impl Search<'_> {
             groups: Vec::new(),
             answer: Answer { mode: self.mode(options), ..Answer::default() },
             clauses: query.clauses.clone(),
+            is_question: is_question(&query.clauses),
         };
         if options.mode != Mode::Semantic {
             self.by_words(query, options, (&engine, &gather), &mut progress)?;
@@ -65,8 +74,9 @@ impl Search<'_> {
         if options.mode != Mode::Lexical {
             self.by_meaning(query, options, &gather, &mut progress)?;
         }
-        let Progress { groups, mut answer, clauses } = progress;
-        let groups = self.arrange(groups, options, gather.keep)?;
+        let Progress { groups, mut answer, clauses, is_question } = progress;
+        let order = Order { sort: options.sort, is_question };
+        let groups = self.arrange(groups, options, (gather.keep, order))?;
         answer.total = groups.len() as u64;
         answer.facets = self.facets(&groups, options)?;
         let page: Vec<Group> =
@@ -164,7 +174,12 @@ impl Search<'_> {
     }
 
     /// Makes results of what was found, in the order they are told.
-    fn arrange(&self, groups: Vec<Group>, options: &Options, keep: usize) -> Result<Vec<Group>> {
+    fn arrange(
+        &self,
+        groups: Vec<Group>,
+        options: &Options,
+        (keep, order): (usize, Order),
+    ) -> Result<Vec<Group>> {
         let mut groups = match options.group {
             Grouping::Session => {
                 let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
@@ -172,10 +187,10 @@ impl Search<'_> {
             }
             Grouping::Message => groups.into_iter().flat_map(Group::apart).collect(),
         };
-        order(&mut groups, options);
+        order.apply(&mut groups);
         if options.sort == Sort::Relevance {
             collapse(&mut groups);
-            order(&mut groups, options);
+            order.apply(&mut groups);
         }
         Ok(groups)
     }
@@ -199,9 +214,11 @@ impl Search<'_> {
         if progress.groups.is_empty() {
             self.corrected(place, progress)?;
         }
-        let wanted = options.offset + options.limit;
-        let is_question = deciding(&query.clauses).len() >= QUESTION;
-        if progress.groups.is_empty() || is_question && progress.groups.len() < wanted {
+        let wanted = (options.offset + options.limit).max(SCREEN);
+        if progress.groups.is_empty() || progress.is_question && progress.groups.len() < wanted {
+            for one in progress.groups.iter_mut().flat_map(|group| &mut group.best) {
+                one.score *= ALL_WORDS;
+            }
             let some = engine.some(&progress.clauses).map_err(self.error())?;
             self.take(("some words", Tier::SomeWords), some, place, progress)?;
         }
@@ -250,15 +267,31 @@ impl Search<'_> {
     }
 }
 
-/// Puts first what fits most closely, or what is latest.
-fn order(groups: &mut [Group], options: &Options) {
-    match options.sort {
-        Sort::Relevance => groups.sort_by(|a, b| {
-            let score = b.score().total_cmp(&a.score());
-            a.tier.step().cmp(&b.tier.step()).then(score).then(a.telling.cmp(&b.telling))
-        }),
-        Sort::Time => {
-            groups.sort_by_key(|group| (std::cmp::Reverse(group.at()), group.telling));
+/// Whether a query is a question as people type it: words alone, and many.
+fn is_question(clauses: &[Clause]) -> bool {
+    let is_word = |clause: &&Clause| matches!(clause.pattern, Pattern::Word(_));
+    clauses.iter().filter(is_word).count() >= QUESTION && deciding(clauses).len() >= 2
+}
+
+/// What comes first.
+#[derive(Clone, Copy)]
+struct Order {
+    sort: Sort,
+    is_question: bool,
+}
+
+impl Order {
+    /// Puts first what fits most closely, or what is latest.
+    fn apply(self, groups: &mut [Group]) {
+        let step = |group: &Group| if self.is_question { 0 } else { group.tier.step() };
+        match self.sort {
+            Sort::Relevance => groups.sort_by(|a, b| {
+                let score = b.score().total_cmp(&a.score());
+                step(a).cmp(&step(b)).then(score).then(a.telling.cmp(&b.telling))
+            }),
+            Sort::Time => {
+                groups.sort_by_key(|group| (std::cmp::Reverse(group.at()), group.telling));
+            }
         }
     }
 }

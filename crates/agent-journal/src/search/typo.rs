@@ -28,8 +28,10 @@ impl Engine<'_> {
                 continue;
             }
             let readings = self.nearest(word)?;
-            let Some(first) = readings.first() else { continue };
-            corrections.push((text.clone(), first.clone()));
+            if readings.is_empty() {
+                continue;
+            }
+            corrections.push((text.clone(), readings.join(" or ")));
             let options = readings.into_iter().map(|it| vec![Clause::new(Pattern::Word(it))]);
             clause.pattern = Pattern::Any(options.collect());
         }

@@ -1,25 +1,28 @@
 //! Tries a query on a message itself, for what the index cannot know.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use super::query::{Clause, Pattern};
 use crate::index::{Word, each_word, whole_words, words};
 
-/// A text, cut into words once.
+/// A text, cut into words once, and only if that is needed.
 pub(super) struct Text<'t> {
     whole: &'t str,
-    words: Vec<Word>,
-    wholes: HashSet<String>,
+    words: OnceCell<(Vec<Word>, HashSet<String>)>,
 }
 
 impl<'t> Text<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { whole: text, words: words(text), wholes: whole_words(text) }
+        Self { whole: text, words: OnceCell::new() }
     }
 
     /// Whether all clauses hold.
     pub(super) fn fits(&self, clauses: &[Clause]) -> bool {
-        clauses.iter().all(|clause| self.has(&clause.pattern) != clause.negated)
+        let (regexes, others): (Vec<&Clause>, Vec<&Clause>) =
+            clauses.iter().partition(|clause| matches!(clause.pattern, Pattern::Regex(_)));
+        // An expression needs no words, and decides most.
+        regexes.into_iter().chain(others).all(|it| self.has(&it.pattern) != it.negated)
     }
 
     fn has(&self, pattern: &Pattern) -> bool {
@@ -43,10 +46,12 @@ impl<'t> Text<'t> {
     fn has_sequence(&self, parts: &[&str], fits: fn(&str, &str) -> bool) -> bool {
         // What cannot be looked for is not asked for.
         let Some((last, before)) = parts.split_last() else { return true };
-        if before.is_empty() && self.wholes.iter().any(|word| fits(word, last)) {
+        let (words, wholes) =
+            self.words.get_or_init(|| (words(self.whole), whole_words(self.whole)));
+        if before.is_empty() && wholes.iter().any(|word| fits(word, last)) {
             return true;
         }
-        self.words.windows(parts.len()).any(|run| {
+        words.windows(parts.len()).any(|run| {
             fits(&run[before.len()].text, last)
                 && run.iter().zip(before).all(|(word, part)| word.text == *part)
         })

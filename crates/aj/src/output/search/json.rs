@@ -222,8 +222,8 @@ fn left_out(report: &Report<'_>, part: Part) -> Map<String, Value> {
         let get = "aj show SESSION#INDEX -C N";
         left_out.insert("context".into(), json!({ "beyond": part.context, "get": get }));
     }
-    match left_out.is_empty() {
-        true => Map::new(),
-        false => Map::from_iter([("left_out".to_owned(), Value::Object(left_out))]),
+    if left_out.is_empty() {
+        return left_out;
     }
+    Map::from_iter([("left_out".to_owned(), Value::Object(left_out))])
 }
