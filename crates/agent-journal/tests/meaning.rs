@@ -248,7 +248,7 @@ fn what_is_about_the_same_is_found_without_its_words_and_says_so() {
     let place = three_topics();
     let journal = place.sync();
     let text = "retry failed requests with increasing delay";
-    assert!(ask(&journal, text, Mode::Lexical).tier > Tier::AllWords);
+    assert!(ask(&journal, text, Mode::Lexical).sessions.is_empty());
     for mode in [Mode::Semantic, Mode::Hybrid] {
         let answer = ask(&journal, text, mode);
         assert_eq!(answer.mode, mode);
@@ -308,14 +308,13 @@ fn phrases_exclusions_and_filters_hold_for_what_is_near() {
 #[test]
 fn a_piece_of_a_long_message_that_is_near_is_the_one_shown() {
     let place = Place::new();
-    let filler = "The chart is drawn in blue and the legend below it in grey. ".repeat(60);
-    let long = format!("{filler}\n\nThe client sleeps between attempts of the upload.\n\n{filler}");
-    place.session(1, &["two things", &long]);
-    let answer =
-        ask(&place.sync(), "the client sleeps between attempts of an upload", Mode::Semantic);
+    let filler = "The chart is drawn in blue and the legend below it in grey. ".repeat(18);
+    let piece = "The client sleeps between attempts of the upload. ".repeat(20);
+    place.session(1, &["two things", &format!("{filler}\n\n{piece}\n\n{filler}")]);
+    let answer = ask(&place.sync(), "pause before retrying an upload", Mode::Semantic);
     let hit = &answer.sessions[0].hits[0];
     assert_eq!(hit.position, Some(1));
-    assert!(!hit.snippet.text.is_empty());
+    assert!(hit.snippet.text.starts_with("The client sleeps"), "{}", hit.snippet.text);
 }
 
 #[test]

@@ -215,6 +215,21 @@ fn a_match_counts_by_where_it_stands() {
 }
 
 #[test]
+fn most_words_of_a_question_in_a_prompt_beat_all_of_them_in_a_log() {
+    let log = "step 1: commit\nstep 2: fetch the latest\nstep 3: push the changes";
+    let place = Place::of([
+        Script::new("log").you("x").tool("Read", &json!({ "path": "y" }), log),
+        Script::new("asked").you("how do I commit all the latest entries").title("Z"),
+    ]);
+    let journal = place.journal();
+    let one = Options { limit: 1, ..Options::default() };
+    let answer = journal.find(&query("how do I commit the latest changes"), &one).unwrap();
+    assert_eq!((ids(&answer), answer.total), (vec!["asked"], 2));
+    assert_eq!(answer.sessions[0].tier, Tier::SomeWords);
+    assert_eq!(ids(&find(&journal, "commit latest changes")), ["log"]);
+}
+
+#[test]
 fn the_later_of_two_comes_first() {
     let place = Place::of([
         Script::new("old").on(1).you("the kestrel of spring flies low over the field").title("A"),

@@ -29,7 +29,7 @@ impl History {
         if !corpus.is_dir() {
             return Ok(Vec::new());
         }
-        let home = place.join("originals");
+        let home = place.join("layout");
         if home.exists() {
             fs::remove_dir_all(&home).context("could not remove the last layout")?;
         }

@@ -51,9 +51,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     for history in histories {
         eprintln!("{}", history.name);
         let evaluated = evaluate(&history, &place.join(slug(&history.name)))?;
-        text.push_str(&report::history(&evaluated));
+        let tables = report::history(&evaluated);
+        println!("{tables}");
+        text.push_str(&tables);
     }
-    println!("{text}");
     if writes { report::write(&cargo::root().join(DOCUMENT), &text) } else { Ok(()) }
 }
 

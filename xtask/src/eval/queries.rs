@@ -95,7 +95,11 @@ pub(super) fn make(sessions: &[Session]) -> Set {
     // Only what is asked for is masked.
     let is_asked = |place: &Place| {
         items.iter().any(|item| {
-            let before = item.messages.as_ref().and_then(|all| all.first()).map(|first| first - 1);
+            let before = item
+                .messages
+                .as_ref()
+                .and_then(|all| all.first())
+                .and_then(|first| first.checked_sub(1));
             item.class == Class::Prompt && (item.session, before) == (place.0, Some(place.1))
         })
     };

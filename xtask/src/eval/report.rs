@@ -130,10 +130,10 @@ fn differences(evaluated: &Evaluated) -> String {
 /// Questions that have no answer.
 fn absent(evaluated: &Evaluated) -> String {
     let mut text = String::from(
-        "Questions without an answer:\n\n| | something shown | shown as a full match |\n|---|--:|--:|\n",
+        "Questions without an answer, other half:\n\n| | something shown | shown as a full match |\n|---|--:|--:|\n",
     );
     for (system, _) in evaluated.answers.iter().filter(|(system, _)| is_shown(system)) {
-        let replies = &evaluated.absent[&system.name];
+        let replies: Vec<&Reply> = half(&evaluated.absent[&system.name], false).collect();
         let share = |fits: &dyn Fn(&Reply) -> bool| {
             average(replies.iter().map(|reply| f64::from(u8::from(fits(reply)))))
         };
@@ -159,7 +159,7 @@ fn floors(evaluated: &Evaluated) -> String {
         "Nearness that is asked for, development half: what is shown of questions without an answer, and what is kept of those answered by meaning alone among the first ten:\n\n| at least | without an answer | prompt | title | question |\n|--:|--:|--:|--:|--:|\n",
     );
     for floor in FLOORS {
-        let absent = evaluated.absent[&far].iter();
+        let absent = half(&evaluated.absent[&far], true);
         let shown = average(absent.map(|reply| f64::from(u8::from(reply.score >= floor))));
         text.push_str(&format!("| {floor:.2} | {shown:.3} |"));
         for class in [Class::Prompt, Class::Title, Class::Question] {
@@ -189,6 +189,11 @@ impl Evaluated {
     fn has(&self, class: Class) -> bool {
         self.count(class) > 0
     }
+}
+
+/// Questions without an answer are split in two, too.
+fn half(replies: &[Reply], development: bool) -> impl Iterator<Item = &Reply> {
+    replies.iter().skip(usize::from(!development)).step_by(2)
 }
 
 fn average(figures: impl Iterator<Item = f64>) -> f64 {

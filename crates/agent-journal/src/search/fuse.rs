@@ -21,7 +21,7 @@ const WEIGHT: f32 = 0.3;
 const RANK: f32 = 60.0;
 
 /// Texts less near than this are about something else.
-const FLOOR: f32 = 0.5;
+const FLOOR: f32 = 0.4;
 
 /// How words and meanings are put together.
 #[derive(Clone, Copy, Debug, PartialEq)]

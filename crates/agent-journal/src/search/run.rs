@@ -27,6 +27,9 @@ const TRIED: usize = 50_000;
 /// than what has them all somewhere.
 const QUESTION: usize = 4;
 
+/// A question is answered by at least so many sessions, however few are shown.
+const SCREEN: usize = 20;
+
 /// What it counts, in answers to a question, that every word is there.
 const ALL_WORDS: f32 = 1.5;
 
@@ -211,7 +214,7 @@ impl Search<'_> {
         if progress.groups.is_empty() {
             self.corrected(place, progress)?;
         }
-        let wanted = options.offset + options.limit;
+        let wanted = (options.offset + options.limit).max(SCREEN);
         if progress.groups.is_empty() || progress.is_question && progress.groups.len() < wanted {
             for one in progress.groups.iter_mut().flat_map(|group| &mut group.best) {
                 one.score *= ALL_WORDS;
