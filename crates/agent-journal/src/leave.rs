@@ -222,7 +222,7 @@ impl Export<'_> {
         let fetch = |hash: &str| store.picture(hash).ok().flatten();
         let pictures = (self.options.pictures == Pick::With).then_some(&fetch as &_);
         let placement = self.options.placement(self.format);
-        let mut pipe = Pipe::new(&entry.agent, pictures, placement, redactor.as_deref_mut());
+        let mut pipe = Pipe::new(&entry.agent, pictures, placement, redactor);
         let frame = Frame { head: &head, outline: &outline, agent: look(&entry.agent) };
         writer.begin(&frame).map_err(output)?;
         self.around.borrow_mut().push(entry.id.clone());

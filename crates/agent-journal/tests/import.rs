@@ -40,11 +40,11 @@ impl Parcel {
         fs::write(self.path(), content).unwrap();
     }
 
-    fn enter(&self, shelf: &mut Shelf) -> Result<Arrival, String> {
+    fn enter(&self, journal: &mut Shelf) -> Result<Arrival, String> {
         let path = self.path();
         let open = || Ok(Box::new(fs::File::open(&path)?) as Box<dyn Read>);
         let arriving = Arriving { path: &path, open: &open };
-        let arrival = shelf.journal.import(&arriving, Duration::from_secs(9), &mut |_| {});
+        let arrival = journal.journal.import(&arriving, Duration::from_secs(9), &mut |_| {});
         let prefix = format!("could not import {}: ", path.display());
         arrival.map_err(|error| error.to_string().replace(&prefix, ""))
     }

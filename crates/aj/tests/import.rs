@@ -20,8 +20,8 @@ fn demo() -> Test {
 
 /// Everything in a journal, without the instants at which it was written down.
 fn everything(test: &Test) -> Vec<String> {
-    let text = test.aj("export --all -f ndjson -o -").found().stdout;
-    let mut lines: Vec<String> = text
+    let written = test.aj("export --all -f ndjson -o -").found().stdout;
+    let mut lines: Vec<String> = written
         .lines()
         .map(|line| {
             let (before, after) = line.split_once("\"export_timestamp\":").unwrap();
@@ -52,11 +52,11 @@ fn a_backup_comes_back_however_it_is_packed() {
 #[test]
 fn what_one_program_writes_another_can_read_from_a_pipe() {
     let test = demo();
-    let text = test.aj("export --all -f ndjson -o -").found().stdout;
+    let written = test.aj("export --all -f ndjson -o -").found().stdout;
     let other = Test::new();
     let mut command = other.command(["import", "-", "--json"]);
     let pipe = other.beside("pipe");
-    fs::write(&pipe, text).unwrap();
+    fs::write(&pipe, written).unwrap();
     command.stdin(Stdio::from(fs::File::open(&pipe).unwrap()));
     let told: serde_json::Value =
         serde_json::from_str(&Run::of(&mut command).found().stdout).unwrap();

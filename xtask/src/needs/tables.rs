@@ -1,4 +1,4 @@
-//! A Python with DuckDB, pandas and pyarrow, in a directory of its own. The test that needs it
+//! A Python with `duckdb`, `pandas` and `pyarrow`, in a directory of its own. The test that needs it
 //! includes this file, so that it runs without the chore too.
 
 use std::fs;

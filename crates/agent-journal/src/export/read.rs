@@ -209,7 +209,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
             self.left.set(LARGEST);
             match key.as_str() {
                 "schema_version" => {
-                    parts.schema_version = Some(version(&map.next_value::<String>()?)?)
+                    parts.schema_version = Some(version(&map.next_value::<String>()?)?);
                 }
                 "export_timestamp" => parts.export_timestamp = Some(map.next_value()?),
                 "agent" => parts.agent = Some(map.next_value()?),

@@ -1,6 +1,6 @@
 //! Sessions as tables, for those who ask in SQL: `sessions`, `messages`, `tool_calls` and
-//! `usage`, each a directory with a part for every month in which sessions began. DuckDB, pandas
-//! and Spark read such a directory as one table.
+//! `usage`, each a directory with a part for every month in which sessions began. `DuckDB`,
+//! pandas and Spark read such a directory as one table.
 
 mod table;
 
@@ -154,7 +154,7 @@ impl Writer for Nowhere {
 pub(crate) struct Tables<'o> {
     open: &'o mut Open<'o>,
     month: String,
-    tables: [Table; 4],
+    all: [Table; 4],
     session_id: String,
     agent: String,
     /// Calls that are told already: some agents repeat them.
@@ -172,7 +172,7 @@ impl<'o> Tables<'o> {
         Self {
             open,
             month: String::new(),
-            tables: [
+            all: [
                 Table::new("sessions", SESSIONS),
                 Table::new("messages", MESSAGES),
                 Table::new("tool_calls", TOOL_CALLS),
@@ -209,19 +209,19 @@ impl<'o> Tables<'o> {
 
     /// Ends every file.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        for at in 0..self.tables.len() {
+        for at in 0..self.all.len() {
             self.flush(at)?;
-            self.tables[at].end()?;
+            self.all[at].end()?;
         }
         Ok(())
     }
 
     fn add(&mut self, at: usize, row: &[Cell<'_>]) -> io::Result<()> {
-        if self.tables[at].add(row) { self.flush(at) } else { Ok(()) }
+        if self.all[at].add(row) { self.flush(at) } else { Ok(()) }
     }
 
     fn flush(&mut self, at: usize) -> io::Result<()> {
-        let table = &mut self.tables[at];
+        let table = &mut self.all[at];
         if table.is_waiting() && !table.has_file() {
             let path = format!("{}/month={}/part-0.parquet", table.name, self.month);
             table.begin((self.open)(&path)?)?;
