@@ -5,7 +5,7 @@ use std::io;
 use super::group::Grouper;
 use super::schema::{Document, Message};
 use super::shape::{Pictures, Shaper};
-use super::{AgentLook, Format, Frame, Options, Outline, Output, Placement, Redactor, Writer};
+use super::{AgentLook, Format, Frame, Options, Outline, Output, Placement, Redactor};
 use crate::model;
 
 /// One session on its way out.
