@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::connectors::formats::{glob, sight, sqlite};
 use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
-use crate::index::{Coverage, Lexical, LexicalWriter, Semantic};
+use crate::index::{Coverage, Lexical, LexicalWriter, Semantic, guarded};
 use crate::model::{Message, Session, Timestamp};
 use crate::search::{Answer, Filter, Mode, Options, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
@@ -324,16 +324,22 @@ impl Journal {
 
     /// Answers a query.
     pub fn find(&self, query: &Query, options: &Options) -> Result<Answer> {
+        let mut is_mended = false;
         for _ in 0..PATIENCE {
-            if let Some(answer) = self.answer(query, options)? {
+            let answer = || self.answer(query, options);
+            // What panics on an index that was made anew is no fault of the index.
+            let answered =
+                if is_mended { answer()? } else { guarded(answer).transpose()?.flatten() };
+            if let Some(answer) = answered {
                 return Ok(answer);
             }
             let lock = self.config.journal_dir.join("lock");
             // Whoever held the lock may have made it.
             if let Some(_lock) = Lock::take(&lock, Some(PAUSE), &mut |_| {})?
-                && self.answer(query, options)?.is_none()
+                && guarded(answer).transpose()?.flatten().is_none()
             {
                 self.mend_index()?;
+                is_mended = true;
             }
         }
         Err(Error::Busy { path: self.path.clone() })

@@ -387,6 +387,71 @@ fn words_find_what_a_plain_look_through_everything_finds() {
     run.unwrap();
 }
 
+// What is written is read
+
+/// Any text that says something: of all scripts, with line ends, quotes and what else there is.
+/// Space around a text does not count.
+fn anything() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "\\PC{1,20}",
+        prop::sample::select(
+            &["\n", "\"", "\\", "\t", "\u{1b}[1m", "\u{202e}", "é", "界", "🦀"][..]
+        )
+        .prop_map(str::to_owned),
+        text(),
+    ];
+    prop::collection::vec(piece, 1..12).prop_map(|pieces| format!("said {} so", pieces.concat()))
+}
+
+#[test]
+fn what_was_written_bit_by_bit_is_read_as_it_was_and_found_again_when_the_index_is_dropped() {
+    let session = prop::collection::vec(anything(), 1..8);
+    // How much of each file is there at each sync, in hundredths.
+    let cuts = prop::collection::vec(prop::collection::vec(0..100_usize, 4), 0..4);
+    let strategy = (prop::collection::vec(session, 1..5), cuts);
+    let config = Cases { cases: 24, failure_persistence: None, ..Cases::default() };
+    let run = TestRunner::new_with_rng(config, random(11)).run(&strategy, |(sessions, cuts)| {
+        let scripts: Vec<Script> = sessions.iter().enumerate().map(told).collect();
+        let place = Place::new();
+        let mut lengths = [0; 4];
+        for cut in &cuts {
+            for (at, script) in scripts.iter().enumerate() {
+                // Files grow: the end of a character may be yet to come.
+                let length = script.lines.len() * cut[at] / 100;
+                lengths[at] = length.max(lengths[at]);
+                place.file(&script.path(), &script.lines.as_bytes()[..lengths[at]]);
+            }
+            place.sync();
+        }
+        for script in &scripts {
+            place.file(&script.path(), &script.lines);
+        }
+        let journal = place.sync();
+        for (script, texts) in scripts.iter().zip(&sessions) {
+            let entry = journal.session(&script.id).unwrap();
+            let messages = journal.messages(&entry, 0..u64::MAX).unwrap();
+            let read: Vec<String> = messages.iter().map(|(_, message)| message.text()).collect();
+            prop_assert_eq!(&read, texts);
+            let positions: Vec<u64> = messages.iter().map(|(position, _)| *position).collect();
+            prop_assert_eq!(positions, (0..texts.len() as u64).collect::<Vec<_>>());
+        }
+        let before = everything(&place, &journal);
+        drop(journal);
+        fs::remove_dir_all(place.directory.path().join("journal/index")).unwrap();
+        same(&everything(&place, &place.sync()), &before, "made anew");
+        Ok(())
+    });
+    run.unwrap();
+}
+
+/// A session in which people and agent take turns.
+fn told((number, texts): (usize, &Vec<String>)) -> Script {
+    let say = |script: Script, (at, text): (usize, &String)| {
+        if at % 2 == 0 { script.you(text) } else { script.agent(text) }
+    };
+    texts.iter().enumerate().fold(Script::new(number), say)
+}
+
 // Copies, summaries, places
 
 /// A session written line by line.

@@ -15,10 +15,21 @@ mod zone;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    pass_over_guarded_panics();
     let args = args::Args::of_process();
     args.color.write_global();
     match commands::run(args) {
         Ok(code) => code,
         Err(failure) => error::report(&failure),
     }
+}
+
+/// A damaged index is made anew: that its reader panicked is nothing a user has to know.
+fn pass_over_guarded_panics() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !agent_journal::is_guarded() {
+            tell(panic);
+        }
+    }));
 }

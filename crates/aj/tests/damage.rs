@@ -195,8 +195,7 @@ fn an_index_file_damaged_anywhere_costs_no_session_and_no_panic() {
         test.write(session.path(), session.lines);
     }
     test.aj("index").found();
-    let expected = answers(&test);
-    let sources = snapshot(&test.path(""));
+    let known = test.aj("list --all --limit 0 --json").ids().len();
     let (mut failed, count) = (0, rounds(24));
     for seed in 0..count {
         let mut random = Random::new(seed);
@@ -211,14 +210,16 @@ fn an_index_file_damaged_anywhere_costs_no_session_and_no_panic() {
         for words in ["search --json copper", "search word1x1*", "search --json begin* -fox"] {
             failed += u32::from(works_or_tells(&test, words, &what).code == Some(2));
         }
-        works_or_tells(&test, "index", &what);
+        // Now the index is written to as well, with the damage in it.
+        let session = long_session(seed % 3, 30 + seed % 2);
+        test.write(session.path(), session.lines);
+        failed += u32::from(works_or_tells(&test, "index", &what).code == Some(2));
         // What is in the journal does not come from an index.
-        assert!(test.aj("list --all --limit 0 --json").json() == expected["list"], "{what}");
+        assert_eq!(test.aj("list --all --limit 0 --json").ids().len(), known, "{what}");
         test.aj("index --full").code(0);
-        same(&answers(&test), &expected, &what);
+        same(&answers(&test), &undisturbed(&test), &what);
     }
-    println!("{failed} of {} searches failed and said what to do", count * 3);
-    assert!(snapshot(&test.path("")) == sources);
+    println!("{failed} of {} commands failed and said what to do", count * 4);
 }
 
 #[test]

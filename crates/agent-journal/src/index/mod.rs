@@ -3,6 +3,7 @@
 //! cannot give again: it may be deleted at any time.
 
 mod embed;
+mod guard;
 mod lexical;
 mod own;
 mod passages;
@@ -13,6 +14,7 @@ mod vectors;
 mod writer;
 
 pub(crate) use embed::window_of;
+pub(crate) use guard::guarded;
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
 pub(crate) use own::{Calls, tool_number};
 pub(crate) use passages::{Passage, text_of};
@@ -24,5 +26,6 @@ pub(crate) use writer::{IndexWriter, Targets};
 
 #[doc(hidden)]
 pub use embed::embed_by;
+pub use guard::is_guarded;
 pub use passages::TextKind;
 pub use semantic::Coverage;

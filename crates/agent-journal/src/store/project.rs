@@ -31,19 +31,26 @@ pub(super) fn name(path: &str) -> &str {
 /// so are `\\wsl$\Distro\x` and `/x`.
 fn one_name(path: &str) -> String {
     let slashed = path.replace('\\', "/");
-    for server in ["//wsl$/", "//wsl.localhost/"] {
-        if let Some((_, inside)) =
-            slashed.strip_prefix(server).and_then(|rest| rest.split_once('/'))
-        {
-            return format!("/{inside}");
-        }
+    let slashed = slashed.trim_end_matches('/');
+    // Programs that ask Windows for the true name of a path get one with a mark before it.
+    let (marked, is_marked) = match slashed.strip_prefix("//?/") {
+        Some(rest) => (rest, true),
+        None => (slashed, false),
+    };
+    let shared = if is_marked { marked.strip_prefix("UNC/") } else { marked.strip_prefix("//") };
+    if let Some((server, inside)) = shared.and_then(|shared| shared.split_once('/'))
+        && ["wsl$", "wsl.localhost"].contains(&server.to_ascii_lowercase().as_str())
+    {
+        return format!("/{}", inside.split_once('/').map_or("", |(_, inside)| inside));
     }
-    let bytes = slashed.as_bytes();
+    let bytes = marked.as_bytes();
     if bytes.len() >= 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' {
         let drive = bytes[0].to_ascii_lowercase() as char;
-        return format!("/mnt/{drive}{}", slashed[2..].trim_end_matches('/'));
+        return format!("/mnt/{drive}{}", &marked[2..]);
     }
-    path.to_owned()
+    // A backslash may be part of a name elsewhere.
+    let end = path.trim_end_matches('/').len();
+    path[..end.max(usize::from(!path.is_empty()))].to_owned()
 }
 
 /// Cuts the places where agents keep worktrees inside a repository: `.worktrees/`, and
@@ -117,13 +124,37 @@ mod tests {
 
     #[test]
     fn both_sides_of_wsl_name_one_project() {
-        for path in ["C:\\src\\web", "c:/src/web", "/mnt/c/src/web"] {
+        for path in [
+            r"C:\src\web",
+            r"c:\src\web\",
+            "c:/src/web",
+            r"C:/src\web",
+            r"\\?\C:\src\web",
+            "/mnt/c/src/web",
+            "/mnt/c/src/web/",
+            r"\\wsl$\Debian\mnt\c\src\web",
+        ] {
             assert_eq!(one_name(path), "/mnt/c/src/web", "{path}");
+            assert_eq!(Projects::default().of(path), "/mnt/c/src/web", "{path}");
         }
-        for path in
-            ["\\\\wsl$\\Debian\\home\\mara", "\\\\wsl.localhost\\Debian\\home\\mara", "/home/mara"]
-        {
+        for path in [
+            r"\\wsl$\Debian\home\mara",
+            r"\\wsl.localhost\Debian\home\mara\",
+            r"\\WSL.LOCALHOST\Debian\home\mara",
+            r"\\?\UNC\wsl$\Debian\home\mara",
+            "//wsl$/Debian/home/mara",
+            "/home/mara",
+            "/home/mara/",
+        ] {
             assert_eq!(one_name(path), "/home/mara", "{path}");
+        }
+        let roots = [(r"C:\", "/mnt/c"), (r"\\wsl$\Debian", "/"), ("/", "/"), ("", "")];
+        for (path, expected) in roots {
+            assert_eq!(one_name(path), expected, "{path}");
+        }
+        // What looks like one of these and is none stays as it is.
+        for path in [r"\\server\share\web", "/home/c:/web", "/home/a\\b", "//wsl$x/Debian/y"] {
+            assert_eq!(one_name(path), path, "{path}");
         }
     }
 

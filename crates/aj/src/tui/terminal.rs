@@ -82,6 +82,9 @@ fn restore_on_panic() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
+            if agent_journal::is_guarded() {
+                return;
+            }
             restore();
             before(panic);
             std::process::exit(101);
