@@ -68,7 +68,7 @@ impl Place {
 
     /// Syncs as a command does that has to answer soon.
     fn glance(&self) -> Journal {
-        self.sync_with(SyncOptions { budget: Some(Duration::from_secs(60)), ..Default::default() })
+        self.sync_with(SyncOptions { budget: Some(Duration::from_mins(1)), ..Default::default() })
     }
 
     /// The files of vectors.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use agent_journal::model::{Block, Message, Origin};
+use agent_journal::model::{Block, Message, Origin, Timestamp};
 use agent_journal::search::{Filter, Scope};
 use agent_journal::{Config, Home, HomeKind, Journal, Meaning, SyncOptions};
 use anyhow::{Context, Result};
@@ -63,7 +63,7 @@ pub(super) fn read(history: &History, place: &Path) -> Result<Vec<Session>> {
             first.to_lowercase().contains(&head.to_lowercase())
         };
         let title = Some(entry.title).filter(|title| is_own && !begins(title));
-        let ended = entry.ended_at.map_or(0, |at| at.as_millis());
+        let ended = entry.ended_at.map_or(0, Timestamp::as_millis);
         sessions.push(Session { title, ended, messages });
     }
     sessions.sort_by_key(|session| session.ended);

@@ -78,7 +78,7 @@ fn lay_out(originals: &Path, home: &Path) -> Result<Vec<PathBuf>> {
 /// Where a file would be in a home.
 fn target(agent: &str, repository: &str, inner: &str) -> Option<String> {
     let slug = inner.trim_end_matches(".jsonl").replace(['/', '.'], "-");
-    let is_lines = inner.ends_with(".jsonl");
+    let is_lines = Path::new(inner).extension().is_some_and(|ending| ending == "jsonl");
     let from = |root: &str| inner.find(root).map(|at| inner[at..].to_owned());
     match agent {
         "claude" if is_lines => Some(format!(".claude/projects/{repository}/{slug}.jsonl")),

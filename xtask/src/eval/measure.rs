@@ -64,7 +64,7 @@ impl Reply {
 /// A mean with the interval it lies in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mean {
-    pub(super) mean: f64,
+    pub(super) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
 }
@@ -78,7 +78,7 @@ pub(super) fn mean(figures: &[f64]) -> Mean {
         .collect();
     means.sort_by(f64::total_cmp);
     let at = |share: f64| means[(share * (RESAMPLES - 1) as f64) as usize];
-    Mean { mean: average(figures.iter().sum()), low: at(0.025), high: at(0.975) }
+    Mean { value: average(figures.iter().sum()), low: at(0.025), high: at(0.975) }
 }
 
 pub(super) fn success(worth: &Worth, within: usize) -> f64 {
@@ -139,7 +139,7 @@ mod tests {
     fn an_interval_holds_its_mean_and_is_the_same_every_time() {
         let figures: Vec<f64> = (0..100).map(|one| f64::from(one % 4 == 0)).collect();
         let one = mean(&figures);
-        assert!(one.low < one.mean && one.mean < one.high && (one.mean - 0.25).abs() < 1e-9);
+        assert!(one.low < one.value && one.value < one.high && (one.value - 0.25).abs() < 1e-9);
         assert!(one.high - one.low < 0.25);
         assert_eq!((one.low, one.high), (mean(&figures).low, mean(&figures).high));
     }

@@ -81,17 +81,17 @@ fn class_table(evaluated: &Evaluated, class: Class) -> String {
         let all: Vec<&Worth> = evaluated.of(worths, class, false).collect();
         let share = |figure: &dyn Fn(&Worth) -> f64| average(all.iter().map(|one| figure(one)));
         let ranks: Vec<f64> = all.iter().map(|one| reciprocal(one)).collect();
-        let Mean { mean, low, high } = mean(&ranks);
+        let Mean { value, low, high } = mean(&ranks);
         let found = all.iter().filter(|one| one.rank.is_some());
         text.push_str(&format!(
-            "| {} | {:.3} | {:.3} | {mean:.3} ({low:.2}–{high:.2}) | {:.3} | {:.3} | {} | {} |\n",
+            "| {} | {:.3} | {:.3} | {value:.3} ({low:.2}–{high:.2}) | {:.3} | {:.3} | {} | {} |\n",
             system.name,
             share(&|one| success(one, 1)),
             share(&|one| success(one, 5)),
             share(&gain),
             share(&|one| success(one, 50)),
             quantile(found.map(|one| one.tokens).collect(), 0.5),
-            times(all.iter().map(|one| one.took).collect()),
+            times(&all.iter().map(|one| one.took).collect::<Vec<_>>()),
         ));
     }
     text.push('\n');
@@ -114,12 +114,12 @@ fn differences(evaluated: &Evaluated) -> String {
             evaluated.of(both, class, false).zip(evaluated.of(words, class, false)).collect();
         let differences: Vec<f64> =
             pairs.iter().map(|(both, words)| reciprocal(both) - reciprocal(words)).collect();
-        let Mean { mean, low, high } = mean(&differences);
+        let Mean { value, low, high } = mean(&differences);
         let first = average(pairs.iter().map(|(both, words)| success(both, 1) - success(words, 1)));
         let better = differences.iter().filter(|one| **one > 0.0).count();
         let worse = differences.iter().filter(|one| **one < 0.0).count();
         text.push_str(&format!(
-            "| {} | {mean:+.3} ({low:+.3} to {high:+.3}) | {first:+.3} | {better} / {worse} |\n",
+            "| {} | {value:+.3} ({low:+.3} to {high:+.3}) | {first:+.3} | {better} / {worse} |\n",
             class.name()
         ));
     }
@@ -202,11 +202,11 @@ fn average(figures: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Times mean nothing when the program was built for debugging.
-fn times(all: Vec<Duration>) -> String {
+fn times(all: &[Duration]) -> String {
     if cfg!(debug_assertions) {
         return "–".to_owned();
     }
-    let millis = |share| quantile(all.clone(), share).as_secs_f64() * 1000.0;
+    let millis = |share| quantile(all.to_vec(), share).as_secs_f64() * 1000.0;
     format!("{:.1} / {:.1} ms", millis(0.5), millis(0.95))
 }
 

@@ -180,7 +180,6 @@ fn options(args: &Args, context: &Context) -> search::Options {
         context: args.context.unwrap_or(around),
         facets: args.facets.iter().map(|facet| (*facet).into()).collect(),
         zone: context.now.time_zone().clone(),
-        ..search::Options::default()
     }
 }
 

@@ -212,7 +212,7 @@ mod tests {
             self.bytes(field, text.as_bytes())
         }
 
-        fn inner(self, field: u64, inner: Self) -> Self {
+        fn inner(self, field: u64, inner: &Self) -> Self {
             self.bytes(field, &inner.0)
         }
     }
@@ -223,7 +223,7 @@ mod tests {
 
     fn value(name: &str, kind: u64) -> Proto {
         let tensor = Proto::default().number(1, kind);
-        Proto::default().text(1, name).inner(2, Proto::default().inner(1, tensor))
+        Proto::default().text(1, name).inner(2, &Proto::default().inner(1, &tensor))
     }
 
     /// A model that looks up the row of each token; `is_whole` adds their mean as an output.
@@ -237,21 +237,22 @@ mod tests {
             let node = inputs.fold(Proto::default(), |node, name| node.text(1, name));
             node.text(2, output).text(4, kind)
         };
-        let mut graph = Proto::default().inner(1, node(["table", "input_ids"], "tokens", "Gather"));
-        graph = graph.text(2, "tiny").inner(5, table);
+        let mut graph =
+            Proto::default().inner(1, &node(["table", "input_ids"], "tokens", "Gather"));
+        graph = graph.text(2, "tiny").inner(5, &table);
         for name in inputs {
-            graph = graph.inner(11, value(name, int64));
+            graph = graph.inner(11, &value(name, int64));
         }
-        graph = graph.inner(12, value("tokens", float));
+        graph = graph.inner(12, &value("tokens", float));
         if is_whole {
             let axes = Proto::default().text(1, "axes").number(8, 1).number(20, 7);
-            let flat = Proto::default().text(1, "keepdims").number(3, 0).number(20, 2);
+            let no_axis = Proto::default().text(1, "keepdims").number(3, 0).number(20, 2);
             let mean = node(["tokens", ""], "sentence_embedding", "ReduceMean");
-            graph = graph.inner(1, mean.inner(5, axes).inner(5, flat));
-            graph = graph.inner(12, value("sentence_embedding", float));
+            graph = graph.inner(1, &mean.inner(5, &axes).inner(5, &no_axis));
+            graph = graph.inner(12, &value("sentence_embedding", float));
         }
         let version = Proto::default().text(1, "").number(2, 13);
-        Proto::default().number(1, 8).inner(7, graph).inner(8, version).0
+        Proto::default().number(1, 8).inner(7, &graph).inner(8, &version).0
     }
 
     const TOKENIZER: &str = r#"{
@@ -289,7 +290,7 @@ mod tests {
         let onnx = load(&model(&["input_ids"], false), TOKENIZER).unwrap();
         let mut vector = [0.0; 3];
         assert!(onnx.embed(&format!("{} green", "red ".repeat(600)), &mut vector));
-        assert_eq!(vector, [1.0, 0.0, 0.0]);
+        assert!(vector[0] > 0.999 && vector[1] < 0.001, "{vector:?}");
     }
 
     #[test]
