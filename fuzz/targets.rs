@@ -259,7 +259,7 @@ fn block(kind: u8, rest: &[u8]) -> Block {
             tool_id: "call".into(),
             tool_name: name.into(),
             output: value.into(),
-            is_error: rest.len() % 2 == 0,
+            is_error: rest.len().is_multiple_of(2),
         },
     }
 }

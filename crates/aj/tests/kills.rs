@@ -72,7 +72,7 @@ impl Killing {
         self.test.aj("index").code(0);
         self.quiet.aj("index").code(0);
         // All that can be asked now and then, the essence each time.
-        let ask = if seed % 10 == 0 { answers } else { essence };
+        let ask = if seed.is_multiple_of(10) { answers } else { essence };
         same(&ask(&self.test), &ask(&self.quiet), &format!("seed {seed}"));
         assert!(snapshot(&self.test.path("")) == sources, "seed {seed}: sources changed");
     }

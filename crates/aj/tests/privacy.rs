@@ -79,7 +79,7 @@ fn a_journal_in_a_directory_that_others_may_enter_is_still_private() {
     masked(&test, "000", "index").code(0);
     for path in tree(&test.journal("")).into_iter().skip(1) {
         let folders = path.ancestors().take_while(|one| *one != test.journal(""));
-        let is_private = folders.map(mode).any(|mode| mode & 0o077 == 0);
+        let is_private = folders.map(mode).any(|mode| mode.trailing_zeros() >= 6);
         assert!(is_private, "{} {:o}", path.display(), mode(&path));
     }
     assert!(test.journal("journal.db-wal").exists());
