@@ -120,7 +120,7 @@ impl Journal {
         let clause = Clause { pattern: Pattern::Phrase(text.to_owned()), negated: false };
         let query = Query { clauses: vec![clause], ..Query::default() };
         let answer = self.search(&query, 1, 0)?;
-        Ok(answer.total > 0 && answer.tier == Tier::AllWords)
+        Ok(answer.total > 0 && answer.tier <= Tier::AllWords)
     }
 }
 
