@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::journal::Journal;
+use crate::store::Store;
 use crate::sync::{
     self, Changes, News, Plan, Progress, Spot, SyncOptions, SyncReport, Watch, WatchOptions,
 };
@@ -39,7 +40,7 @@ impl Journal {
             let machine = journal.machine_now()?;
             Plan::near(changes, journal.config(), &machine, journal.store.as_ref())
         };
-        let generation = self.store.as_ref().map_or(Ok(0), |store| store.generation())?;
+        let generation = self.store.as_ref().map_or(Ok(0), Store::generation)?;
         let news = News { plan: make(self)?, generation, indexed: self.is_indexed()? };
         self.fold_in((news, &make), options, progress)
     }

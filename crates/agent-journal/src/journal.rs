@@ -25,6 +25,9 @@ const PATIENCE: usize = 50;
 /// How long it waits each time.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// How news are looked for again.
+type Again<'a> = &'a dyn Fn(&Journal) -> Result<Plan>;
+
 /// The journal of one machine.
 pub struct Journal {
     pub(crate) config: Config,
@@ -137,7 +140,7 @@ impl Journal {
     /// Folds in news; they are looked for again if another process wrote meanwhile.
     pub(crate) fn fold_in(
         &mut self,
-        (news, again): (News, &dyn Fn(&Self) -> Result<Plan>),
+        (news, again): (News, Again<'_>),
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {

@@ -42,8 +42,8 @@ fn history() -> Test {
     for number in 0..24 {
         let mut session = Transcript::new(number).you(&format!("needle{number} in the harbour"));
         for step in 0..40 {
-            let text = format!("step {step} of {number}: the harbour wall moved by {step} stones ");
-            session = session.agent(&text.repeat(6));
+            let said = format!("step {step} of {number}: the harbour wall moved by {step} stones ");
+            session = session.agent(&said.repeat(6));
         }
         test.write(session.path(), session.lines);
     }

@@ -119,7 +119,7 @@ pub fn walk_through(
         for thread in threads {
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             found.extend(done.0);
-            sight::join(done.1);
+            sight::join(&done.1);
         }
     });
     // As bytes: comparing paths part by part costs more than the walk.

@@ -61,9 +61,11 @@ pub fn is_watched() -> bool {
 }
 
 /// Notes what was seen on another thread that took part in the look.
-pub fn join(other: Sight) {
+pub fn join(other: &Sight) {
     NOTES.with_borrow_mut(|notes| {
-        notes.iter_mut().for_each(|all| all.extend_from_slice(&other.things))
+        if let Some(notes) = notes {
+            notes.extend_from_slice(&other.things);
+        }
     });
 }
 
@@ -181,7 +183,7 @@ impl Sight {
             }
             before.truncate(shared);
             before.extend_from_slice(more);
-            things.push(Thing { path: path(&before)?, saw });
+            things.push(Thing { path: path(&before), saw });
         }
         Some(Self { things })
     }
@@ -204,12 +206,12 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 #[cfg(unix)]
-fn path(bytes: &[u8]) -> Option<PathBuf> {
+fn path(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }
 
 #[cfg(not(unix))]
-fn path(bytes: &[u8]) -> Option<PathBuf> {
-    std::str::from_utf8(bytes).ok().map(PathBuf::from)
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
