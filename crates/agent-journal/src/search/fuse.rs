@@ -15,7 +15,7 @@ pub enum Fusion {
 }
 
 /// What a meaning weighs against a word: see `docs/search-quality.md`.
-const WEIGHT: f32 = 0.3;
+const WEIGHT: f32 = 0.2;
 
 /// Added to every rank, so that the first places do not decide alone.
 const RANK: f32 = 60.0;

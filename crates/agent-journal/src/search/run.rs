@@ -30,8 +30,9 @@ const QUESTION: usize = 4;
 /// A question is answered by at least so many sessions, however few are shown.
 const SCREEN: usize = 20;
 
-/// What it counts, in answers to a question, that every word is there.
-const ALL_WORDS: f32 = 1.5;
+/// What it counts, in answers to a question, that every word is there: enough for a line of a
+/// tool's output to come before prompts with some of its words.
+const ALL_WORDS: f32 = 3.0;
 
 /// Answers queries.
 pub(crate) struct Search<'a> {
