@@ -807,7 +807,7 @@ fn the_demo_speaks_json_too() {
 // Help
 
 /// Every command that has a help page.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "",
     "search",
     "list",
@@ -816,6 +816,7 @@ const COMMANDS: [&str; 16] = [
     "score",
     "statusline",
     "export",
+    "import",
     "secrets",
     "sources",
     "index",
@@ -884,6 +885,11 @@ fn the_examples_of_every_help_page_run() {
                 words.iter().map(|word| word.replace("3f1c", "3f1c0001").replace("#14", "#4"));
             // Some write files where they are run.
             let here = tempfile::tempdir().unwrap();
+            if command == "import" {
+                for words in ["export --all -o all.ndjson.zst", "export 3f1c0001 -o session.json"] {
+                    Run::of(test.command(words.split(' ')).current_dir(here.path())).code(0);
+                }
+            }
             let run = Run::of(test.command(words).current_dir(here.path()));
             assert!(matches!(run.code, Some(0 | 1)) && run.stderr.is_empty(), "{example}\n{run}");
         }
