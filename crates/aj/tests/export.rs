@@ -142,6 +142,20 @@ fn markdown_is_split_at_prompts() {
 }
 
 #[test]
+fn sub_agents_stand_behind_their_call() {
+    let place = Place::new();
+    let check = |words: &[&str], call: &str, child: &str, next: &str| {
+        let text = place.done(&[&["export", "7a9d", "-o", "-"], words].concat());
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+        assert!(at(call) < at(child) && at(child) < at(next), "{text}");
+    };
+    let page = ["id=\"m2\"", "<details class=\"sub\"", "id=\"m4\""];
+    check(&[], page[0], page[1], page[2]);
+    let words = ["--format", "md", "--sub-agents"];
+    check(&words, "**Agent**", "<summary>Sub-agent: List every", "Four combinators");
+}
+
+#[test]
 fn a_history_without_secrets_says_so() {
     let place = Place::new();
     assert_eq!(place.aj(&["secrets"]).status.code(), Some(1));

@@ -17,9 +17,9 @@ use crate::output::{self, count};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj import all.ndjson.zst                      a backup, or another machine's history
-  ssh box aj export --all -f ndjson -o - | aj import -
-  aj import session.json                        what a colleague sent")]
+  aj import all.ndjson.zst     a backup, or another machine's history
+  aj import session.json       what a colleague sent
+  ssh box aj export --all -f ndjson -o - | aj import -")]
 pub(crate) struct Args {
     /// Exported JSON or ndjson, packed or not; - for standard input
     #[arg(value_name = "FILE", required = true)]

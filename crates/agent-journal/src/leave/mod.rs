@@ -1,11 +1,14 @@
 //! The journal's door outwards: sessions leave in a format, and secrets are found before they do.
 
+mod inside;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 
 use serde::Serialize;
 
+use self::inside::Inside;
 #[cfg(feature = "parquet")]
 use crate::analyze::Prices;
 use crate::connectors;
@@ -30,6 +33,9 @@ pub struct Export<'j> {
     /// The session being told, inside those that started it.
     around: RefCell<Vec<String>>,
 }
+
+/// Among so many messages is the task that a sub-agent was given.
+const FIRST: u64 = 8;
 
 /// A secret that stands in the journal.
 #[derive(Clone, Debug, Serialize)]
@@ -236,12 +242,13 @@ impl Export<'_> {
                 return lines.line(&json).map_err(output);
             }
             let Ok(message) = serde_json::from_slice(stored) else { return Ok(()) };
+            inside.meet(position + 1, &message);
             let ready = pipe.take(position, message);
             self.written(ready, writer, &mut pipe, &mut inside)
         })?;
         let ready = pipe.rest();
         self.written(ready, writer, &mut pipe, &mut inside)?;
-        for child in inside {
+        for child in inside.rest() {
             self.session(&child, writer, pipe.redactor())?;
         }
         self.around.borrow_mut().pop();
@@ -249,41 +256,44 @@ impl Export<'_> {
         Ok(head)
     }
 
-    /// Writes messages, and before those that came later the sub-agents started by then: so each
-    /// stands behind its call.
+    /// Writes messages, and behind each the sub-agents it started.
     fn written(
         &self,
         ready: Vec<schema::Message>,
         writer: &mut dyn Writer,
         pipe: &mut Pipe<'_>,
-        inside: &mut VecDeque<Entry>,
+        inside: &mut Inside,
     ) -> Result<()> {
         for message in ready {
-            let is_due = |child: &Entry| {
-                message.timestamp.zip(child.started_at).is_some_and(|(at, began)| at > began)
-            };
-            while inside.front().is_some_and(is_due) {
-                let Some(child) = inside.pop_front() else { break };
+            for child in inside.begun_before(message.timestamp) {
                 self.session(&child, writer, pipe.redactor())?;
             }
             writer.message(&message).map_err(output)?;
+            for child in inside.called_by(message.index) {
+                self.session(&child, writer, pipe.redactor())?;
+            }
         }
         Ok(())
     }
 
-    /// The sub-agents that are told inside their parent, in the order they were started.
-    fn inside(&self, entry: &Entry) -> VecDeque<Entry> {
+    /// The sub-agents that are told inside their parent.
+    fn inside(&self, entry: &Entry) -> Inside {
+        let mut inside = Inside::default();
         if self.options.sub_agents == Pick::Without || self.format.together() != Together::Directory
         {
-            return VecDeque::new();
+            return inside;
         }
         // Sessions that started each other would never end.
         let around = self.around.borrow();
         let found = entry.children.iter().filter(|id| !around.contains(id));
-        let found = found.filter_map(|id| self.journal.session(id).ok());
-        let mut children: Vec<Entry> = found.collect();
-        children.sort_by_key(|child| child.started_at);
-        children.into()
+        for child in found.filter_map(|id| self.journal.session(id).ok()) {
+            let first = self.journal.messages(&child, 0..FIRST).unwrap_or_default();
+            let asked = first.into_iter().find(|(_, message)| message.origin.is_prompt());
+            let asked = asked.map(|(_, message)| message.text().trim().to_owned());
+            inside.waiting.push((asked.filter(|text| !text.is_empty()), child));
+        }
+        inside.waiting.sort_by_key(|(_, child)| child.started_at);
+        inside
     }
 
     fn head(&self, entry: &Entry, outline: &Outline) -> Result<Head> {
