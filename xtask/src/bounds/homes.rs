@@ -61,7 +61,7 @@ fn words(random: &mut Random, count: u64) -> String {
     for _ in 0..count {
         // The smaller of two numbers: the first words are said most often.
         let word = random.below(WORDS).min(random.below(WORDS)).min(random.below(WORDS));
-        text.push_str("w");
+        text.push('w');
         text.push_str(&format!("{word:x}"));
         text.push(' ');
     }
