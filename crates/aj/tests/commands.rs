@@ -342,7 +342,11 @@ fn every_answer_names_its_schema() {
         assert_eq!(document["schema"], schema, "{words}");
         assert_eq!(keys(&document), fields, "{words}");
     };
-    check("index --json", "aj.index/1", &["bytes", "failures", "schema", "sources", "took_ms"]);
+    check(
+        "index --json",
+        "aj.index/1",
+        &["bytes", "failures", "meaning", "schema", "sources", "took_ms"],
+    );
     check("list --json", "aj.list/1", &["schema", "sessions", "total"]);
     check("show 0199 --json", "aj.show/1", &["messages", "schema", "session"]);
     check(
@@ -354,7 +358,7 @@ fn every_answer_names_its_schema() {
         let document = test.aj(&format!("{name} --json")).code(0).json();
         assert_eq!(document["schema"], format!("aj.{name}/1"));
     }
-    check("sources --json", "aj.sources/1", &["agents", "journal", "pending", "schema"]);
+    check("sources --json", "aj.sources/1", &["agents", "journal", "meaning", "pending", "schema"]);
     check("config show --json", "aj.config/1", &["file", "journal", "schema", "settings"]);
     check("config path --json", "aj.config/1", &["file", "schema"]);
     check("config init --json", "aj.config/1", &["file", "schema", "written"]);
