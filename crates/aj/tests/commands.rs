@@ -355,7 +355,7 @@ fn every_answer_names_its_schema() {
         let document = test.aj(&format!("{name} --json")).code(0).json();
         assert_eq!(document["schema"], format!("aj.{name}/1"));
     }
-    check("sources --json", "aj.sources/1", &["agents", "journal", "pending", "schema"]);
+    check("sources --json", "aj.sources/1", &["agents", "journal", "meaning", "pending", "schema"]);
     check("config show --json", "aj.config/1", &["file", "journal", "schema", "settings"]);
     check("config path --json", "aj.config/1", &["file", "schema"]);
     check("config init --json", "aj.config/1", &["file", "schema", "written"]);

@@ -1,0 +1,90 @@
+//! Search by meaning as people use it: the flag, the settings, what is said about it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use support::{Test, Transcript};
+
+/// Two sessions about different things.
+fn two_topics() -> Test {
+    let test = Test::new();
+    for session in [
+        Transcript::new(1)
+            .you("the upload should try again with exponential backoff when the server is busy")
+            .agent("The client now sleeps between attempts and doubles the pause each time."),
+        Transcript::new(2)
+            .you("make the legend of the chart blue")
+            .agent("The stylesheet has the new colours."),
+    ] {
+        test.write(session.path(), &session.lines);
+    }
+    test
+}
+
+const ASKED: &str = "retry failed requests with increasing delay";
+
+#[test]
+fn what_no_word_finds_is_found_by_meaning_and_labelled() {
+    let test = two_topics();
+    test.args(["search", ASKED]).found().shows(["try again with exponential", "by meaning"]);
+    let answer = test.args(["search", "--json", ASKED]).found().json();
+    assert_eq!((&answer["mode"], &answer["tier"]), (&"hybrid".into(), &"meaning".into()));
+    assert_eq!(answer["hits"][0]["tier"], "meaning");
+    assert_eq!(answer["pending"]["meanings"], 0);
+    test.args(["search", "--mode", "lexical", ASKED]).code(1);
+    test.args(["search", "--mode", "semantic", "recipe for lentil soup with paprika"]).code(1);
+}
+
+#[test]
+fn settings_turn_it_off_or_choose_another_default() {
+    let off = two_topics().config("[index.vector]\nenabled = false\n");
+    off.args(["search", ASKED]).code(1);
+    assert_eq!(off.aj("search --json chart").found().json()["mode"], "lexical");
+    off.aj("search --mode semantic chart").fails(["`index.vector.enabled` is false"]);
+    assert!(
+        !off.journal("index")
+            .read_dir()
+            .unwrap()
+            .any(|entry| { entry.unwrap().file_name().to_string_lossy().starts_with("vectors-") })
+    );
+    let lexical = two_topics().config("[search]\ndefault_mode = \"lexical\"\n");
+    lexical.args(["search", ASKED]).code(1);
+    let ranks = two_topics().config("[search]\nfusion = \"ranks\"\n");
+    ranks.args(["search", ASKED]).found().shows(["by meaning"]);
+}
+
+#[test]
+fn sources_and_index_tell_how_much_is_found_by_meaning() {
+    let test = two_topics();
+    let index = test.aj("index --json").found().json();
+    assert_eq!(
+        (&index["meaning"]["covered"], &index["meaning"]["sessions"]),
+        (&2.into(), &2.into())
+    );
+    test.aj("sources").found().shows(["all found by meaning (6 texts)"]);
+    let file = test.journal("index").read_dir().unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        path.file_name()?.to_string_lossy().starts_with("vectors-").then_some(path)
+    });
+    std::fs::remove_file(file.unwrap()).unwrap();
+    test.aj("sources").found().shows(["0 of 2 sessions found by meaning"]);
+    let answer = test.aj("search chart --json").found().json();
+    assert_eq!(answer["pending"]["meanings"], 2);
+    test.aj("index").found();
+    test.aj("sources").found().shows(["all found by meaning"]);
+}
+
+#[test]
+fn index_says_why_a_model_cannot_be_used() {
+    let test = two_topics();
+    let models = test.beside("models");
+    std::fs::create_dir_all(&models).unwrap();
+    std::fs::write(models.join("model.onnx"), "no model").unwrap();
+    std::fs::write(models.join("tokenizer.json"), "{}").unwrap();
+    let place = models.display().to_string().replace('\\', "/");
+    let test = test.config(&format!("[index.vector]\nmodel_path = \"{place}\"\n"));
+    test.aj("index").code(0).says(["could not use the model in", "models"]);
+    let index = test.aj("index --json").code(0).json();
+    assert_eq!(index["meaning"]["embedder"], "hash-v1-1024");
+}
