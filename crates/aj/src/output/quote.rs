@@ -139,7 +139,6 @@ mod tests {
 
     #[test]
     fn tokens_are_estimated_rather_too_many_than_too_few() {
-        // Counted with the tokenizers of two models: 9, 12 and 13 at most.
         assert!(tokens("The quick brown fox jumps over the lazy dog") >= 9);
         assert!(tokens("fn main() { println!(\"hi\"); }") >= 12);
         assert!(tokens("検索エンジンを作る") >= 13);
