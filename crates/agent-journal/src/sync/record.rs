@@ -117,7 +117,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Records the end of a source that could not be read to its end: what was told so far is
-    /// kept, and its checkpoint stays.
+    /// kept, and the next read begins where this one did.
     pub(super) fn fail(mut self, known: Checkpoint, error: &Error) -> Result<SourceEnd> {
         for at in 0..self.open.len() {
             self.current = at;
@@ -130,8 +130,10 @@ impl<'a> Recorder<'a> {
             reason = format!("{reason}: {inner}");
             cause = inner.source();
         }
+        // What was told from the beginning on took the place of what the checkpoint follows.
+        let checkpoint = if self.start.0 > 0 { known } else { Checkpoint::default() };
         Ok(SourceEnd {
-            checkpoint: known,
+            checkpoint,
             records: 0,
             raw: 0,
             skipped: BTreeMap::new(),

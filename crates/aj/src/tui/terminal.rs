@@ -133,12 +133,15 @@ fn pending() -> io::Result<Vec<Event>> {
 pub(super) fn watch_signals(tell: impl Fn(u8) + Send + 'static) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
+    // Before anything is shown: a signal that comes first would end the program as it is.
+    let heard = {
+        let _inside = runtime.enter();
+        kinds.map(signal)
+    };
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async {
-            let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
-            let [Ok(mut end), Ok(mut hangup), Ok(mut interrupt)] = kinds.map(signal) else {
-                return;
-            };
+            let [Ok(mut end), Ok(mut hangup), Ok(mut interrupt)] = heard else { return };
             let kind = tokio::select! {
                 _ = end.recv() => kinds[0],
                 _ = hangup.recv() => kinds[1],
