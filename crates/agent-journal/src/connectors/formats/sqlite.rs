@@ -5,7 +5,7 @@
 //! private directory and opened there; one without is opened in place as immutable.
 //!
 //! A copy goes when it is closed. What a killed process left is known by a lock that nobody holds,
-//! and [`sweep`] deletes it.
+//! and `sweep` deletes it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
