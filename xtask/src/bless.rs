@@ -11,7 +11,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => {
             bless("agent-journal", "connectors", "records_equal_their_golden_files", "1")?;
-            bless("aj", "commands", "help_pages_are_as_they_were_read_last", "1")?;
+            bless("aj", "help", "help_pages_are_as_they_were_read_last", "1")?;
         }
         [agent] => {
             let known = root().join(FIXTURES).join(agent).is_dir();

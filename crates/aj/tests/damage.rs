@@ -9,10 +9,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use support::compare::{
-    FLAKY, answers, long_session, rounds, same, snapshot, two_agents, undisturbed,
-};
-use support::{Random, Run, Test, Transcript};
+use support::compare::{answers, long_session, rounds, same, snapshot, undisturbed};
+use support::{FLAKY, Random, Run, Test, Transcript, two_agents};
 
 #[test]
 fn a_damaged_journal_is_told_with_its_path_and_what_to_do() {

@@ -7,11 +7,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Run, Test, Transcript, text};
-
-fn two_agents() -> Test {
-    Test::new().home("two-agents")
-}
+use support::{Run, Test, Transcript, text, two_agents};
 
 /// The state and finding of a check.
 fn check(run: &Run, name: &str) -> (String, String) {

@@ -16,10 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use support::compare::{
-    FLAKY, answers, long_session, rounds, same, snapshot, two_agents, undisturbed,
-};
-use support::{Random, Run, Test, Transcript};
+use support::compare::{answers, long_session, rounds, same, snapshot, undisturbed};
+use support::{FLAKY, Random, Run, Test, Transcript, two_agents};
 
 #[test]
 fn two_that_write_at_once_both_succeed() {

@@ -16,8 +16,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::compare::{answers, long_session, rounds, same, snapshot, took, two_agents};
-use support::{Random, Test, text};
+use support::compare::{answers, long_session, rounds, same, snapshot, took};
+use support::{Random, Test, text, two_agents};
 
 /// Kills for nothing, and how many met a process at work.
 struct Killing {

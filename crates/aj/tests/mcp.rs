@@ -12,9 +12,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
-use support::{Random, Test, Transcript, keys, text};
-
-const FLAKY: &str = "3f1c0001-0000-4000-8000-000000000001";
+use support::{FLAKY, Random, Test, Transcript, keys, text};
 
 /// A client that speaks the protocol by hand.
 struct Client {

@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::compare::{snapshot, two_agents};
-use support::{Run, Test};
+use support::compare::snapshot;
+use support::{Run, Test, two_agents};
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777

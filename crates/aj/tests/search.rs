@@ -4,15 +4,7 @@
 
 mod support;
 
-use support::{Test, Transcript, text};
-
-const FLAKY: &str = "3f1c0001-0000-4000-8000-000000000001";
-const RETRY: &str = "3f1c0002-0000-4000-8000-000000000002";
-const PORT: &str = "0199aaaa-0000-7000-8000-000000000003";
-
-fn two_agents() -> Test {
-    Test::new().home("two-agents")
-}
+use support::{FLAKY, PORT, RETRY, Test, Transcript, text, two_agents};
 
 #[test]
 fn a_word_to_leave_out_needs_no_quotes() {

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::num::NonZero;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
-use support::{Test, Transcript};
+use support::{Test, Transcript, two_agents};
 
 /// The program in a terminal of its own.
 struct Terminal {
@@ -112,10 +112,6 @@ fn size(cols: u16, rows: u16) -> PtySize {
     PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
 }
 
-fn two_agents() -> Test {
-    Test::new().home("two-agents")
-}
-
 const ESC: &str = "\x1b";
 
 /// Types a query, opens what is found, jumps, goes back and quits.
@@ -210,7 +206,7 @@ fn resume_becomes_the_agent_in_the_directory_of_the_session() {
     let path = format!("{}:/usr/bin:/bin", test.beside("bin").display());
     let test = test.env("PATH", path);
     let mut terminal = Terminal::open(&test, (160, 45), &[]);
-    terminal.shows("up to date").keys(ESC).shows("resume").keys("r").ends(7);
+    terminal.shows("up to date").shows("1 session").keys(ESC).shows("resume").keys("r").ends(7);
     let shown = terminal.text().replace('\n', "");
     assert!(shown.contains(&format!("resumed --resume {} in {directory}", session.id)), "{shown}");
 }

@@ -11,8 +11,13 @@ use crate::index::TextKind;
 use crate::model::{Timestamp, tool_name};
 
 /// A field of the language.
-pub(super) struct Field {
-    pub(super) name: &'static str,
+pub struct Field {
+    /// What stands before the colon.
+    pub name: &'static str,
+    /// What it is about, for people.
+    pub about: &'static str,
+    /// The values it may have, or those that are often meant; none where the history has them.
+    pub values: &'static [&'static str],
     /// Whether several values mean any of them.
     pub(super) is_choice: bool,
     pub(super) is_time: bool,
@@ -29,65 +34,84 @@ enum Set {
 
 /// Every field.
 const FIELDS: &[Field] = &[
-    choice("agent", |value, _, filter| {
+    choice("agent", "whose session", |value, _, filter| {
         filter.agents.push(agent(value)?);
         Ok(())
     }),
-    text("project", |filter| &mut filter.projects),
-    text("path", |filter| &mut filter.paths),
-    text("file", |filter| &mut filter.files),
-    text("branch", |filter| &mut filter.branches),
-    text("model", |filter| &mut filter.models),
-    choice("role", |value, _, filter| {
+    text("project", "a project, by a part of its name or path", |filter| &mut filter.projects),
+    text("path", "a directory it worked in", |filter| &mut filter.paths),
+    text("file", "a file it changed", |filter| &mut filter.files),
+    text("branch", "a git branch", |filter| &mut filter.branches),
+    text("model", "a model, by a part of its name", |filter| &mut filter.models),
+    choice("role", "who said it", |value, _, filter| {
         filter.roles.push(role(value)?);
         Ok(())
-    }),
-    choice("tool", |value, _, filter| {
+    })
+    .of(&ROLES),
+    choice("tool", "a tool that was called", |value, _, filter| {
         filter.tools.push(tool_name(value).into_owned());
         Ok(())
     }),
-    choice("kind", |value, _, filter| {
+    choice("kind", "a kind of text", |value, _, filter| {
         filter.kinds.push(kind(value)?);
         Ok(())
-    }),
-    text("session", |filter| &mut filter.sessions),
-    both("is", |value, now, filter| {
+    })
+    .of(&KINDS),
+    text("session", "one session, by the beginning of its id", |filter| &mut filter.sessions),
+    both("is", "what a session or message is", |value, now, filter| {
         filter.states.push(state(value, now)?);
         Ok(())
-    }),
-    both("has", |value, _, filter| {
+    })
+    .of(&STATES),
+    both("has", "what a session has in it", |value, _, filter| {
         filter.features.push(feature(value)?);
         Ok(())
-    }),
-    time("since", |value, now, filter| {
+    })
+    .of(&FEATURES),
+    time("since", "not before: a date, 7d, last week", |value, now, filter| {
         filter.since = Some(date(value, now, Edge::Start)?);
         Ok(())
     }),
-    time("until", |value, now, filter| {
+    time("until", "not after", |value, now, filter| {
         filter.until = Some(date(value, now, Edge::End)?);
         Ok(())
     }),
 ];
 
+/// Times that are often meant.
+const TIMES: [&str; 6] = ["today", "yesterday", "7d", "30d", "90d", "1y"];
+
 type Value = fn(&str, &Zoned, &mut Filter) -> Result<()>;
 
-const fn text(name: &'static str, list: fn(&mut Filter) -> &mut Vec<String>) -> Field {
-    Field { name, is_choice: true, is_time: false, set: Set::Texts(list) }
+const fn field(name: &'static str, about: &'static str, set: Set) -> Field {
+    Field { name, about, values: &[], is_choice: false, is_time: false, set }
 }
 
-const fn choice(name: &'static str, set: Value) -> Field {
-    Field { name, is_choice: true, is_time: false, set: Set::Value(set) }
+const fn text(
+    name: &'static str,
+    about: &'static str,
+    list: fn(&mut Filter) -> &mut Vec<String>,
+) -> Field {
+    Field { is_choice: true, ..field(name, about, Set::Texts(list)) }
 }
 
-const fn both(name: &'static str, set: Value) -> Field {
-    Field { name, is_choice: false, is_time: false, set: Set::Value(set) }
+const fn choice(name: &'static str, about: &'static str, set: Value) -> Field {
+    Field { is_choice: true, ..field(name, about, Set::Value(set)) }
 }
 
-const fn time(name: &'static str, set: Value) -> Field {
-    Field { name, is_choice: false, is_time: true, set: Set::Value(set) }
+const fn both(name: &'static str, about: &'static str, set: Value) -> Field {
+    field(name, about, Set::Value(set))
+}
+
+const fn time(name: &'static str, about: &'static str, set: Value) -> Field {
+    Field { is_time: true, values: &TIMES, ..field(name, about, Set::Value(set)) }
 }
 
 impl Field {
+    const fn of(self, values: &'static [&'static str]) -> Self {
+        Self { values, ..self }
+    }
+
     /// Adds a value to a filter.
     pub(super) fn set(&self, value: &str, now: &Zoned, filter: &mut Filter) -> Result<()> {
         match self.set {
@@ -101,8 +125,13 @@ impl Field {
 }
 
 /// The fields a query may name, in the order they are told.
-pub fn field_names() -> impl Iterator<Item = &'static str> {
-    FIELDS.iter().map(|field| field.name)
+pub fn fields() -> &'static [Field] {
+    FIELDS
+}
+
+/// Finds a field by its name.
+pub fn field_called(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.name == name)
 }
 
 /// Reads `name:` at the front of a word, and the length of that. `after` is what follows the word:
@@ -115,7 +144,7 @@ pub(super) fn recognise(word: &str, after: &str) -> Result<Option<(&'static Fiel
         return Ok(None);
     }
     let lower = name.to_ascii_lowercase();
-    if let Some(field) = FIELDS.iter().find(|field| field.name == lower) {
+    if let Some(field) = field_called(&lower) {
         return Ok(Some((field, name.len() + 1)));
     }
     // A short name is near to too many words that are no mistake.
@@ -160,55 +189,67 @@ pub fn agent(name: &str) -> Result<String> {
     Err(wrong(format!("unknown agent `{name}` — {hint}")))
 }
 
-/// The roles a query may name, with the kinds of text each means.
-const ROLES: &[(&str, &[TextKind])] = &[
-    ("user", &[TextKind::Prompt]),
-    ("assistant", &[TextKind::Reply, TextKind::Thinking, TextKind::ToolInput]),
-    ("tool", &[TextKind::ToolInput, TextKind::ToolOutput]),
-    ("title", &[TextKind::Title]),
-    ("document", &[TextKind::Document]),
-    ("input", &[TextKind::ToolInput]),
-    ("output", &[TextKind::ToolOutput]),
+const ROLES: [&str; 7] = ["user", "assistant", "tool", "title", "document", "input", "output"];
+
+/// The kinds of text each role means.
+const MEANT: [&[TextKind]; 7] = [
+    &[TextKind::Prompt],
+    &[TextKind::Reply, TextKind::Thinking, TextKind::ToolInput],
+    &[TextKind::ToolInput, TextKind::ToolOutput],
+    &[TextKind::Title],
+    &[TextKind::Document],
+    &[TextKind::ToolInput],
+    &[TextKind::ToolOutput],
 ];
 
 /// Checks a role.
 pub fn role(name: &str) -> Result<String> {
-    let known: Vec<&str> = ROLES.iter().map(|(role, _)| *role).collect();
-    choose("role", name, &known).map(|at| known[at].to_owned())
+    choose("role", name, &ROLES).map(|at| ROLES[at].to_owned())
 }
 
 /// The kinds of text a role means.
 pub(super) fn kinds_of(role: &str) -> &'static [TextKind] {
-    ROLES.iter().find(|(name, _)| *name == role).map_or(&[], |(_, kinds)| kinds)
+    ROLES.iter().zip(MEANT).find(|(name, _)| **name == role).map_or(&[], |(_, kinds)| kinds)
 }
 
-const KINDS: &[(&str, TextKind)] = &[
-    ("title", TextKind::Title),
-    ("document", TextKind::Document),
-    ("checkpoint", TextKind::Document),
-    ("summary", TextKind::Document),
-    ("prompt", TextKind::Prompt),
-    ("reply", TextKind::Reply),
-    ("input", TextKind::ToolInput),
-    ("tool_input", TextKind::ToolInput),
-    ("output", TextKind::ToolOutput),
-    ("tool_output", TextKind::ToolOutput),
-    ("thinking", TextKind::Thinking),
+const KINDS: [&str; 11] = [
+    "title",
+    "document",
+    "checkpoint",
+    "summary",
+    "prompt",
+    "reply",
+    "input",
+    "tool_input",
+    "output",
+    "tool_output",
+    "thinking",
 ];
 
 fn kind(name: &str) -> Result<TextKind> {
-    let known: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
-    choose("kind", name, &known).map(|at| KINDS[at].1)
+    Ok(match KINDS[choose("kind", name, &KINDS)?] {
+        "title" => TextKind::Title,
+        "prompt" => TextKind::Prompt,
+        "reply" => TextKind::Reply,
+        "input" | "tool_input" => TextKind::ToolInput,
+        "output" | "tool_output" => TextKind::ToolOutput,
+        "thinking" => TextKind::Thinking,
+        _ => TextKind::Document,
+    })
 }
 
+const STATES: [&str; 5] = ["subagent", "sidechain", "error", "running", "gone"];
+
 fn state(name: &str, now: &Zoned) -> Result<State> {
-    let at = choose("is", name, &["subagent", "sidechain", "error", "running", "gone"])?;
+    let at = choose("is", name, &STATES)?;
     let now = Timestamp::from_millis(now.timestamp().as_millisecond()).unwrap_or_default();
     Ok([State::SubAgent, State::SideChain, State::Error, State::Running(now), State::Gone][at])
 }
 
+const FEATURES: [&str; 4] = ["image", "edit", "error", "pr"];
+
 fn feature(name: &str) -> Result<Feature> {
-    let at = choose("has", name, &["image", "edit", "error", "pr"])?;
+    let at = choose("has", name, &FEATURES)?;
     Ok([Feature::Image, Feature::Edit, Feature::Error, Feature::PullRequest][at])
 }
 

@@ -21,7 +21,7 @@ mod verify;
 
 pub use answer::{Answer, Counts, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};
 pub use date::{Edge, date};
-pub use field::{agent, field_names, nearest, role};
+pub use field::{Field, agent, field_called, fields, nearest, role};
 pub use filter::{Feature, Filter, Scope, State};
 pub use fuse::{Blend, Fusion};
 pub use query::{Clause, Pattern, Query};

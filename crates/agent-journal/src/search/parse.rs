@@ -399,7 +399,7 @@ mod tests {
             query.filter
         };
         let all = filter(r#"x agent:claude project:"my web" role:user path:src file:login.rs"#);
-        assert_eq!(all.agents, ["claude-code"]);
+        assert_eq!(all.agents, [super::super::agent("claude").unwrap()]);
         assert_eq!(
             (&*all.projects, &*all.roles),
             (&["my web".to_owned()][..], &["user".to_owned()][..])

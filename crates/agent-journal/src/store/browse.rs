@@ -5,7 +5,7 @@ use rusqlite::types::Value;
 use serde::Serialize;
 
 use super::Store;
-use super::read::{Entry, RUNNING};
+use super::sessions::{Entry, RUNNING};
 use crate::error::Result;
 use crate::model::Timestamp;
 use crate::search::Filter;

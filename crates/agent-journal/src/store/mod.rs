@@ -14,17 +14,21 @@ mod ledger;
 mod pack;
 mod pieces;
 mod project;
-mod read;
+mod sessions;
 mod settle;
+mod sources;
 mod tasks;
+mod tellings;
 mod write;
 
 pub use browse::{Browse, Facets, Listing, Order};
-pub use read::{AgentTotals, Entry, Origin};
+pub use sessions::{Entry, Origin};
+pub use sources::AgentTotals;
 
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
-pub(crate) use read::{Hashes, SourceRow};
+pub(crate) use sources::SourceRow;
+pub(crate) use tellings::Hashes;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
 pub(crate) use write::{Place, SourceEnd, Told, Writer};
@@ -93,6 +97,10 @@ impl Store {
     /// A number that tells this journal from every other.
     pub(crate) fn identity(&self) -> Result<i64> {
         self.meta("identity")
+    }
+
+    pub(super) fn error(&self) -> impl FnOnce(rusqlite::Error) -> Error {
+        Error::store(&self.path)
     }
 
     fn meta(&self, name: &str) -> Result<i64> {

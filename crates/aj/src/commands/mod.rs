@@ -27,7 +27,8 @@ pub(crate) mod tui;
 
 use std::process::ExitCode;
 
-use agent_journal::search::{Edge, Filter, Query, Scope, agent, date, field_names};
+use agent_journal::search::fields as search_fields;
+use agent_journal::search::{Edge, Filter, Query, Scope, agent, date};
 use anyhow::{Result, bail};
 use jiff::Zoned;
 
@@ -126,7 +127,8 @@ impl FilterArgs {
     ) -> Result<Filter> {
         let query = Query::parse(&fields.join(" "), now)?;
         if let Some(clause) = query.clauses.first() {
-            let known: Vec<String> = field_names().map(|name| format!("{name}:")).collect();
+            let known: Vec<String> =
+                search_fields().iter().map(|field| format!("{}:", field.name)).collect();
             bail!(
                 "`{clause}` is no field: known are {} — `aj search` looks for words",
                 known.join(" ")

@@ -55,3 +55,15 @@ fn place(name: &str, context: &Context) -> Result<PathBuf> {
     let skills = skills.ok_or_else(|| anyhow!("{name} has no directory for skills"))?;
     Ok(context.settings.machine().home.join(skills).join(PLACE))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_skill_knows_every_field_of_the_language() {
+        for field in agent_journal::search::fields() {
+            assert!(SKILL.contains(&format!("{}:", field.name)), "no {}:", field.name);
+        }
+    }
+}

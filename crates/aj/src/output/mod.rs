@@ -201,7 +201,8 @@ pub(crate) fn ago(at: Option<Timestamp>, now: &Zoned) -> String {
 
 /// An instant on the user's clock.
 pub(crate) fn clock(at: Option<Timestamp>, now: &Zoned) -> String {
-    at.map_or(String::new(), |at| local(at, now).strftime("%Y-%m-%d %H:%M").to_string())
+    let Some(at) = at else { return "–".to_owned() };
+    local(at, now).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 fn local(at: Timestamp, now: &Zoned) -> Zoned {

@@ -2,7 +2,7 @@
 
 use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::model::{Block, Message, Origin};
-use agent_journal::search::{Filter, Hit, Query, Scope, Tier, field_names};
+use agent_journal::search::{Filter, Hit, Query, Scope, Tier, field_called};
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
 use jiff::Zoned;
@@ -56,7 +56,7 @@ fn typed(text: &str) -> String {
     let start = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let last = text.get(start..).unwrap_or_default();
     if let Some(name) = last.strip_suffix(':')
-        && field_names().any(|field| field == name)
+        && field_called(name).is_some()
     {
         return text[..start].to_owned();
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use agent_journal::search::field_names;
+use agent_journal::search::{field_called, fields};
 
 use super::filters::{Facets, token};
 use super::input::Input;
@@ -28,14 +28,12 @@ pub(super) fn complete(input: &Input, facets: &Facets) -> Completion {
         .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
     let word = &before[start..];
     let options = match word.split_once(':') {
-        Some((field, value)) if field_names().any(|name| name == field) => {
-            values(field, value, facets)
-        }
+        Some((field, value)) if field_called(field).is_some() => values(field, value, facets),
         Some(_) => Vec::new(),
         None if word.len() < 2 => Vec::new(),
         None => {
-            let fits = |field: &&str| field.starts_with(word);
-            field_names().filter(fits).map(|field| format!("{field}:")).collect()
+            let names = fields().iter().map(|field| field.name);
+            names.filter(|name| name.starts_with(word)).map(|name| format!("{name}:")).collect()
         }
     };
     Completion { range: start..input.at, options, chosen: None }
@@ -80,7 +78,7 @@ mod tests {
         check("agent:co", &["agent:codex"]);
         check("agent:codex", &[]);
         check("project:app", &["project:\"my app\""]);
-        check("until:t", &["until:today"]);
+        check("until:t", &["until:today", "until:yesterday"]);
         check("http:x", &[]);
     }
 }

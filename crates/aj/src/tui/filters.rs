@@ -6,12 +6,6 @@ use std::collections::HashMap;
 use agent_journal::Journal;
 use agent_journal::search::{self, Filter};
 
-/// Times that are often meant.
-const TIMES: [&str; 6] = ["today", "yesterday", "7d", "30d", "90d", "1y"];
-
-/// Whose words are often meant.
-const ROLES: [&str; 4] = ["user", "assistant", "tool", "title"];
-
 /// Values of the fields of a query, the most used first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facets {
@@ -38,22 +32,30 @@ impl Facets {
         let agents = counted(entries.iter().map(|entry| named(&entry.agent)));
         let projects = counted(entries.iter().filter_map(|entry| entry.project.clone()));
         let branches = counted(entries.iter().filter_map(|entry| entry.branch.clone()));
-        let fixed = |values: &[&str]| values.iter().map(|it| ((*it).to_owned(), None)).collect();
+        let models = counted(entries.iter().filter_map(|entry| entry.models.first().cloned()));
+        let fixed = |field: &'static str| {
+            let values = search::field_called(field).map_or(&[][..], |field| field.values);
+            Column { field, values: values.iter().map(|it| ((*it).to_owned(), None)).collect() }
+        };
         let columns = vec![
             Column { field: "agent", values: agents },
             Column { field: "project", values: projects },
             Column { field: "branch", values: branches },
-            Column { field: "since", values: fixed(&TIMES) },
-            Column { field: "role", values: fixed(&ROLES) },
+            Column { field: "model", values: models },
+            fixed("since"),
+            fixed("role"),
+            fixed("has"),
         ];
         Self { columns }
     }
 
     /// The values of a field.
     pub(super) fn values(&self, field: &str) -> impl Iterator<Item = &str> {
-        let field = if field == "until" { "since" } else { field };
-        let column = self.columns.iter().filter(move |column| column.field == field);
-        column.flat_map(|column| column.values.iter().map(|(value, _)| value.as_str()))
+        let column = self.columns.iter().find(|column| column.field == field);
+        let fixed = column.is_none().then(|| search::field_called(field)).flatten();
+        let values = column.into_iter().flat_map(|column| &column.values);
+        let fixed = fixed.into_iter().flat_map(|field| field.values);
+        values.map(|(value, _)| value.as_str()).chain(fixed.copied())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which sessions a page of sums is about, as its address says it. Every field of the query
 //! language is a name in the address, so that what the filter learns the pages know.
 
+use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::search::Filter;
 use anyhow::Result;
 use jiff::Zoned;
@@ -52,6 +53,13 @@ impl Choice {
             words.push(format!("{name}:\"{}\"", value.replace('"', " ")));
         }
         stats::chosen(&words.join(" "), now)
+    }
+
+    /// The sums it asks for.
+    pub(super) fn query(&self, now: &Zoned) -> Result<StatsQuery> {
+        let filter = self.filter(now)?;
+        let (extent, now) = (Extent::Tasks, now.clone());
+        Ok(StatsQuery { filter, by: None, extent, explain: false, now })
     }
 
     /// Where the sessions of a part are listed: the list, or the search where the list has no

@@ -10,9 +10,6 @@ use futures_util::stream::{self, Stream};
 
 use super::state::{App, News};
 
-/// How often the files are looked at while a page is open.
-const LOOK: Duration = Duration::from_secs(2);
-
 /// Shortest time between two news, so that a first reading does not flood the page.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -21,15 +18,13 @@ pub(super) async fn follow(
     State(app): State<Arc<App>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let news = app.news();
-    let stream = stream::unfold((app, news, true), async |(app, mut news, is_first)| {
+    let stream = stream::unfold((news, true), async |(mut news, is_first)| {
         if !is_first {
             tokio::time::sleep(PAUSE).await;
-            while let Err(_elapsed) = tokio::time::timeout(LOOK, news.changed()).await {
-                app.look();
-            }
+            news.changed().await.ok()?;
         }
         let now = *news.borrow_and_update();
-        Some((Ok(event(now)), (app, news, false)))
+        Some((Ok(event(now)), (news, false)))
     });
     Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(10)))
 }

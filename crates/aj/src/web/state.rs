@@ -3,14 +3,15 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use agent_journal::connectors::Machine;
 use agent_journal::model::Timestamp;
-use agent_journal::{Config, Contents, Entry, Journal, Progress, SyncOptions};
+use agent_journal::{
+    Changes, Config, Contents, Entry, Journal, Progress, SyncOptions, WatchOptions,
+};
 use anyhow::Result;
 use jiff::Zoned;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, watch};
 
 use super::cache::Cache;
 use crate::context::Context;
@@ -21,14 +22,8 @@ pub(super) const READERS: usize = 4;
 /// How many journals stay open: each holds some megabytes.
 const KEPT: usize = 2;
 
-/// How often the files are looked at, at most.
-const PACE: Duration = Duration::from_secs(1);
-
 /// How many sessions' landmarks are remembered.
 const REMEMBERED: usize = 8;
-
-/// A look may use this part of the time between two looks.
-const SHARE: u32 = 20;
 
 /// What requests share.
 pub(super) struct App {
@@ -39,7 +34,6 @@ pub(super) struct App {
     /// Pages of sums that were made already.
     pub(super) pages: Cache,
     news: watch::Sender<News>,
-    wake: Option<mpsc::Sender<()>>,
     /// Landmarks of the sessions that were read last.
     contents: Mutex<VecDeque<(Stand, Arc<Contents>)>>,
 }
@@ -65,7 +59,6 @@ impl App {
     /// Opens the journal, and begins to look for news.
     pub(super) fn start(context: &Context) -> Result<Arc<Self>> {
         let (news, _) = watch::channel(News::default());
-        let (wake, sleep) = mpsc::channel(1);
         let app = Arc::new(Self {
             config: context.settings.config(),
             machine: context.settings.machine(),
@@ -73,7 +66,6 @@ impl App {
             readers: Semaphore::new(READERS),
             pages: Cache::default(),
             news,
-            wake: context.syncs().then_some(wake),
             contents: Mutex::default(),
         });
         if context.syncs() {
@@ -84,7 +76,7 @@ impl App {
                         app.news.send_modify(|news| change(news));
                     }
                 };
-                follow(journal, sleep, &news);
+                follow(journal, &news);
             })?;
         }
         Ok(app)
@@ -95,7 +87,6 @@ impl App {
         self: &Arc<Self>,
         question: impl FnOnce(&Journal, &Zoned) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.look();
         let app = Arc::clone(self);
         let _turn = self.readers.acquire().await?;
         tokio::task::spawn_blocking(move || {
@@ -106,14 +97,6 @@ impl App {
             answer
         })
         .await?
-    }
-
-    /// Has the files looked at, unless that was just done.
-    pub(super) fn look(&self) {
-        if let Some(wake) = &self.wake {
-            // A full channel means that a look is due anyway.
-            let _ = wake.try_send(());
-        }
     }
 
     /// Follows what changes.
@@ -160,21 +143,18 @@ fn stand(entry: &Entry) -> Stand {
     (entry.id.clone(), entry.counts.messages, entry.ended_at)
 }
 
-/// Looks at the files whenever somebody asks, as often as is cheap.
-fn follow(mut journal: Journal, mut sleep: mpsc::Receiver<()>, news: &Tell<'_>) {
-    // The first look needs no request: the history should be there when the browser is.
-    let mut is_due = true;
-    while is_due || sleep.blocking_recv().is_some() {
-        is_due = false;
-        let started = Instant::now();
-        look(&mut journal, news);
-        std::thread::sleep(PACE.max(started.elapsed() * SHARE).min(Duration::from_secs(30)));
+/// Folds in what the agents write, whenever the system tells that they did. The first thing it is
+/// told is that everything may have changed: the history is there when the browser is.
+fn follow(mut journal: Journal, news: &Tell<'_>) {
+    let mut watch = journal.watch(WatchOptions::default());
+    while let Ok(Some(changes)) = journal.wait(&mut watch) {
+        fold(&mut journal, &changes, news);
     }
 }
 
-fn look(journal: &mut Journal, news: &Tell<'_>) {
+fn fold(journal: &mut Journal, changes: &Changes, news: &Tell<'_>) {
     let options = SyncOptions::default();
-    let report = journal.sync(options, &mut |progress| match progress {
+    let report = journal.sync_changes(changes, options, &mut |progress| match progress {
         Progress::Found { bytes, .. } => news(&|news| (news.total, news.done) = (bytes, 0)),
         Progress::Read { bytes } => news(&|news| news.done += bytes),
         _ => {}

@@ -10,12 +10,6 @@ use serde_json::{Value, json};
 use super::{Run, Test, Transcript, text};
 
 /// A session of the home `two-agents` in which something copper is mentioned.
-pub const FLAKY: &str = "3f1c0001-0000-4000-8000-000000000001";
-
-pub fn two_agents() -> Test {
-    Test::new().home("two-agents")
-}
-
 /// How often something is tried that has no end: `AJ_FAULTS` times, or a few.
 pub fn rounds(few: u64) -> u64 {
     std::env::var("AJ_FAULTS").map_or(few, |count| count.parse().unwrap())

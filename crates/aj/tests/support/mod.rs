@@ -18,6 +18,16 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+/// The sessions of `two_agents`.
+pub const FLAKY: &str = "3f1c0001-0000-4000-8000-000000000001";
+pub const RETRY: &str = "3f1c0002-0000-4000-8000-000000000002";
+pub const PORT: &str = "0199aaaa-0000-7000-8000-000000000003";
+
+/// A home with a few sessions of two agents.
+pub fn two_agents() -> Test {
+    Test::new().home("two-agents")
+}
+
 /// A private home with a journal of its own, in which the program is run.
 pub struct Test {
     directory: std::sync::Arc<tempfile::TempDir>,

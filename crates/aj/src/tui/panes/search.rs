@@ -1,6 +1,6 @@
 //! The line where the query is typed, and what was understood of it.
 
-use agent_journal::search::field_names;
+use agent_journal::search::field_called;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -37,9 +37,7 @@ fn colored(text: &str) -> Vec<Span<'_>> {
     let field = Style::new().fg(Color::Cyan);
     text.split_inclusive(char::is_whitespace)
         .map(|word| match word.split_once(':') {
-            Some((name, _)) if field_names().any(|field| field == name) => {
-                Span::styled(word, field)
-            }
+            Some((name, _)) if field_called(name).is_some() => Span::styled(word, field),
             _ => Span::raw(word),
         })
         .collect()

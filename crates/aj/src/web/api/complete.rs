@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_journal::search::Scope;
+use agent_journal::search::{Field, Scope, field_called, fields};
 use agent_journal::{Browse, Journal};
 use axum::extract::{Query, State};
 use serde_json::json;
@@ -13,20 +13,6 @@ use crate::web::state::App;
 
 /// How many are offered.
 const OFFERED: usize = 8;
-
-/// The fields, with what each is about.
-const FIELDS: [(&str, &str); 6] = [
-    ("agent:", "whose session"),
-    ("branch:", "a git branch"),
-    ("project:", "a project, by a part of its name or path"),
-    ("role:", "who said it: user, assistant, tool"),
-    ("since:", "not before: 7d, yesterday, 2026-11-03"),
-    ("until:", "not after"),
-];
-
-const ROLES: [&str; 7] = ["user", "assistant", "tool", "title", "document", "input", "output"];
-
-const TIMES: [&str; 6] = ["today", "yesterday", "7d", "30d", "90d", "365d"];
 
 /// Completes the last word of what was typed.
 pub(super) async fn complete(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
@@ -39,9 +25,9 @@ pub(super) async fn complete(State(app): State<Arc<App>>, Query(params): Query<P
 
 fn offers(journal: &Journal, word: &str) -> anyhow::Result<Vec<(String, String)>> {
     let Some((field, begun)) = word.split_once(':') else {
-        let fits = |(name, _): &&(&str, &str)| !word.is_empty() && name.starts_with(word);
-        let offer = |(name, about): &(&str, &str)| ((*name).to_owned(), (*about).to_owned());
-        return Ok(FIELDS.iter().filter(fits).map(offer).collect());
+        let fits = |field: &&Field| !word.is_empty() && field.name.starts_with(word);
+        let offer = |field: &Field| (format!("{}:", field.name), field.about.to_owned());
+        return Ok(fields().iter().filter(fits).map(offer).collect());
     };
     let begun = begun.trim_start_matches('"').to_lowercase();
     let values = values(journal, field)?;
@@ -59,13 +45,9 @@ fn offers(journal: &Journal, word: &str) -> anyhow::Result<Vec<(String, String)>
 
 /// What a field may hold, with what is known of each value.
 fn values(journal: &Journal, field: &str) -> anyhow::Result<Vec<(String, String)>> {
-    let plain = |values: &[&str]| {
-        Ok(values.iter().map(|value| ((*value).to_owned(), String::new())).collect())
-    };
-    match field {
-        "role" => return plain(&ROLES),
-        "since" | "until" => return plain(&TIMES),
-        _ => {}
+    let fixed = field_called(field).map_or(&[][..], |field| field.values);
+    if !fixed.is_empty() {
+        return Ok(fixed.iter().map(|value| ((*value).to_owned(), String::new())).collect());
     }
     let mut browse = Browse { limit: 0, ..Browse::default() };
     browse.filter.scope = Scope::All;

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use agent_journal::Journal;
-use agent_journal::analyze::{Extent, Score, ScoreReport, StatsQuery};
+use agent_journal::analyze::{Score, ScoreReport};
 use anyhow::Result;
 use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
 use super::analytics::periods;
+use super::sums;
 use crate::output::thousands;
 use crate::web::charts::{meter, ring};
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
 use crate::web::params::Params;
-use crate::web::reply::{Failure, Page};
+use crate::web::reply::Page;
 use crate::web::state::App;
 
 const PAGE: &str = "/insights";
@@ -28,26 +29,11 @@ pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
 ) -> Page {
-    let choice = Choice::read(&params).or_since(EVER);
-    choice.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
-    let shared = Arc::clone(&app);
-    let page = app
-        .ask(move |journal, now| {
-            let address = choice.link(PAGE, &[("token", "")]);
-            shared.pages.page(&address, (journal, now), || draw(journal, now, &choice))
-        })
-        .await?;
-    Ok(page)
+    sums(&app, PAGE, Choice::read(&params).or_since(EVER), draw).await
 }
 
 fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {
-    let query = StatsQuery {
-        filter: choice.filter(now)?,
-        by: None,
-        extent: Extent::Tasks,
-        explain: false,
-        now: now.clone(),
-    };
+    let query = choice.query(now)?;
     let report = journal.score(&query)?;
     let body = html! {
         div.title {

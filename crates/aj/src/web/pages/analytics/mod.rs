@@ -9,7 +9,7 @@ mod times;
 use std::sync::Arc;
 
 use agent_journal::Journal;
-use agent_journal::analyze::{Extent, Stats, StatsQuery};
+use agent_journal::analyze::Stats;
 use anyhow::Result;
 use axum::extract::{Query, State};
 use jiff::Zoned;
@@ -18,10 +18,11 @@ use maud::{Markup, html};
 pub(super) use controls::{Controls, periods};
 
 use self::span::Span;
+use super::sums;
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
 use crate::web::params::Params;
-use crate::web::reply::{Failure, Page};
+use crate::web::reply::Page;
 use crate::web::state::App;
 
 /// The time a page is about when nothing else was asked for.
@@ -40,27 +41,11 @@ pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
 ) -> Page {
-    let choice = Choice::read(&params).or_since(USUAL);
-    // An address that cannot be understood is the reader's to mend.
-    choice.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
-    let shared = Arc::clone(&app);
-    let page = app
-        .ask(move |journal, now| {
-            let address = choice.link("/analytics", &[("token", "")]);
-            shared.pages.page(&address, (journal, now), || draw(journal, now, &choice))
-        })
-        .await?;
-    Ok(page)
+    sums(&app, "/analytics", Choice::read(&params).or_since(USUAL), draw).await
 }
 
 fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {
-    let query = StatsQuery {
-        filter: choice.filter(now)?,
-        by: None,
-        extent: Extent::Tasks,
-        explain: false,
-        now: now.clone(),
-    };
+    let query = choice.query(now)?;
     let stats = journal.stats(&query)?;
     let controls = Controls { choice, page: "/analytics", projects: &stats.projects };
     let is_empty = stats.totals.messages == 0 && stats.totals.tokens.total() == 0;

@@ -1,0 +1,296 @@
+//! Reading sessions as they are listed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use rusqlite::{Row, params, params_from_iter};
+use serde::Serialize;
+
+use super::Store;
+use super::sources::StoredPath;
+use crate::error::Result;
+use crate::model::{Counts, Ref, Timestamp, Tokens};
+use crate::search::Filter;
+
+/// A source changed this recently belongs to a running session, in milliseconds.
+pub(super) const RUNNING: i64 = 10 * 60 * 1000;
+
+/// A session as it is listed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// `agent:id`.
+    pub id: String,
+    /// The agent's id.
+    pub agent: String,
+    /// The agent's own id of the session.
+    pub native_id: String,
+    /// The title.
+    pub title: String,
+    /// Where the title comes from.
+    pub title_source: String,
+    /// The project's name.
+    pub project: Option<String>,
+    /// The project's directory.
+    pub project_path: Option<String>,
+    /// The first working directory.
+    pub cwd: Option<String>,
+    /// The latest branch.
+    pub branch: Option<String>,
+    /// The latest version of the agent.
+    pub agent_version: Option<String>,
+    /// The earliest recorded instant.
+    pub started_at: Option<Timestamp>,
+    /// The latest recorded instant.
+    pub ended_at: Option<Timestamp>,
+    /// Seconds from first to last.
+    pub wall_s: u64,
+    /// Seconds of activity: gaps count up to five minutes.
+    pub active_s: u64,
+    /// `running`, `completed` or `error`.
+    pub status: &'static str,
+    /// The session that started this one.
+    pub parent_id: Option<String>,
+    /// Whether another session's agent ran it.
+    pub is_agent_session: bool,
+    /// Sessions that this one started.
+    pub children: Vec<String>,
+    /// Where it was read.
+    pub source: Origin,
+    /// What is counted.
+    pub counts: Counts,
+    /// The models, the most used first.
+    pub models: Vec<String>,
+    /// Tokens of this session alone.
+    #[serde(serialize_with = "every_class")]
+    pub tokens: Tokens,
+    /// Commits, pull requests and issues.
+    pub refs: Vec<Ref>,
+    /// Key in store and index.
+    #[serde(skip)]
+    pub(crate) key: u64,
+    /// The telling that is shown.
+    #[serde(skip)]
+    pub(crate) telling: u64,
+}
+
+/// Where a session was read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Origin {
+    /// `local`, `wsl`, `windows` or `remote`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The machine, when it is another one.
+    pub host: Option<String>,
+    /// The file.
+    pub path: String,
+    /// Whether it is still there.
+    pub present: bool,
+}
+
+impl Store {
+    /// Lists the sessions a filter chooses, the latest first.
+    pub(crate) fn sessions(
+        &self,
+        filter: &Filter,
+        limit: Option<usize>,
+        now: Timestamp,
+    ) -> Result<Vec<Entry>> {
+        let (condition, values) = self.condition(filter)?;
+        let limit = limit.map_or(-1, |limit| limit as i64);
+        let tail = format!(
+            "WHERE {condition} ORDER BY sessions.ended_at DESC, sessions.key LIMIT {limit}"
+        );
+        self.entries(&tail, params_from_iter(values), now)
+    }
+
+    /// Counts the sessions a filter chooses.
+    pub(crate) fn count(&self, filter: &Filter) -> Result<u64> {
+        let (condition, values) = self.condition(filter)?;
+        let sql = format!("SELECT count(*) FROM sessions WHERE {condition}");
+        let count =
+            self.connection.query_row(&sql, params_from_iter(values), |row| row.get::<_, i64>(0));
+        count.map(|count| count as u64).map_err(self.error())
+    }
+
+    /// Finds sessions whose id begins with a text.
+    pub(crate) fn sessions_by_prefix(
+        &self,
+        agent: Option<&str>,
+        prefix: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Entry>> {
+        let end = format!("{prefix}\u{10ffff}");
+        match agent {
+            Some(agent) => {
+                let tail = "WHERE sessions.native >= ?1 AND sessions.native < ?2 AND sessions.agent = ?3 LIMIT 12";
+                self.entries(tail, params![prefix, end, agent], now)
+            }
+            None => {
+                let tail = "WHERE sessions.native >= ?1 AND sessions.native < ?2 LIMIT 12";
+                self.entries(tail, params![prefix, end], now)
+            }
+        }
+    }
+
+    /// Finds sessions by the tellings that are shown.
+    pub(crate) fn sessions_by_telling(
+        &self,
+        tellings: &[u64],
+        now: Timestamp,
+    ) -> Result<HashMap<u64, Entry>> {
+        let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
+        // The keys are numbers of our own making: nothing to escape.
+        let tail = format!(
+            "WHERE tellings.key IN ({}) AND sessions.key = tellings.session",
+            keys.join(",")
+        );
+        let entries = self.entries(&tail, [], now)?;
+        Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
+    }
+
+    /// Finds sessions by their keys.
+    pub(crate) fn sessions_by_key(&self, keys: &[u64], now: Timestamp) -> Result<Vec<Entry>> {
+        let keys: Vec<String> = keys.iter().map(|key| (*key as i64).to_string()).collect();
+        // The keys are numbers of our own making: nothing to escape.
+        let tail = format!("WHERE sessions.key IN ({})", keys.join(","));
+        self.entries(&tail, [], now)
+    }
+
+    /// Lists the tellings a filter chooses.
+    pub(crate) fn chosen_tellings(&self, filter: &Filter) -> Result<Vec<u64>> {
+        let (condition, values) = self.condition(filter)?;
+        let sql = format!("SELECT telling FROM sessions WHERE {condition}");
+        self.keys(&sql, params_from_iter(values))
+    }
+
+    /// Lists the tellings that are never shown, because another one is fuller or there is nothing.
+    pub(crate) fn hidden_tellings(&self) -> Result<Vec<u64>> {
+        self.keys("SELECT key FROM tellings WHERE hidden = 1", [])
+    }
+
+    pub(super) fn keys(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<u64>> {
+        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
+        let keys = statement.query_map(values, |row| row.get::<_, i64>(0).map(|key| key as u64));
+        keys.and_then(Iterator::collect).map_err(self.error())
+    }
+
+    pub(super) fn entries(
+        &self,
+        tail: &str,
+        values: impl rusqlite::Params,
+        now: Timestamp,
+    ) -> Result<Vec<Entry>> {
+        let sql = format!(
+            "SELECT sessions.*, sources.path AS path, sources.present AS present,
+             sources.modified AS modified, sources.home AS home, sources.host AS host FROM sessions
+             JOIN tellings ON tellings.key = sessions.telling
+             JOIN sources ON sources.id = tellings.source {tail}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let rows = statement.query_map(values, |row| entry(row, now)).map_err(self.error())?;
+        let mut entries: Vec<Entry> =
+            rows.collect::<rusqlite::Result<_>>().map_err(self.error())?;
+        self.add_children(&mut entries)?;
+        Ok(entries)
+    }
+
+    fn add_children(&self, entries: &mut [Entry]) -> Result<()> {
+        let sql = "SELECT agent || ':' || native FROM sessions WHERE parent = ?1 AND shown = 1
+                   ORDER BY started_at, native";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        for entry in entries {
+            let children = statement.query_map([entry.key as i64], |row| row.get(0));
+            entry.children = children.and_then(Iterator::collect).map_err(self.error())?;
+        }
+        Ok(())
+    }
+
+    /// Lists the directories of known projects.
+    pub(crate) fn projects(&self) -> Result<Vec<PathBuf>> {
+        let sql = "SELECT DISTINCT project_path FROM sessions WHERE project_path IS NOT NULL";
+        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
+        let rows = statement.query_map([], |row| row.get::<_, String>(0).map(PathBuf::from));
+        rows.and_then(Iterator::collect).map_err(self.error())
+    }
+}
+
+fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
+    let number = |name: &str| row.get::<_, i64>(name).map(|number| number as u64);
+    let at =
+        |name: &str| row.get::<_, Option<i64>>(name).map(|at| at.and_then(Timestamp::from_millis));
+    let agent: String = row.get("agent")?;
+    let native_id: String = row.get("native")?;
+    let (started_at, ended_at) = (at("started_at")?, at("ended_at")?);
+    let wall =
+        started_at.zip(ended_at).map_or(0, |(start, end)| end.as_millis() - start.as_millis());
+    let parent: Option<String> = row.get("parent_native")?;
+    let present: bool = row.get("present")?;
+    // A file that was copied or restored is new, but what it tells is not.
+    let modified = row.get::<_, i64>("modified")? / 1_000_000;
+    let last = ended_at.map_or(modified, |at| at.as_millis().min(modified));
+    let idle = now.as_millis() - last;
+    let status = if present && idle < RUNNING {
+        "running"
+    } else if row.get("failed")? {
+        "error"
+    } else {
+        "completed"
+    };
+    Ok(Entry {
+        id: format!("{agent}:{native_id}"),
+        parent_id: parent.map(|native| format!("{agent}:{native}")),
+        agent,
+        native_id,
+        title: row.get("title")?,
+        title_source: row.get("title_source")?,
+        project: row.get("project")?,
+        project_path: row.get("project_path")?,
+        cwd: row.get("cwd")?,
+        branch: row.get("branch")?,
+        agent_version: row.get("agent_version")?,
+        started_at,
+        ended_at,
+        wall_s: wall.max(0) as u64 / 1000,
+        active_s: number("active_s")?,
+        status,
+        is_agent_session: number("kind")? > 0,
+        children: Vec::new(),
+        source: Origin {
+            kind: row.get("home")?,
+            host: row.get("host")?,
+            path: row.get::<_, StoredPath>("path")?.0.to_string_lossy().into_owned(),
+            present,
+        },
+        counts: Counts {
+            user_prompts: number("prompts")?,
+            assistant_messages: number("answers")?,
+            tool_calls: number("tool_calls")?,
+            tool_results: number("tool_results")?,
+            tool_errors: number("tool_errors")?,
+            messages: number("messages")?,
+        },
+        models: serde_json::from_str(&row.get::<_, String>("models")?).unwrap_or_default(),
+        tokens: Tokens {
+            input: number("input")?,
+            output: number("output")?,
+            cache_read: number("cache_read")?,
+            cache_creation: number("cache_creation")?,
+            reasoning: row.get::<_, Option<i64>>("reasoning")?.map(|number| number as u64),
+        },
+        refs: serde_json::from_str(&row.get::<_, String>("refs")?).unwrap_or_default(),
+        key: number("key")?,
+        telling: number("telling")?,
+    })
+}
+
+/// Writes every class of tokens, an unknown one as `null`.
+fn every_class<S: serde::Serializer>(tokens: &Tokens, serializer: S) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeStruct;
+    let mut all = serializer.serialize_struct("Tokens", 5)?;
+    all.serialize_field("input", &tokens.input)?;
+    all.serialize_field("output", &tokens.output)?;
+    all.serialize_field("cache_read", &tokens.cache_read)?;
+    all.serialize_field("cache_creation", &tokens.cache_creation)?;
+    all.serialize_field("reasoning", &tokens.reasoning)?;
+    all.end()
+}

@@ -1,0 +1,219 @@
+//! Reading what is known of sources, and what an agent's came to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
+use rusqlite::{OptionalExtension, Row, params};
+use serde::Serialize;
+
+use super::Store;
+use super::write::PathValue;
+use crate::error::Result;
+use crate::model::{Checkpoint, Stamp};
+
+/// A source as the journal knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceRow {
+    /// Its row.
+    pub(crate) id: i64,
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// How it looked when it was read.
+    pub(crate) stamp: Stamp,
+    /// Whether it was there at the last look.
+    pub(crate) present: bool,
+}
+
+/// What one agent's sources came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AgentTotals {
+    /// Sources read.
+    pub sources: u64,
+    /// Sources that are gone, whose sessions live on in the journal only.
+    pub sources_gone: u64,
+    /// Sources that could not be read.
+    pub sources_failed: u64,
+    /// Size of the sources that are there.
+    pub bytes: u64,
+    /// Sessions shown.
+    pub sessions: u64,
+    /// Of those, how many a person started.
+    pub root_sessions: u64,
+    /// Sessions that live on only in the journal.
+    pub sessions_gone: u64,
+    /// Sessions with a working directory.
+    pub with_cwd: u64,
+    /// Sessions with a title better than their directory or id.
+    pub with_title: u64,
+    /// Sessions with a model.
+    pub with_model: u64,
+    /// Sessions with a branch.
+    pub with_branch: u64,
+    /// Records understood.
+    pub records_understood: u64,
+    /// Records kept without being understood.
+    pub records_raw: u64,
+    /// Records skipped, by reason.
+    pub skipped: BTreeMap<String, u64>,
+    /// Sources that could not be read, with the reason.
+    pub failures: Vec<(String, String)>,
+}
+
+/// A path as `PathValue` stored it.
+pub(super) struct StoredPath(pub(super) PathBuf);
+
+impl FromSql for StoredPath {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(match value {
+            ValueRef::Blob(bytes) => from_bytes(bytes),
+            _ => PathBuf::from(value.as_str()?),
+        }))
+    }
+}
+
+impl Store {
+    /// Lists the sources of an agent, imports left out.
+    pub(crate) fn sources(&self, agent: &str) -> Result<Vec<SourceRow>> {
+        self.source_rows("agent = ?1", params![agent])
+    }
+
+    /// Finds a source by its path.
+    pub(crate) fn source(&self, agent: &str, path: &Path) -> Result<Option<SourceRow>> {
+        let rows = self.source_rows("agent = ?1 AND path = ?2", params![agent, PathValue(path)]);
+        Ok(rows?.pop())
+    }
+
+    /// Lists the sources at a path and below it.
+    pub(crate) fn sources_at(&self, agent: &str, path: &Path) -> Result<Vec<SourceRow>> {
+        let Some(text) = path.to_str() else {
+            return Ok(self.source(agent, path)?.into_iter().collect());
+        };
+        let separator = std::path::MAIN_SEPARATOR;
+        // What follows the separator sorts before the character that follows it.
+        let end = char::from_u32(separator as u32 + 1).unwrap_or(separator);
+        let condition = "agent = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)";
+        let (below, end) = (format!("{text}{separator}"), format!("{text}{end}"));
+        self.source_rows(condition, params![agent, text, below, end])
+    }
+
+    fn source_rows(
+        &self,
+        condition: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<SourceRow>> {
+        let sql = format!(
+            "SELECT id, path, size, modified, inode, present FROM sources
+             WHERE home != 'import' AND {condition}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let rows = statement.query_map(values, |row| {
+            Ok(SourceRow {
+                id: row.get(0)?,
+                path: row.get::<_, StoredPath>(1)?.0,
+                stamp: Stamp {
+                    size: row.get::<_, i64>(2)? as u64,
+                    modified: row.get(3)?,
+                    inode: row.get::<_, i64>(4)? as u64,
+                },
+                present: row.get(5)?,
+            })
+        });
+        rows.and_then(Iterator::collect).map_err(self.error())
+    }
+
+    /// Tells how a source looked when it was last read.
+    pub(crate) fn stamp(&self, source: i64) -> Result<Option<Stamp>> {
+        let sql = "SELECT size, modified, inode FROM sources WHERE id = ?1";
+        let row = self.connection.query_row(sql, [source], |row| {
+            Ok(Stamp {
+                size: row.get::<_, i64>(0)?.max(0) as u64,
+                modified: row.get(1)?,
+                inode: row.get::<_, i64>(2)? as u64,
+            })
+        });
+        row.optional().map_err(self.error())
+    }
+
+    /// Reads how far a source has been read.
+    pub(crate) fn checkpoint(&self, source: i64) -> Result<Checkpoint> {
+        let sql = "SELECT read_to, guard, messages, state FROM checkpoints WHERE source = ?1";
+        let row = self.connection.query_row(sql, [source], |row| {
+            Ok(Checkpoint {
+                offset: row.get::<_, i64>(0)? as u64,
+                guard: row.get::<_, i64>(1)? as u64,
+                messages: row.get::<_, i64>(2)? as u64,
+                state: row.get(3)?,
+            })
+        });
+        Ok(row.optional().map_err(self.error())?.unwrap_or_default())
+    }
+
+    /// Sums up an agent's sources.
+    pub(crate) fn totals(&self, agent: &str) -> Result<AgentTotals> {
+        let mut totals = self.session_totals(agent)?;
+        let sql = "SELECT path, size, present, records, raw, skipped, error FROM sources WHERE agent = ?1";
+        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
+        let mut rows = statement.query([agent]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            add_source(row, &mut totals).map_err(self.error())?;
+        }
+        Ok(totals)
+    }
+
+    fn session_totals(&self, agent: &str) -> Result<AgentTotals> {
+        let sql = "SELECT count(*), total(kind = 0), total(cwd IS NOT NULL),
+                   total(title_source NOT IN ('path', 'id')), total(models != '[]'),
+                   total(branch IS NOT NULL), total(NOT sources.present) FROM sessions
+                   JOIN tellings ON tellings.key = sessions.telling
+                   JOIN sources ON sources.id = tellings.source
+                   WHERE sessions.agent = ?1 AND shown = 1";
+        let totals = self.connection.query_row(sql, [agent], |row| {
+            let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
+            Ok(AgentTotals {
+                sessions: row.get::<_, i64>(0)? as u64,
+                root_sessions: number(1)?,
+                with_cwd: number(2)?,
+                with_title: number(3)?,
+                with_model: number(4)?,
+                with_branch: number(5)?,
+                sessions_gone: number(6)?,
+                ..AgentTotals::default()
+            })
+        });
+        totals.map_err(self.error())
+    }
+}
+
+fn add_source(row: &Row<'_>, totals: &mut AgentTotals) -> rusqlite::Result<()> {
+    let path = row.get::<_, StoredPath>(0)?.0;
+    totals.sources += 1;
+    if row.get::<_, bool>(2)? {
+        totals.bytes += row.get::<_, i64>(1)?.max(0) as u64;
+    } else {
+        totals.sources_gone += 1;
+    }
+    totals.records_understood += row.get::<_, i64>(3)? as u64;
+    totals.records_raw += row.get::<_, i64>(4)? as u64;
+    let skipped: BTreeMap<String, u64> =
+        serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default();
+    for (reason, count) in skipped {
+        *totals.skipped.entry(reason).or_default() += count;
+    }
+    if let Some(error) = row.get::<_, Option<String>>(6)? {
+        totals.sources_failed += 1;
+        totals.failures.push((path.to_string_lossy().into_owned(), error));
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn from_bytes(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+#[cfg(not(unix))]
+fn from_bytes(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}

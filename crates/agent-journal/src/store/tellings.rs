@@ -1,0 +1,228 @@
+//! Reading what sources tell: messages, accounts, what changed.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Store, account, chunk};
+use crate::error::Result;
+use crate::model::{Message, Session};
+
+/// What is about a session as a whole.
+pub(crate) struct Whole {
+    pub(crate) telling: u64,
+    pub(crate) title: String,
+    pub(crate) at: i64,
+    pub(crate) documents: Vec<String>,
+}
+
+/// What the journal holds of one telling.
+pub(crate) struct Telling {
+    pub(crate) account: Session,
+    pub(crate) hashes: Hashes,
+}
+
+/// Hashes of a telling's messages, or of the last of them.
+#[derive(Default)]
+pub(crate) struct Hashes {
+    /// How many messages come before.
+    first: u64,
+    hashes: Vec<u64>,
+}
+
+impl Hashes {
+    pub(crate) fn get(&self, position: u64) -> Option<u64> {
+        self.hashes.get(position.checked_sub(self.first)? as usize).copied()
+    }
+
+    /// How many messages there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.first + self.hashes.len() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Store {
+    /// Reads a run of messages.
+    pub(crate) fn messages(&self, telling: u64, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
+        let sql = "SELECT first, body FROM chunks WHERE telling = ?1 AND first < ?3
+                   AND first + count > ?2 ORDER BY first";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let place =
+            params![telling as i64, range.start as i64, range.end.min(i64::MAX as u64) as i64];
+        let mut rows = statement.query(place).map_err(self.error())?;
+        let mut messages = Vec::new();
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let first = row.get::<_, i64>(0).map_err(self.error())? as u64;
+            let body = row.get_ref(1).and_then(|body| Ok(body.as_blob()?)).map_err(self.error())?;
+            let lines = chunk::unpack(body).unwrap_or_default();
+            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
+                if range.contains(&position)
+                    && let Ok(message) = serde_json::from_slice(line)
+                {
+                    messages.push((position, message));
+                }
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Reads the messages at some positions, each run once.
+    pub(crate) fn messages_at(
+        &self,
+        telling: u64,
+        positions: &HashSet<u64>,
+    ) -> Result<Vec<(u64, Message)>> {
+        let mut wanted: Vec<u64> = positions.iter().copied().collect();
+        wanted.sort_unstable();
+        let sql = "SELECT first, body FROM chunks WHERE telling = ?1 AND first <= ?2
+                   ORDER BY first DESC LIMIT 1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut messages = Vec::new();
+        // From the end: the run of the last wanted position has the others of that run, too.
+        while let Some(last) = wanted.last() {
+            let run = statement.query_row(params![telling as i64, *last as i64], |row| {
+                let lines = chunk::unpack(row.get_ref(1)?.as_blob()?).unwrap_or_default();
+                Ok((row.get::<_, i64>(0)? as u64, lines))
+            });
+            let Some((first, lines)) = run.optional().map_err(self.error())? else { break };
+            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
+                if positions.contains(&position)
+                    && let Ok(message) = serde_json::from_slice(line)
+                {
+                    messages.push((position, message));
+                }
+            }
+            wanted.truncate(wanted.partition_point(|position| *position < first));
+        }
+        Ok(messages)
+    }
+
+    /// Reads one message.
+    pub(crate) fn message(&self, telling: u64, position: u64) -> Result<Option<Message>> {
+        let sql = "SELECT first, body FROM chunks WHERE telling = ?1 AND first <= ?2
+                   ORDER BY first DESC LIMIT 1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let line = statement
+            .query_row(params![telling as i64, position as i64], |row| {
+                let first = row.get::<_, i64>(0)? as u64;
+                Ok(chunk::unpack_line(row.get_ref(1)?.as_blob()?, (position - first) as usize))
+            })
+            .optional()
+            .map_err(self.error())?;
+        Ok(line.flatten().and_then(|line| serde_json::from_slice(&line).ok()))
+    }
+
+    /// Reads the account of a telling.
+    pub(crate) fn account(&self, telling: u64) -> Result<Option<Session>> {
+        let sql = "SELECT account FROM tellings WHERE key = ?1";
+        let json = self.connection.query_row(sql, [telling as i64], |row| row.get::<_, String>(0));
+        let json = json.optional().map_err(self.error())?;
+        Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
+    }
+
+    /// Reads the account of a session: what all its tellings say.
+    pub(crate) fn whole_account(&self, session: u64) -> Result<Option<Session>> {
+        let account = account::joined(&self.connection, session).map_err(self.error())?;
+        Ok(account.map(|(_, account)| account))
+    }
+
+    /// Reads what the journal holds of a telling, as far as messages from a position on are
+    /// concerned.
+    pub(crate) fn telling(&self, key: u64, from: u64) -> Result<Option<Telling>> {
+        let Some(account) = self.account(key)? else { return Ok(None) };
+        let first = self.run_before(key, from, 0)?;
+        let sql = "SELECT hashes FROM chunks WHERE telling = ?1 AND first >= ?2 ORDER BY first";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([key as i64, first as i64]).map_err(self.error())?;
+        let mut hashes = Vec::new();
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let bytes =
+                row.get_ref(0).and_then(|blob| Ok(blob.as_blob()?)).map_err(self.error())?;
+            hashes.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
+        }
+        Ok(Some(Telling { account, hashes: Hashes { first, hashes } }))
+    }
+
+    /// Tells where a run that is to change from `position` on must begin again: at that position
+    /// when a full run ends there, else at the beginning of the run around or before it.
+    pub(crate) fn run_before(&self, telling: u64, position: u64, full: u64) -> Result<u64> {
+        let sql =
+            "SELECT first, first + count, bytes FROM chunks WHERE telling = ?1 AND first <= ?2
+                   ORDER BY first DESC LIMIT 1";
+        let row = self.connection.query_row(sql, params![telling as i64, position as i64], |row| {
+            Ok((
+                row.get::<_, i64>(0)? as u64,
+                row.get::<_, i64>(1)? as u64,
+                row.get::<_, i64>(2)? as u64,
+            ))
+        });
+        Ok(match row.optional().map_err(self.error())? {
+            Some((_, end, bytes)) if end <= position && bytes >= full => position,
+            Some((first, _, _)) => first,
+            None => position,
+        })
+    }
+
+    /// Lists the tellings that changed after a generation.
+    pub(crate) fn changed_tellings(&self, generation: i64) -> Result<Vec<u64>> {
+        let sql =
+            "SELECT tellings.key FROM tellings JOIN sessions ON sessions.key = tellings.session
+                   WHERE sessions.generation > ?1 ORDER BY sessions.ended_at DESC";
+        self.keys(sql, [generation])
+    }
+
+    /// Lists what is about sessions as a whole, of those that changed after a generation.
+    pub(crate) fn changed_wholes(&self, generation: i64) -> Result<Vec<Whole>> {
+        // With the plus, what is new is looked up by its generation, and not among all that is shown.
+        let sql = "SELECT sessions.telling, title, coalesce(ended_at, 0), account FROM sessions
+                   JOIN tellings ON tellings.session = sessions.key
+                   WHERE generation > ?1 AND +shown = 1 ORDER BY sessions.telling";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([generation]).map_err(self.error())?;
+        let mut wholes: Vec<Whole> = Vec::new();
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let whole = whole(row).map_err(self.error())?;
+            match wholes.last_mut() {
+                Some(last) if last.telling == whole.telling => {
+                    last.documents.extend(whole.documents);
+                }
+                _ => wholes.push(whole),
+            }
+        }
+        Ok(wholes)
+    }
+
+    /// Counts the sessions that did not change after a generation, and all of them.
+    pub(crate) fn settled_sessions(&self, generation: i64) -> Result<(u64, u64)> {
+        let sql =
+            "SELECT coalesce(sum(generation <= ?1), 0), count(*) FROM sessions WHERE shown = 1";
+        let counts = self.connection.query_row(sql, [generation], |row| {
+            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+        });
+        counts.map_err(self.error())
+    }
+}
+
+fn whole(row: &Row<'_>) -> rusqlite::Result<Whole> {
+    #[derive(serde::Deserialize)]
+    struct Documents {
+        #[serde(default)]
+        documents: Vec<(String, String)>,
+    }
+    let account: Option<Documents> = serde_json::from_str(&row.get::<_, String>(3)?).ok();
+    Ok(Whole {
+        telling: row.get::<_, i64>(0)? as u64,
+        title: row.get(1)?,
+        at: row.get(2)?,
+        documents: account
+            .into_iter()
+            .flat_map(|one| one.documents)
+            .map(|(_, text)| text)
+            .collect(),
+    })
+}
