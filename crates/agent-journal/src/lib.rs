@@ -35,7 +35,7 @@ pub use error::{Error, Result};
 pub use health::{Health, IndexState};
 #[doc(hidden)]
 pub use index::embed_by;
-pub use index::{Coverage, TextKind, is_guarded};
+pub use index::{Coverage, TextKind, fatal_damage, is_guarded};
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use reach::{Missed, Reach, ReachQuery, ReachRow};

@@ -23,7 +23,7 @@ pub(crate) fn report(failure: &anyhow::Error) -> ExitCode {
     let red = AnsiColor::Red.on_default();
     let mut message = failure.to_string();
     for cause in failure.chain().skip(1) {
-        let cause = cause.to_string();
+        let cause = cause.to_string().replace('\n', " ");
         if !message.ends_with(&cause) {
             message = format!("{message}: {cause}");
         }
@@ -79,10 +79,8 @@ pub(crate) fn hints(failure: &anyhow::Error) -> Vec<String> {
             vec!["check that it exists and that you may use it".to_owned()]
         }
         Error::Index { path, .. } => {
-            vec![format!(
-                "delete {} and run `aj index`: it is made anew from the journal",
-                path.display()
-            )]
+            let path = path.display();
+            vec![format!("run `aj index`: what is damaged in {path} is made anew from the journal")]
         }
         Error::UnknownSession { .. } => {
             vec!["`aj list --all` shows every session with its id".to_owned()]

@@ -15,7 +15,7 @@ mod zone;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pass_over_guarded_panics();
+    tell_panics();
     let args = args::Args::of_process();
     args.color.write_global();
     match commands::run(args) {
@@ -24,12 +24,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// A damaged index is made anew: that its reader panicked is nothing a user has to know.
-fn pass_over_guarded_panics() {
+/// A damaged index is made anew: that its reader panicked is nothing a user has to know. Its
+/// writer cannot go on, and the next command mends it.
+fn tell_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !agent_journal::is_guarded() {
-            tell(panic);
+        if agent_journal::is_guarded() {
+            return;
         }
+        if let Some(damage) = agent_journal::fatal_damage() {
+            error::report(&damage.into());
+            std::process::exit(2);
+        }
+        tell(panic);
     }));
 }

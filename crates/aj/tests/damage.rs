@@ -211,7 +211,10 @@ fn an_index_file_damaged_anywhere_costs_no_session_and_no_panic() {
         // Now the index is written to as well, with the damage in it.
         let session = long_session(seed % 3, 30 + seed % 2);
         test.write(session.path(), session.lines);
-        failed += u32::from(works_or_tells(&test, "index", &what).code == Some(2));
+        if works_or_tells(&test, "index", &what).code == Some(2) {
+            failed += 1;
+            test.aj("index").code(0);
+        }
         // What is in the journal does not come from an index.
         assert_eq!(test.aj("list --all --limit 0 --json").ids().len(), known, "{what}");
         test.aj("index --full").code(0);

@@ -3,6 +3,12 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Mutex;
+
+use tantivy::TantivyError;
+
+use crate::error::Error;
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
@@ -21,4 +27,25 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
 /// nobody needs to be told of it.
 pub fn is_guarded() -> bool {
     GUARDED.get()
+}
+
+/// What ends the program: a thread of the engine panicked while an index was written. Such a
+/// panic cannot be caught; the index is looked through when it is written to the next time.
+pub fn fatal_damage() -> Option<Error> {
+    let thread = std::thread::current();
+    let of_engine = |name: &str| name == "segment_updater" || name.starts_with("merge_thread_");
+    thread.name().filter(|name| of_engine(name))?;
+    let path = WRITTEN.try_lock().ok()?.clone()?;
+    let what = "a file of it is damaged".to_owned();
+    Some(Error::Index { path, source: TantivyError::SystemError(what) })
+}
+
+/// The index that was opened for writing last.
+static WRITTEN: Mutex<Option<std::path::PathBuf>> = Mutex::new(None);
+
+/// Remembers which index is written to.
+pub(super) fn writing(path: &Path) {
+    if let Ok(mut written) = WRITTEN.lock() {
+        *written = Some(path.to_owned());
+    }
 }

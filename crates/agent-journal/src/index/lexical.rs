@@ -17,6 +17,7 @@ use tantivy::{
     Index, IndexReader, ReloadPolicy, Searcher, SegmentMeta, SegmentReader, TantivyDocument, Term,
 };
 
+use super::guard::{guarded, writing};
 use super::tokenizer::CodeTokenizer;
 use super::{Passage, Traits};
 use crate::error::{Error, Result};
@@ -25,6 +26,9 @@ use crate::error::{Error, Result};
 const VERSION: u32 = 2;
 
 const TOKENIZER: &str = "code";
+
+/// The file that stands beside an index while it is written.
+const MARK: &str = "writing";
 
 /// Position of texts that are about a session as a whole.
 const WHOLE: u64 = u32::MAX as u64;
@@ -155,6 +159,13 @@ fn open(path: &Path, journal: i64) -> Option<(Index, Fields, Payload)> {
     Some((index, fields, payload))
 }
 
+/// Whether an index can be written to. One whose last writer did not come to its end is compared
+/// with its sums: that end may have been a damaged file.
+fn is_whole(index: &Index, path: &Path) -> bool {
+    let compared = || index.validate_checksum().is_ok_and(|damaged| damaged.is_empty());
+    !path.join(MARK).exists() || guarded(compared).unwrap_or(false)
+}
+
 impl Payload {
     /// Whether an index of this payload can serve a journal.
     fn fits(self, journal: i64) -> bool {
@@ -216,6 +227,7 @@ impl LexicalWriter {
     /// version; says which generation it holds.
     pub(crate) fn open(path: &Path, journal: i64, memory: usize) -> Result<(Self, i64)> {
         if let Some((index, fields, payload)) = open(path, journal)
+            && is_whole(&index, path)
             && let Ok(writer) = Self::with(&index, fields, path, (journal, memory))
         {
             return Ok((writer, payload.generation));
@@ -248,6 +260,9 @@ impl LexicalWriter {
         let mut policy = LogMergePolicy::default();
         policy.set_min_num_segments(6);
         writer.set_merge_policy(Box::new(policy));
+        writing(path);
+        let mark = path.join(MARK);
+        fs::write(&mark, "").map_err(Error::write(&mark))?;
         Ok(Self { writer, fields, path: path.to_owned(), journal })
     }
 
@@ -312,7 +327,8 @@ impl LexicalWriter {
 
     /// Waits for merges that are under way.
     pub(crate) fn close(self) -> Result<()> {
-        let path = self.path;
-        self.writer.wait_merging_threads().map_err(Error::index(&path))
+        let mark = self.path.join(MARK);
+        self.writer.wait_merging_threads().map_err(Error::index(&self.path))?;
+        fs::remove_file(&mark).map_err(Error::write(&mark))
     }
 }

@@ -26,6 +26,6 @@ pub(crate) use writer::{IndexWriter, Targets};
 
 #[doc(hidden)]
 pub use embed::embed_by;
-pub use guard::is_guarded;
+pub use guard::{fatal_damage, is_guarded};
 pub use passages::TextKind;
 pub use semantic::Coverage;
