@@ -166,6 +166,13 @@ fn is_whole(index: &Index, path: &Path) -> bool {
     !path.join(MARK).exists() || guarded(compared).unwrap_or(false)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the index owns its files")]
+fn mark(path: &Path, is_open: bool) -> Result<()> {
+    let mark = path.join(MARK);
+    let done = if is_open { fs::write(&mark, "") } else { fs::remove_file(&mark) };
+    done.map_err(Error::write(&mark))
+}
+
 impl Payload {
     /// Whether an index of this payload can serve a journal.
     fn fits(self, journal: i64) -> bool {
@@ -261,8 +268,7 @@ impl LexicalWriter {
         policy.set_min_num_segments(6);
         writer.set_merge_policy(Box::new(policy));
         writing(path);
-        let mark = path.join(MARK);
-        fs::write(&mark, "").map_err(Error::write(&mark))?;
+        mark(path, true)?;
         Ok(Self { writer, fields, path: path.to_owned(), journal })
     }
 
@@ -327,8 +333,7 @@ impl LexicalWriter {
 
     /// Waits for merges that are under way.
     pub(crate) fn close(self) -> Result<()> {
-        let mark = self.path.join(MARK);
         self.writer.wait_merging_threads().map_err(Error::index(&self.path))?;
-        fs::remove_file(&mark).map_err(Error::write(&mark))
+        mark(&self.path, false)
     }
 }
