@@ -21,6 +21,7 @@ mod follow;
 mod health;
 mod index;
 mod journal;
+mod keys;
 mod leave;
 mod reach;
 mod resume;

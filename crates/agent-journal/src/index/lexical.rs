@@ -23,7 +23,7 @@ use super::{Passage, Traits};
 use crate::error::{Error, Result};
 
 /// Another version of the tokenizer or of the fields makes another index.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const TOKENIZER: &str = "code";
 
@@ -222,9 +222,8 @@ impl Columns {
         })
     }
 
-    /// Where a document stands in its telling; none for what is about the session as a whole.
-    pub(crate) fn place(&self, document: u32) -> Option<u64> {
-        let position = self.position.get_val(document);
+    /// Where a document with a position stands in its telling; none for what is about the session as a whole.
+    pub(crate) fn place(position: u64) -> Option<u64> {
         (position != WHOLE).then_some(position)
     }
 }

@@ -1,7 +1,7 @@
 //! What a passage is beside its words, in one number of the index: enough to choose and weigh it
 //! without reading its text.
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Passage, TextKind};
 
@@ -69,14 +69,17 @@ fn worth(kind: TextKind, text: &str) -> u8 {
     }
     let mut seen = [false; 512];
     let (mut lines, mut different, mut stamped) = (0_u32, 0_u32, 0_u32);
-    let mut plain = Vec::new();
+    let mut plain = [0; 160];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         lines += 1;
         stamped += u32::from(is_stamped(line));
-        plain.clear();
         // Numbers are what differs between the lines of a log.
-        plain.extend(line.bytes().take(160).filter(|byte| !byte.is_ascii_digit()));
-        let place = &mut seen[xxh3_64(&plain) as usize % 512];
+        let mut length = 0;
+        for byte in line.bytes().take(plain.len()) {
+            plain[length] = byte;
+            length += usize::from(!byte.is_ascii_digit());
+        }
+        let place = &mut seen[xxh3_64(&plain[..length]) as usize % 512];
         different += u32::from(!*place);
         *place = true;
     }
@@ -104,24 +107,21 @@ fn is_stamped(line: &str) -> bool {
 
 /// A number that texts share which differ in numbers, case and spaces only.
 fn print(text: &str) -> u32 {
-    let mut hasher = Xxh3::new();
-    let mut letters = 0;
-    for run in text.as_bytes().split(|byte| !byte.is_ascii_alphabetic() && byte.is_ascii()) {
-        if run.is_empty() {
-            continue;
-        }
-        hasher.update(run);
-        letters += run.len();
-        if letters >= LARGEST_PRINT {
+    let mut letters = [0; LARGEST_PRINT + 8];
+    let mut count = 0;
+    for byte in text.bytes() {
+        if count == LARGEST_PRINT {
             break;
         }
+        letters[count] = byte.to_ascii_lowercase();
+        count += usize::from(byte.is_ascii_alphabetic() || !byte.is_ascii());
     }
-    if letters < SMALLEST_PRINT {
+    if count < SMALLEST_PRINT {
         return 0;
     }
     // Of two texts with the same beginning the longer one says more.
-    hasher.update(&(text.len() / 1024).to_le_bytes());
-    (hasher.digest() as u32).max(1)
+    letters[count..count + 8].copy_from_slice(&(text.len() as u64 / 1024).to_le_bytes());
+    (xxh3_64(&letters[..count + 8]) as u32).max(1)
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! Makes one result of what belongs together: a task with what it started, messages that say the
 //! same.
 
-use std::collections::{HashMap, HashSet};
-
 use super::gather::Group;
+use crate::keys::{KeyMap, KeySet};
 
 /// What a result counts whose messages all stand in a better one, too.
 const ECHO: f32 = 0.5;
 
 /// Folds the groups of sessions into those of the tasks they belong to.
-pub(super) fn into_tasks(groups: Vec<Group>, tasks: &HashMap<u64, u64>, keep: usize) -> Vec<Group> {
+pub(super) fn into_tasks(groups: Vec<Group>, tasks: &KeyMap<u64>, keep: usize) -> Vec<Group> {
     let mut folded: Vec<Group> = Vec::with_capacity(groups.len());
-    let mut places: HashMap<u64, usize> = HashMap::with_capacity(groups.len());
+    let mut places: KeyMap<usize> = KeyMap::default();
     for mut group in groups {
         group.telling = tasks.get(&group.telling).copied().unwrap_or(group.telling);
         match places.get(&group.telling) {
@@ -36,11 +35,16 @@ pub(super) fn into_tasks(groups: Vec<Group>, tasks: &HashMap<u64, u64>, keep: us
 /// Shows messages that are nearly the same once in each result, and lets a result that only
 /// repeats a better one step back. The groups are in order, and may not be afterwards.
 pub(super) fn collapse(groups: &mut [Group]) {
-    let mut seen: HashSet<u32> = HashSet::new();
+    let mut seen = KeySet::default();
     for group in groups {
-        let mut own: HashSet<u32> = HashSet::new();
-        group.best.retain(|one| one.print == 0 || own.insert(one.print));
-        let is_echo = group.best.iter().all(|one| one.print != 0 && seen.contains(&one.print));
+        let mut own: Vec<u64> = Vec::with_capacity(group.best.len());
+        group.best.retain(|one| {
+            let is_new = one.print == 0 || !own.contains(&u64::from(one.print));
+            own.push(u64::from(one.print));
+            is_new
+        });
+        let is_echo =
+            group.best.iter().all(|one| one.print != 0 && seen.contains(&u64::from(one.print)));
         if is_echo {
             group.best.iter_mut().for_each(|one| one.score *= ECHO);
             group.worth = group.worth.map(|worth| worth * ECHO);
@@ -69,7 +73,7 @@ mod tests {
     #[test]
     fn what_a_task_started_is_found_with_it() {
         let groups = vec![group(7, &[(3.0, 1, 0)]), group(1, &[(2.0, 1, 0)]), group(2, &[])];
-        let folded = into_tasks(groups, &HashMap::from([(7, 1)]), 6);
+        let folded = into_tasks(groups, &KeyMap::from_iter([(7, 1)]), 6);
         assert_eq!(folded.len(), 2);
         assert_eq!((folded[0].telling, folded[0].count), (1, 2));
         let places: Vec<u64> = folded[0].best.iter().map(|one| one.telling).collect();

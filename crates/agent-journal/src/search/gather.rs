@@ -1,6 +1,5 @@
 //! Gathers matches by session while the engine finds them: the best few messages of each.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tantivy::collector::{Collector, SegmentCollector};
@@ -8,6 +7,7 @@ use tantivy::{Score, SegmentReader};
 
 use super::answer::Tier;
 use crate::index::{Columns, TextKind, Traits};
+use crate::keys::{KeyMap, KeySet};
 
 /// Matches kept of one session.
 pub(super) const BEST: usize = 6;
@@ -18,9 +18,9 @@ const BLOCK: usize = 64;
 /// What may be gathered.
 pub(super) struct Gather {
     /// Only these tellings, if any are named.
-    pub(super) only: Option<Arc<HashSet<u64>>>,
+    pub(super) only: Option<Arc<KeySet>>,
     /// Never these.
-    pub(super) hidden: Arc<HashSet<u64>>,
+    pub(super) hidden: Arc<KeySet>,
     /// Only these kinds of text.
     pub(super) kinds: Vec<TextKind>,
     /// Only what these tools were given or returned, if any are named, and never these.
@@ -110,22 +110,24 @@ impl Group {
         };
         if let Some(known) = known {
             known.score = known.score.max(new.score);
-        } else {
-            self.count += 1;
-            if keep > BEST {
-                return self.best.push(new);
+            if keep <= BEST {
+                self.sort();
             }
-            if self.best.len() >= keep {
-                if self.best[keep - 1].score >= new.score {
-                    return;
-                }
-                self.best.truncate(keep - 1);
+            return;
+        }
+        self.count += 1;
+        if keep > BEST {
+            return self.best.push(new);
+        }
+        if self.best.len() >= keep {
+            if self.best[keep - 1].score >= new.score {
+                return;
             }
-            self.best.push(new);
+            self.best.truncate(keep - 1);
         }
-        if keep <= BEST {
-            self.sort();
-        }
+        // Matches come in the order of their positions.
+        let place = self.best.partition_point(|one| one.score >= new.score);
+        self.best.insert(place, new);
     }
 
     /// Adds a match by meaning, or its worth to the same match by words; one that is not near
@@ -174,7 +176,7 @@ impl Collector for Gather {
             keep: self.keep,
             block: Block::default(),
             groups: Vec::new(),
-            by_telling: HashMap::new(),
+            by_telling: KeyMap::default(),
             last: None,
         })
     }
@@ -184,18 +186,21 @@ impl Collector for Gather {
     }
 
     fn merge_fruits(&self, fruits: Vec<Vec<Group>>) -> tantivy::Result<Vec<Group>> {
-        let mut all: HashMap<u64, Group> = HashMap::new();
+        let mut groups: Vec<Group> = Vec::new();
+        let mut places: KeyMap<usize> = KeyMap::default();
         for group in fruits.into_iter().flatten() {
-            match all.get_mut(&group.telling) {
+            match places.get(&group.telling).map(|place| &mut groups[*place]) {
                 Some(known) => {
                     let more = group.count - group.best.len() as u64;
                     group.best.into_iter().for_each(|one| known.add(one, self.keep));
                     known.count += more;
                 }
-                None => drop(all.insert(group.telling, group)),
+                None => {
+                    places.insert(group.telling, groups.len());
+                    groups.push(group);
+                }
             }
         }
-        let mut groups: Vec<Group> = all.into_values().collect();
         groups.iter_mut().for_each(Group::sort);
         groups.sort_by(|a, b| b.score().total_cmp(&a.score()).then(a.telling.cmp(&b.telling)));
         Ok(groups)
@@ -212,8 +217,8 @@ struct Block {
 /// Gathers in one segment.
 pub(super) struct SegmentGather {
     columns: Columns,
-    only: Option<Arc<HashSet<u64>>>,
-    hidden: Arc<HashSet<u64>>,
+    only: Option<Arc<KeySet>>,
+    hidden: Arc<KeySet>,
     boosts: [Score; TextKind::ALL.len()],
     tools: (Vec<u16>, Vec<u16>),
     is_side: Option<bool>,
@@ -222,7 +227,7 @@ pub(super) struct SegmentGather {
     keep: usize,
     block: Block,
     groups: Vec<Group>,
-    by_telling: HashMap<u64, Option<usize>>,
+    by_telling: KeyMap<Option<usize>>,
     /// Matches of one session mostly follow each other.
     last: Option<(u64, Option<usize>)>,
 }
@@ -261,10 +266,12 @@ impl SegmentGather {
         let mut traits = [0; BLOCK];
         let mut tellings = [0; BLOCK];
         let mut times = [0; BLOCK];
+        let mut positions = [0; BLOCK];
         let count = documents.len();
         self.columns.traits.get_vals(&documents, &mut traits[..count]);
         self.columns.telling.get_vals(&documents, &mut tellings[..count]);
         self.columns.at.get_vals(&documents, &mut times[..count]);
+        self.columns.position.get_vals(&documents, &mut positions[..count]);
         for place in 0..count {
             let (traits, at) = (Traits::unpack(traits[place]), times[place]);
             let boost = self.boosts[traits.kind as usize];
@@ -274,7 +281,7 @@ impl SegmentGather {
             let telling = tellings[place];
             let Some(group) = self.group(telling) else { continue };
             let score = scores[place] * boost * traits.worth() * recency(self.now - at);
-            let position = self.columns.place(documents[place]);
+            let position = Columns::place(positions[place]);
             let Traits { kind, print, .. } = traits;
             let new = Match { score, telling, position, kind, print, at, window: None };
             self.groups[group].add(new, self.keep);

@@ -10,7 +10,7 @@ use super::run::Search;
 use super::snippet::{Marks, snippet};
 use super::verify::has_phrase;
 use crate::error::Result;
-use crate::index::{text_of, window_of, words};
+use crate::index::{TextKind, text_of, window_of, words};
 use crate::store::Entry;
 
 /// Length of a snippet in bytes.
@@ -48,7 +48,8 @@ impl Search<'_> {
             let Some(entry) = entries.get(&group.telling) else { continue };
             let mut hits = Vec::new();
             for one in &group.best[..shown(place, group)] {
-                let Some(mut hit) = self.hit(one, group.tier, &how)? else { continue };
+                let title = entries.get(&one.telling).map(|entry| entry.title.as_str());
+                let Some(mut hit) = self.hit(one, (group.tier, title), &how)? else { continue };
                 if one.telling != group.telling {
                     hit.within = within(&entries, one.telling);
                 }
@@ -66,7 +67,12 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn hit(&self, one: &Match, tier: Tier, how: &How<'_>) -> Result<Option<Hit>> {
+    fn hit(
+        &self,
+        one: &Match,
+        (tier, title): (Tier, Option<&str>),
+        how: &How<'_>,
+    ) -> Result<Option<Hit>> {
         let Match { telling, position, kind, score, window, .. } = *one;
         let (mut message, mut context) = (None, Vec::new());
         if let Some(position) = position {
@@ -82,6 +88,7 @@ impl Search<'_> {
         let text = match (&message, position) {
             (Some(message), _) => text_of(message, kind),
             (None, Some(_)) => return Ok(None),
+            (None, None) if kind == TextKind::Title => title.unwrap_or_default().to_owned(),
             (None, None) => self.whole_text(telling, kind)?.unwrap_or_default(),
         };
         let (tier, piece) = match window {

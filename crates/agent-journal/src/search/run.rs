@@ -1,6 +1,6 @@
 //! Runs a query: step by step from what fits closely to what fits at all.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,6 +17,7 @@ use super::verify::Text;
 use super::{Filter, Scope, State};
 use crate::error::{Error, Result};
 use crate::index::{Lexical, SemanticReader, TextKind, text_of, tool_number};
+use crate::keys::KeySet;
 use crate::model::{Message, Timestamp};
 use crate::store::Store;
 
@@ -118,7 +119,7 @@ impl Search<'_> {
         let is_side = |filter: &Filter| filter.states.contains(&State::SideChain);
         let every = query.has_regex() || options.group == Grouping::Message;
         Ok(Gather {
-            only: only.map(|only| Arc::new(HashSet::from_iter(only))),
+            only: only.map(|only| Arc::new(only.into_iter().collect())),
             hidden: Arc::new(self.store.hidden_tellings()?.into_iter().collect()),
             kinds: filter.text_kinds(),
             tools: (tools(filter), not.map(tools).unwrap_or_default()),
@@ -252,7 +253,7 @@ impl Search<'_> {
         if progress.clauses.iter().any(Clause::has_regex) {
             progress.answer.untried = self.try_on_messages(&progress.clauses, &mut groups)?;
         }
-        let known: HashSet<u64> = progress.groups.iter().map(|group| group.telling).collect();
+        let known: KeySet = progress.groups.iter().map(|group| group.telling).collect();
         groups.retain(|group| !known.contains(&group.telling));
         for group in &mut groups {
             group.tier = tier;

@@ -267,7 +267,9 @@ impl Writer<'_> {
 
     /// Stores a call. Of several records in one telling the largest output holds.
     fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
-        let sql = "INSERT INTO usage (identity, session, telling, position, at, model, input,
+        // A single row needs no journal of its own for the case that it does not fit: OR FAIL.
+        let sql =
+            "INSERT OR FAIL INTO usage (identity, session, telling, position, at, model, input,
                    output, cache_read, cache_creation, cache_creation_1h, reasoning, cost_micros,
                    since, counted, owner)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,

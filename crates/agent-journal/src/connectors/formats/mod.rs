@@ -5,6 +5,7 @@ pub mod copilot_events;
 pub mod copilot_store;
 pub mod files;
 pub mod genai;
+mod glance;
 pub mod glob;
 pub mod json;
 pub mod jsonl;

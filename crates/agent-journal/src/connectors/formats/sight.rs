@@ -5,11 +5,12 @@
 //! Connectors look through `files`, which notes what they see on the thread that looks.
 
 use std::cell::RefCell;
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::glance::Glance;
 use crate::connectors::Stamp;
 
 /// A folder that changed this shortly before it was listed may change again within the same tick
@@ -100,11 +101,12 @@ impl Sight {
     pub fn holds(&self) -> bool {
         let differs = AtomicBool::new(false);
         let look = |things: &[Thing]| {
+            let mut glance = Glance::default();
             for thing in things {
                 if differs.load(Ordering::Relaxed) {
                     return;
                 }
-                if !thing.is_same() {
+                if !thing.is_same(&mut glance) {
                     differs.store(true, Ordering::Relaxed);
                 }
             }
@@ -190,11 +192,13 @@ impl Sight {
 }
 
 impl Thing {
-    fn is_same(&self) -> bool {
-        let seen = fs::metadata(&self.path);
+    fn is_same<'t>(&'t self, glance: &mut Glance<'t>) -> bool {
+        let seen = glance.at(&self.path);
         match self.saw {
-            Saw::Stamped(before) => seen.is_ok_and(|metadata| Stamp::of(&metadata) == before),
-            before => kind(&seen) == before,
+            Saw::Nothing => seen.is_err(),
+            Saw::Stamped(before) => seen.is_ok_and(|seen| seen.stamp == before),
+            Saw::Folder => seen.is_ok_and(|seen| seen.is_folder),
+            Saw::File => seen.is_ok_and(|seen| !seen.is_folder),
         }
     }
 }

@@ -8,8 +8,8 @@
 //! by another.
 //!
 //! A block holds the numbers of earlier rows that are dead, and rows of its own column by column,
-//! so that the coarse pass touches nothing but keys, scales and codes. Only these are mapped; the
-//! exact components of the few best are read.
+//! so that the coarse pass touches nothing but keys and signs. Only these are mapped; the exact
+//! components of the few best are read.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -17,11 +17,11 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::rows::{KEY, Rows};
+use super::rows::{KEY, Rows, signs};
 use super::{Precision, Shape};
 
 /// Another layout of the bytes makes another file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"AJVECTOR";
 const BLOCK_MAGIC: &[u8; 8] = b"AJ ROWS\0";
@@ -35,7 +35,7 @@ const SLOT: usize = 48;
 
 const HEADER: usize = 32;
 
-/// Codes begin at a multiple of this: one line of the processor's cache.
+/// Signs begin at a multiple of this: one line of the processor's cache.
 const LINE: usize = 64;
 
 /// What the file says of itself.
@@ -195,18 +195,17 @@ impl Block {
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
         bytes.extend(dead.iter().flat_map(|row| row.to_le_bytes()));
         bytes.extend_from_slice(&rows.keys);
-        bytes.extend_from_slice(&rows.scales);
         bytes.resize(bytes.len().next_multiple_of(LINE), 0);
         file.write_all(&bytes)?;
-        file.write_all(&rows.codes)?;
+        file.write_all(&rows.signs)?;
         file.write_all(&rows.exact)?;
-        let body = rows.codes.len() + rows.exact.len();
+        let body = rows.signs.len() + rows.exact.len();
         let padding = body.next_multiple_of(LINE) - body;
         file.write_all(&[0; LINE][..padding])?;
         Ok((bytes.len() + body + padding) as u64)
     }
 
-    /// The part of the file that the coarse pass looks at, from the dead rows to the codes.
+    /// The part of the file that the coarse pass looks at, from the dead rows to the signs.
     pub(super) fn coarse(&self) -> Range<u64> {
         self.at + HEADER as u64..self.at + self.exact_at() as u64
     }
@@ -219,8 +218,8 @@ impl Block {
     }
 
     fn end(&self) -> u64 {
-        let body = self.rows * self.dimensions * (1 + self.width);
-        self.at + (self.codes_at() + body.next_multiple_of(LINE)) as u64
+        let body = self.rows * (signs(self.dimensions) + self.dimensions * self.width);
+        self.at + (self.signs_at() + body.next_multiple_of(LINE)) as u64
     }
 
     // Offsets from the beginning of the block.
@@ -229,16 +228,12 @@ impl Block {
         HEADER + self.dead * 4
     }
 
-    fn scales_at(&self) -> usize {
-        self.keys_at() + self.rows * KEY
-    }
-
-    fn codes_at(&self) -> usize {
-        (self.scales_at() + self.rows * 4).next_multiple_of(LINE)
+    fn signs_at(&self) -> usize {
+        (self.keys_at() + self.rows * KEY).next_multiple_of(LINE)
     }
 
     fn exact_at(&self) -> usize {
-        self.codes_at() + self.rows * self.dimensions
+        self.signs_at() + self.rows * signs(self.dimensions)
     }
 }
 
@@ -251,16 +246,12 @@ impl Block {
     }
 
     pub(super) fn keys<'a>(&self, coarse: &'a [u8]) -> &'a [[u8; KEY]] {
-        coarse[self.keys_at() - HEADER..self.scales_at() - HEADER].as_chunks().0
+        coarse[self.keys_at() - HEADER..][..self.rows * KEY].as_chunks().0
     }
 
-    pub(super) fn scales<'a>(&self, coarse: &'a [u8]) -> &'a [[u8; 4]] {
-        coarse[self.scales_at() - HEADER..][..self.rows * 4].as_chunks().0
-    }
-
-    /// The codes, row after row.
-    pub(super) fn codes<'a>(&self, coarse: &'a [u8]) -> &'a [u8] {
-        &coarse[self.codes_at() - HEADER..]
+    /// The signs, row after row.
+    pub(super) fn signs<'a>(&self, coarse: &'a [u8]) -> &'a [u8] {
+        &coarse[self.signs_at() - HEADER..]
     }
 }
 
@@ -270,13 +261,28 @@ fn numbers<const N: usize>(bytes: &[u8]) -> [u64; N] {
 }
 
 impl Precision {
-    /// Hands out the components of a row.
-    pub(super) fn read(self, row: &[u8]) -> impl Iterator<Item = f32> {
-        let (halves, singles) = match self {
-            Self::F16 => (row.as_chunks().0, &[][..]),
-            Self::F32 => (&[][..], row.as_chunks().0),
-        };
-        let halves = halves.iter().map(|bytes| super::rows::whole(u16::from_le_bytes(*bytes)));
-        halves.chain(singles.iter().map(|bytes| f32::from_le_bytes(*bytes)))
+    /// The sum of products of a row's components with others.
+    pub(super) fn dot(self, row: &[u8], other: &[f32]) -> f32 {
+        match self {
+            Self::F16 => {
+                dot(row.as_chunks().0, other, |bytes| super::rows::whole(u16::from_le_bytes(bytes)))
+            }
+            Self::F32 => dot(row.as_chunks().0, other, f32::from_le_bytes),
+        }
     }
+}
+
+/// Several sums side by side: one would wait for itself at every step.
+fn dot<const N: usize>(row: &[[u8; N]], other: &[f32], value: impl Fn([u8; N]) -> f32) -> f32 {
+    const LANES: usize = 8;
+    let (rows, row) = row.as_chunks::<LANES>();
+    let (others, other) = other.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (row, other) in rows.iter().zip(others) {
+        for lane in 0..LANES {
+            sums[lane] += value(row[lane]) * other[lane];
+        }
+    }
+    let rest = row.iter().zip(other).map(|(bytes, other)| value(*bytes) * other);
+    sums.iter().sum::<f32>() + rest.sum::<f32>()
 }

@@ -98,12 +98,8 @@ impl Segment {
         self.block.keys(&self.map)
     }
 
-    pub(super) fn scales(&self) -> &[[u8; 4]] {
-        self.block.scales(&self.map)
-    }
-
-    pub(super) fn codes(&self) -> &[u8] {
-        self.block.codes(&self.map)
+    pub(super) fn signs(&self) -> &[u8] {
+        self.block.signs(&self.map)
     }
 
     pub(super) fn key(&self, at: usize) -> Key {

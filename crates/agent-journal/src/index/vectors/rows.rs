@@ -11,10 +11,6 @@ pub(super) const KEY: usize = 24;
 /// The position of texts that are about a session as a whole.
 pub(super) const WHOLE: u32 = u32::MAX;
 
-/// Added to a small number, this leaves it rounded to an integer in the lowest bits: many times
-/// faster than rounding where processors have no instruction for it.
-const TO_INTEGER: f32 = 12_582_912.0;
-
 /// Where a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -42,10 +38,8 @@ pub(crate) struct Rows {
     /// Room for the vector that is being made.
     vector: Vec<f32>,
     pub(super) keys: Vec<u8>,
-    /// For each row, what one step of its codes is worth.
-    pub(super) scales: Vec<u8>,
-    /// The components in steps from -127 to 127, for the coarse pass.
-    pub(super) codes: Vec<u8>,
+    /// For each component whether it is positive, a bit each: for the coarse pass.
+    pub(super) signs: Vec<u8>,
     /// The components as exactly as they are kept.
     pub(super) exact: Vec<u8>,
 }
@@ -57,8 +51,7 @@ impl Rows {
             precision: shape.precision,
             vector: vec![0.0; shape.dimensions],
             keys: Vec::new(),
-            scales: Vec::new(),
-            codes: Vec::new(),
+            signs: Vec::new(),
             exact: Vec::new(),
         }
     }
@@ -79,11 +72,10 @@ impl Rows {
             return;
         }
         key.write(&mut self.keys);
-        let scale = step(&self.vector, 127.0);
-        self.scales.extend_from_slice(&scale.to_le_bytes());
-        let inverse = 1.0 / scale;
-        let code = |value: &f32| (value * inverse + TO_INTEGER).to_bits() as u8;
-        self.codes.extend(self.vector.iter().map(code));
+        self.signs.extend(self.vector.chunks(8).map(|eight| {
+            let bits = eight.iter().enumerate().map(|(bit, value)| u8::from(*value > 0.0) << bit);
+            bits.fold(0, |byte, bit| byte | bit)
+        }));
         match self.precision {
             Precision::F16 => {
                 self.exact.extend(self.vector.iter().flat_map(|value| half(*value).to_le_bytes()));
@@ -101,24 +93,21 @@ impl Rows {
             bytes.extend_from_slice(&all[at * size..][..size]);
         };
         self.keys.extend_from_slice(&segment.keys()[at]);
-        self.scales.extend_from_slice(&segment.scales()[at]);
-        row(&mut self.codes, segment.codes(), dimensions);
+        row(&mut self.signs, segment.signs(), signs(dimensions));
         row(&mut self.exact, exact, dimensions * self.precision.width());
     }
 
     /// Moves all rows of another run to the end of this one.
     pub(super) fn take(&mut self, other: &mut Self) {
         self.keys.append(&mut other.keys);
-        self.scales.append(&mut other.scales);
-        self.codes.append(&mut other.codes);
+        self.signs.append(&mut other.signs);
         self.exact.append(&mut other.exact);
     }
 
     /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
-        self.scales.clear();
-        self.codes.clear();
+        self.signs.clear();
         self.exact.clear();
     }
 }
@@ -156,10 +145,9 @@ fn words(bytes: &[u8; KEY]) -> [u64; 3] {
     std::array::from_fn(|at| u64::from_le_bytes(chunks[at]))
 }
 
-/// The step in which the largest component is `steps`.
-pub(super) fn step(vector: &[f32], steps: f32) -> f32 {
-    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-    if largest > 0.0 { largest / steps } else { 1.0 }
+/// The bytes that the signs of a row take.
+pub(super) fn signs(dimensions: usize) -> usize {
+    dimensions.div_ceil(8)
 }
 
 /// Exponents of half-precision numbers lie this factor below those of single precision.

@@ -1,17 +1,26 @@
-//! Finds what is near: a coarse pass over the codes of all rows, then the exact distance of the
+//! Finds what is near: a coarse pass over the signs of all rows, then the exact distance of the
 //! best.
 
 use std::io;
+use std::ops::Range;
 
 use super::reader::Vectors;
-use super::rows::{Key, Place, step};
+use super::rows::{Key, Place, signs};
 
-/// Steps of a query's components: as fine as sums of products allow.
-const QUERY_STEPS: f32 = 4095.0;
+/// Steps of a query's components: as many as let the sum of eight fit into sixteen bits.
+const STEPS: f32 = 4095.0;
 
-/// Candidates of the coarse pass for every result asked for, and how many at least.
-const CANDIDATES: usize = 4;
-const FEWEST: usize = 64;
+/// Candidates of the coarse pass for every result asked for, and how many at least. Of the twenty
+/// nearest of 175,000 texts, 99 % are among 3,200 candidates.
+const CANDIDATES: usize = 16;
+const FEWEST: usize = 512;
+
+/// Windows of one text that may be candidates: signs alone do not tell which of them is nearest,
+/// and no long text may fill the list.
+const WINDOWS: usize = 16;
+
+/// Rows between two candidates that are rather read than left out.
+const GAP: usize = 4;
 
 /// A text near a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,26 +45,30 @@ impl Vectors {
         if query.len() != self.shape.dimensions || count == 0 {
             return Vec::new();
         }
+        let rows = self.candidates(query, allowed, (count * CANDIDATES).max(FEWEST));
+        let mut near = Vec::with_capacity(rows.len());
         let mut bytes = Vec::new();
-        let mut near: Vec<Near> = self
-            .candidates(query, allowed, (count * CANDIDATES).max(FEWEST))
-            .into_iter()
-            .filter_map(|row| self.near(row, query, &mut bytes).ok())
-            .collect();
+        let mut rest = rows.as_slice();
+        while let Some(span) = self.neighbours(&mut rest) {
+            // What cannot be read is not near.
+            let _ = self.measure(span, query, &mut bytes, &mut near);
+        }
         near.sort_by(|one, other| other.score.total_cmp(&one.score));
         let mut best: Vec<Near> = Vec::with_capacity(count);
         for one in near {
-            if best.len() < count && best.iter().all(|better| better.place != one.place) {
+            if best.len() == count {
+                break;
+            }
+            if best.iter().all(|better| better.place != one.place) {
                 best.push(one);
             }
         }
         best
     }
 
-    /// The rows that look best to the coarse pass.
+    /// The rows that look best to the coarse pass, in order.
     fn candidates(&self, query: &[f32], allowed: &dyn Fn(u64) -> bool, room: usize) -> Vec<usize> {
-        let scale = step(query, QUERY_STEPS);
-        let query: Vec<i16> = query.iter().map(|value| (value / scale).round() as i16).collect();
+        let sums = Sums::of(query);
         let mut shortlist = Shortlist::new(room);
         // Rows of one telling are neighbours.
         let mut asked = None;
@@ -65,9 +78,9 @@ impl Vectors {
         };
         for segment in &self.segments {
             let (first, keys) = (segment.block.first, segment.keys());
-            let codes = segment.codes().chunks_exact(self.shape.dimensions);
-            for (at, (codes, scale)) in codes.zip(segment.scales()).enumerate() {
-                let score = dot(codes, &query) as f32 * f32::from_le_bytes(*scale);
+            let rows = segment.signs().chunks_exact(signs(self.shape.dimensions));
+            for (at, row) in rows.take(keys.len()).enumerate() {
+                let score = sums.score(row);
                 if score <= shortlist.floor {
                     continue;
                 }
@@ -80,33 +93,69 @@ impl Vectors {
         shortlist.finish()
     }
 
-    /// Measures how near a row is.
-    fn near(&self, row: usize, query: &[f32], bytes: &mut Vec<u8>) -> io::Result<Near> {
-        let (segment, at) = self.locate(row);
-        self.read_exact(&segment.block, at..at + 1, bytes)?;
-        let exact = self.shape.precision.read(bytes);
-        let score = exact.zip(query).map(|(one, other)| one * other).sum();
-        let Key { place, content } = segment.key(at);
-        Ok(Near { place, content, score })
+    /// Takes rows that are read at once from the beginning of a list.
+    fn neighbours<'r>(&self, rest: &mut &'r [usize]) -> Option<&'r [usize]> {
+        let block = self.locate(*rest.first()?).0.block;
+        let end = block.first + block.rows;
+        let apart = |pair: &[usize]| pair[1] >= end || pair[1] - pair[0] > GAP;
+        let count = rest.windows(2).position(apart).map_or(rest.len(), |at| at + 1);
+        let (span, after) = rest.split_at(count);
+        *rest = after;
+        Some(span)
+    }
+
+    /// Measures how near rows are that stand close to each other.
+    fn measure(
+        &self,
+        rows: &[usize],
+        query: &[f32],
+        bytes: &mut Vec<u8>,
+        near: &mut Vec<Near>,
+    ) -> io::Result<()> {
+        let (first, last) = (rows[0], rows[rows.len() - 1]);
+        let (segment, at) = self.locate(first);
+        let span: Range<usize> = at..at + (last - first) + 1;
+        self.read_exact(&segment.block, span, bytes)?;
+        let precision = self.shape.precision;
+        let size = self.shape.dimensions * precision.width();
+        for row in rows {
+            let exact = &bytes[(row - first) * size..][..size];
+            let Key { place, content } = segment.key(row - segment.block.first);
+            near.push(Near { place, content, score: precision.dot(exact, query) });
+        }
+        Ok(())
     }
 }
 
-/// The sum of products. Compilers do best with the sums of short runs.
-fn dot(codes: &[u8], query: &[i16]) -> i32 {
-    const RUN: usize = 32;
-    let sum = |codes: &[u8], query: &[i16]| -> i32 {
-        let pairs = codes.iter().zip(query);
-        pairs.map(|(code, value)| i32::from(*code as i8) * i32::from(*value)).sum()
-    };
-    let (code_runs, codes) = codes.as_chunks::<RUN>();
-    let (query_runs, query) = query.as_chunks::<RUN>();
-    let runs = code_runs.iter().zip(query_runs);
-    runs.map(|(codes, query)| sum(codes, query)).sum::<i32>() + sum(codes, query)
+/// What the signs of eight components add to a score, by their place and their bits.
+struct Sums(Vec<[i16; 256]>);
+
+impl Sums {
+    fn of(query: &[f32]) -> Self {
+        let largest = query.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let step = if largest > 0.0 { largest / STEPS } else { 1.0 };
+        let sums = query.chunks(8).map(|eight| {
+            let mut sums = [0; 256];
+            for (bits, sum) in sums.iter_mut().enumerate() {
+                let signed = eight.iter().enumerate().map(|(bit, value)| {
+                    let value = (value / step).round() as i16;
+                    if bits >> bit & 1 == 1 { value } else { -value }
+                });
+                *sum = signed.sum();
+            }
+            sums
+        });
+        Self(sums.collect())
+    }
+
+    fn score(&self, row: &[u8]) -> i32 {
+        row.iter().zip(&self.0).map(|(bits, sums)| i32::from(sums[usize::from(*bits)])).sum()
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Candidate {
-    score: f32,
+    score: i32,
     row: usize,
     /// Telling, and position with kind.
     place: (u64, u64),
@@ -116,23 +165,28 @@ struct Candidate {
 struct Shortlist {
     room: usize,
     /// What a candidate must exceed.
-    floor: f32,
+    floor: i32,
     candidates: Vec<Candidate>,
+    /// How many of the last ones are windows of one text.
+    windows: usize,
 }
 
 impl Shortlist {
     fn new(room: usize) -> Self {
-        Self { room, floor: f32::NEG_INFINITY, candidates: Vec::with_capacity(2 * room) }
+        let candidates = Vec::with_capacity(2 * room);
+        Self { room, floor: i32::MIN, candidates, windows: 0 }
     }
 
-    /// Takes a candidate. Windows of one text are neighbours: the best of them stands for all, so
-    /// that no long text fills the list.
+    /// Takes a candidate. Windows of one text are neighbours.
     fn offer(&mut self, candidate: Candidate) {
-        if let Some(last) = self.candidates.last_mut()
-            && last.place == candidate.place
-        {
-            if candidate.score > last.score {
-                *last = candidate;
+        if self.candidates.last().is_none_or(|last| last.place != candidate.place) {
+            self.windows = 0;
+        }
+        if self.windows == WINDOWS {
+            let start = self.candidates.len() - WINDOWS;
+            let weakest = self.candidates[start..].iter_mut().min_by_key(|one| one.score);
+            if let Some(weakest) = weakest.filter(|weakest| weakest.score < candidate.score) {
+                *weakest = candidate;
             }
             return;
         }
@@ -140,19 +194,23 @@ impl Shortlist {
             self.shorten();
         }
         self.candidates.push(candidate);
+        self.windows += 1;
     }
 
     fn shorten(&mut self) {
-        let order = |one: &Candidate, other: &Candidate| other.score.total_cmp(&one.score);
+        let order = |one: &Candidate, other: &Candidate| other.score.cmp(&one.score);
         let (_, worst, _) = self.candidates.select_nth_unstable_by(self.room - 1, order);
         self.floor = worst.score;
         self.candidates.truncate(self.room);
+        self.windows = 0;
     }
 
     fn finish(mut self) -> Vec<usize> {
         if self.candidates.len() > self.room {
             self.shorten();
         }
-        self.candidates.iter().map(|candidate| candidate.row).collect()
+        let mut rows: Vec<usize> = self.candidates.iter().map(|candidate| candidate.row).collect();
+        rows.sort_unstable();
+        rows
     }
 }

@@ -14,7 +14,7 @@ use super::reader::{Segment, Vectors};
 use super::rows::{KEY, Key, Rows, WHOLE};
 use crate::error::{Error, Result};
 
-/// Rows of a full block: few enough to wait in memory, enough for codes to lie side by side.
+/// Rows of a full block: few enough to wait in memory, enough for signs to lie side by side.
 const BLOCK: usize = 4096;
 
 /// Fewer dead rows than this are not worth a new file.
