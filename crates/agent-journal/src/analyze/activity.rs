@@ -1,12 +1,13 @@
 //! Time as people live it: days and hours of their zone, streaks, periods of work.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde::Serialize;
 
+use crate::maps::Map;
 use crate::model::QUARTER;
 
 /// A quarter hour on the user's clock.
@@ -19,7 +20,7 @@ pub(super) struct Local {
 /// The user's calendar. It looks every quarter hour up once.
 pub(super) struct Calendar {
     zone: TimeZone,
-    known: HashMap<i64, Option<Local>>,
+    known: Map<i64, Option<Local>>,
 }
 
 /// Days in a row with a session.
@@ -33,7 +34,7 @@ pub struct Streak {
 
 impl Calendar {
     pub(super) fn new(zone: TimeZone) -> Self {
-        Self { zone, known: HashMap::new() }
+        Self { zone, known: Map::default() }
     }
 
     /// Finds day and hour of a quarter; `None` for what has no time.

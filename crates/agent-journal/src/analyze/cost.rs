@@ -3,7 +3,7 @@
 //! by likeness.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::LazyLock;
 
@@ -11,6 +11,7 @@ use jiff::civil::Date;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::maps::Map;
 use crate::model::QUARTER;
 use crate::store::{SIZES, Spent};
 
@@ -89,10 +90,10 @@ pub enum Basis {
 pub(crate) struct Prices {
     /// Every model's prices, to which the others refer by place.
     models: Vec<Vec<Price>>,
-    names: HashMap<String, usize>,
+    names: Map<String, usize>,
     prefixes: Vec<(&'static str, usize)>,
     /// What was looked up already: histories name few models, many times.
-    found: RefCell<HashMap<String, Option<usize>>>,
+    found: RefCell<Map<String, Option<usize>>>,
 }
 
 /// The embedded file.
@@ -129,7 +130,7 @@ struct Price {
 impl Prices {
     /// The embedded prices, with the user's own before them.
     pub(crate) fn new(own: &BTreeMap<String, Rate>) -> Self {
-        let (mut models, mut names, mut prefixes) = (Vec::new(), HashMap::new(), Vec::new());
+        let (mut models, mut names, mut prefixes) = (Vec::new(), Map::default(), Vec::new());
         for model in &LIST.model {
             let place = models.len();
             models.push(model.price.iter().map(Price::of).collect());
@@ -138,7 +139,7 @@ impl Prices {
         }
         // The longest prefix says most about a name.
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let mut found = HashMap::new();
+        let mut found = Map::default();
         for (name, rate) in own {
             found.insert(name.clone(), Some(models.len()));
             models.push(vec![Price::of(rate)]);

@@ -1,14 +1,13 @@
 //! Figures sorted by something they have in common.
 
-use std::collections::HashMap;
-
 use super::activity::union;
 use super::stats::Group;
 use super::usage::Figures;
+use crate::maps::Map;
 
 /// Groups by key, with their periods of work.
 #[derive(Default)]
-pub(super) struct Groups(HashMap<String, Gathered>);
+pub(super) struct Groups(Map<String, Gathered>);
 
 /// A group on its way.
 #[derive(Default)]

@@ -1,7 +1,5 @@
 //! Statistics: one pass over what the sessions did and spent, sorted into groups.
 
-use std::collections::HashMap;
-
 use jiff::Zoned;
 use jiff::civil::Date;
 use serde::Serialize;
@@ -12,6 +10,7 @@ use super::tally::Tally;
 use super::tools::{Counted, ToolFigures, ranked, refs};
 use super::usage::Figures;
 use crate::error::Result;
+use crate::maps::Map;
 use crate::model::{QUARTER, Ref, Timestamp, Tokens};
 use crate::search::Filter;
 use crate::store::{Doings, Store};
@@ -212,7 +211,7 @@ pub(super) fn quarter_range(filter: &Filter) -> (i64, i64) {
 
 /// Finds the session each session worked for, by place: its farthest known ancestor.
 fn tasks(doings: &[Doings]) -> Vec<(usize, usize)> {
-    let places: HashMap<u64, usize> =
+    let places: Map<u64, usize> =
         doings.iter().enumerate().map(|(at, one)| (one.key, at)).collect();
     let parent = |at: usize| doings[at].parent.and_then(|key| places.get(&key)).copied();
     let root = |start: usize| {
@@ -232,7 +231,7 @@ fn tasks(doings: &[Doings]) -> Vec<(usize, usize)> {
 }
 
 fn files(store: &Store, tally: &Tally<'_>) -> Result<Vec<Counted>> {
-    let mut counts: HashMap<String, u64> = HashMap::new();
+    let mut counts: Map<String, u64> = Map::default();
     store.each_file(&mut |session, path, count| {
         if !tally.active.contains(&session) {
             return;

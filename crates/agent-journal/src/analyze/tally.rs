@@ -1,6 +1,6 @@
 //! The sums on their way: every session once, sorted into groups and times.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use jiff::civil::{Date, Weekday};
@@ -13,6 +13,7 @@ use super::stats::{By, Explained, Group, Period, Spending, Stats, StatsQuery, qu
 use super::tools::{Counted, ToolTally, ranked};
 use super::usage::Figures;
 use crate::error::Result;
+use crate::maps::{Map, Set};
 use crate::model::{QUARTER, Ref, Tokens};
 use crate::store::{Doings, Done, Spent, Store};
 
@@ -41,17 +42,17 @@ pub(super) struct Tally<'p> {
     projects: Groups,
     agents: Groups,
     branches: Groups,
-    spending: HashMap<(Date, Rc<str>), (Tokens, Cost)>,
+    spending: Map<(Date, Rc<str>), (Tokens, Cost)>,
     turns: Spread,
     durations: Spread,
     tools: ToolTally,
     active_days: BTreeSet<Date>,
     periods: Vec<(i64, i64)>,
-    unpriced: HashMap<String, u64>,
+    unpriced: Map<String, u64>,
     /// Sessions that did something in the period asked for.
-    pub(super) active: HashSet<u64>,
+    pub(super) active: Set<u64>,
     /// What was done and spent in each quarter hour asked for.
-    quarters: HashMap<i64, Figures>,
+    quarters: Map<i64, Figures>,
     /// The name of what has none.
     unknown: Rc<str>,
 }
@@ -77,15 +78,15 @@ impl<'p> Tally<'p> {
             projects: Groups::default(),
             agents: Groups::default(),
             branches: Groups::default(),
-            spending: HashMap::new(),
+            spending: Map::default(),
             turns: Spread::new(TURNS),
             durations: Spread::new(DURATIONS),
             tools: ToolTally::default(),
             active_days: BTreeSet::new(),
             periods: Vec::new(),
-            unpriced: HashMap::new(),
-            active: HashSet::new(),
-            quarters: HashMap::new(),
+            unpriced: Map::default(),
+            active: Set::default(),
+            quarters: Map::default(),
             unknown: UNKNOWN.into(),
         }
     }
@@ -347,8 +348,8 @@ impl<'p> Tally<'p> {
     /// Lays the periods of work, overlaps counted once, over the total and the times of day.
     fn add_work(&mut self) {
         let joined = union(std::mem::take(&mut self.periods));
-        let mut by_key: HashMap<String, u64> = HashMap::new();
-        let mut by_day: HashMap<Date, u64> = HashMap::new();
+        let mut by_key: Map<String, u64> = Map::default();
+        let mut by_day: Map<Date, u64> = Map::default();
         let mut total = 0;
         by_quarter(&joined, |quarter, length| {
             total += length;
@@ -374,7 +375,7 @@ impl<'p> Tally<'p> {
 const UNKNOWN: &str = "(unknown)";
 
 /// What was spent, in the order of days and names.
-fn sorted(spending: HashMap<(Date, Rc<str>), (Tokens, Cost)>) -> Vec<Spending> {
+fn sorted(spending: Map<(Date, Rc<str>), (Tokens, Cost)>) -> Vec<Spending> {
     let one = |((date, model), (tokens, cost)): ((Date, Rc<str>), _)| Spending {
         date,
         model: model.to_string(),

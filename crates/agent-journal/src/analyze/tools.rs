@@ -1,10 +1,10 @@
 //! Tools, failures, files and references, counted.
 
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use serde::Serialize;
 
+use crate::maps::{Map, Set};
 use crate::model::{Ref, failure_name};
 use crate::store::Quarter;
 
@@ -37,8 +37,8 @@ pub struct Counted {
 /// Counts tools and failures.
 #[derive(Default)]
 pub(super) struct ToolTally {
-    tools: HashMap<Rc<str>, ToolFigures>,
-    failures: HashMap<u8, u64>,
+    tools: Map<Rc<str>, ToolFigures>,
+    failures: Map<u8, u64>,
 }
 
 impl ToolTally {
@@ -84,7 +84,7 @@ impl ToolFigures {
 }
 
 /// The most frequent things, at most so many.
-pub(super) fn ranked(counts: HashMap<String, u64>, limit: usize) -> Vec<Counted> {
+pub(super) fn ranked(counts: Map<String, u64>, limit: usize) -> Vec<Counted> {
     let mut all: Vec<Counted> =
         counts.into_iter().map(|(name, count)| Counted { name, count }).collect();
     all.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
@@ -94,8 +94,8 @@ pub(super) fn ranked(counts: HashMap<String, u64>, limit: usize) -> Vec<Counted>
 
 /// Counts references by kind, each once.
 pub(super) fn refs<'r>(all: impl Iterator<Item = &'r Ref>) -> Vec<Counted> {
-    let mut counts: HashMap<String, u64> = HashMap::new();
-    let mut seen = HashSet::new();
+    let mut counts: Map<String, u64> = Map::default();
+    let mut seen = Set::default();
     for one in all.filter(|one| seen.insert((one.kind.as_str(), one.value.as_str()))) {
         *counts.entry(one.kind.clone()).or_default() += 1;
     }

@@ -2,15 +2,15 @@
 //! same.
 
 use super::gather::Group;
-use crate::keys::{KeyMap, KeySet};
+use crate::maps::{Map, Set};
 
 /// What a result counts whose messages all stand in a better one, too.
 const ECHO: f32 = 0.5;
 
 /// Folds the groups of sessions into those of the tasks they belong to.
-pub(super) fn into_tasks(groups: Vec<Group>, tasks: &KeyMap<u64>, keep: usize) -> Vec<Group> {
+pub(super) fn into_tasks(groups: Vec<Group>, tasks: &Map<u64, u64>, keep: usize) -> Vec<Group> {
     let mut folded: Vec<Group> = Vec::with_capacity(groups.len());
-    let mut places: KeyMap<usize> = KeyMap::default();
+    let mut places: Map<u64, usize> = Map::default();
     for mut group in groups {
         group.telling = tasks.get(&group.telling).copied().unwrap_or(group.telling);
         match places.get(&group.telling) {
@@ -35,7 +35,7 @@ pub(super) fn into_tasks(groups: Vec<Group>, tasks: &KeyMap<u64>, keep: usize) -
 /// Shows messages that are nearly the same once in each result, and lets a result that only
 /// repeats a better one step back. The groups are in order, and may not be afterwards.
 pub(super) fn collapse(groups: &mut [Group]) {
-    let mut seen = KeySet::default();
+    let mut seen = Set::default();
     for group in groups {
         let mut own: Vec<u64> = Vec::with_capacity(group.best.len());
         group.best.retain(|one| {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn what_a_task_started_is_found_with_it() {
         let groups = vec![group(7, &[(3.0, 1, 0)]), group(1, &[(2.0, 1, 0)]), group(2, &[])];
-        let folded = into_tasks(groups, &KeyMap::from_iter([(7, 1)]), 6);
+        let folded = into_tasks(groups, &Map::from_iter([(7, 1)]), 6);
         assert_eq!(folded.len(), 2);
         assert_eq!((folded[0].telling, folded[0].count), (1, 2));
         let places: Vec<u64> = folded[0].best.iter().map(|one| one.telling).collect();

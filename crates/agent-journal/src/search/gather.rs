@@ -7,7 +7,7 @@ use tantivy::{Score, SegmentReader};
 
 use super::answer::Tier;
 use crate::index::{Columns, TextKind, Traits};
-use crate::keys::{KeyMap, KeySet};
+use crate::maps::{Map, Set};
 
 /// Matches kept of one session.
 pub(super) const BEST: usize = 6;
@@ -18,9 +18,9 @@ const BLOCK: usize = 64;
 /// What may be gathered.
 pub(super) struct Gather {
     /// Only these tellings, if any are named.
-    pub(super) only: Option<Arc<KeySet>>,
+    pub(super) only: Option<Arc<Set<u64>>>,
     /// Never these.
-    pub(super) hidden: Arc<KeySet>,
+    pub(super) hidden: Arc<Set<u64>>,
     /// Only these kinds of text.
     pub(super) kinds: Vec<TextKind>,
     /// Only what these tools were given or returned, if any are named, and never these.
@@ -176,7 +176,7 @@ impl Collector for Gather {
             keep: self.keep,
             block: Block::default(),
             groups: Vec::new(),
-            by_telling: KeyMap::default(),
+            by_telling: Map::default(),
             last: None,
         })
     }
@@ -187,7 +187,7 @@ impl Collector for Gather {
 
     fn merge_fruits(&self, fruits: Vec<Vec<Group>>) -> tantivy::Result<Vec<Group>> {
         let mut groups: Vec<Group> = Vec::new();
-        let mut places: KeyMap<usize> = KeyMap::default();
+        let mut places: Map<u64, usize> = Map::default();
         for group in fruits.into_iter().flatten() {
             match places.get(&group.telling).map(|place| &mut groups[*place]) {
                 Some(known) => {
@@ -217,8 +217,8 @@ struct Block {
 /// Gathers in one segment.
 pub(super) struct SegmentGather {
     columns: Columns,
-    only: Option<Arc<KeySet>>,
-    hidden: Arc<KeySet>,
+    only: Option<Arc<Set<u64>>>,
+    hidden: Arc<Set<u64>>,
     boosts: [Score; TextKind::ALL.len()],
     tools: (Vec<u16>, Vec<u16>),
     is_side: Option<bool>,
@@ -227,7 +227,7 @@ pub(super) struct SegmentGather {
     keep: usize,
     block: Block,
     groups: Vec<Group>,
-    by_telling: KeyMap<Option<usize>>,
+    by_telling: Map<u64, Option<usize>>,
     /// Matches of one session mostly follow each other.
     last: Option<(u64, Option<usize>)>,
 }

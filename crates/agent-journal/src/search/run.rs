@@ -17,7 +17,7 @@ use super::verify::Text;
 use super::{Filter, Scope, State};
 use crate::error::{Error, Result};
 use crate::index::{Lexical, SemanticReader, TextKind, text_of, tool_number};
-use crate::keys::KeySet;
+use crate::maps::Set;
 use crate::model::{Message, Timestamp};
 use crate::store::Store;
 
@@ -253,7 +253,7 @@ impl Search<'_> {
         if progress.clauses.iter().any(Clause::has_regex) {
             progress.answer.untried = self.try_on_messages(&progress.clauses, &mut groups)?;
         }
-        let known: KeySet = progress.groups.iter().map(|group| group.telling).collect();
+        let known: Set<u64> = progress.groups.iter().map(|group| group.telling).collect();
         groups.retain(|group| !known.contains(&group.telling));
         for group in &mut groups {
             group.tier = tier;

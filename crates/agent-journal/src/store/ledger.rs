@@ -1,12 +1,13 @@
 //! What a session did and spent, by the quarter hour: packed in a few bytes, so that the sums of
 //! years of work are read in milliseconds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rusqlite::Row;
 
 use super::pack::{Names, Reader, put, put_signed};
+use crate::maps::{Map, Set};
 use crate::model::{Facts, QUARTER, Tokens};
 
 /// A pause longer than this ends a period of work, in milliseconds.
@@ -174,9 +175,9 @@ impl Done {
 
 /// Adds the calls of tools, each once, with what became of them.
 fn add_tools(facts: &Facts, quarters: &mut BTreeMap<i64, Quarter>, place: impl Fn(i64) -> i64) {
-    let failures: HashMap<u64, u8> = facts.errors.iter().map(|one| (one.id, one.kind)).collect();
-    let results: std::collections::HashSet<u64> = facts.results.iter().copied().collect();
-    let mut seen = std::collections::HashSet::new();
+    let failures: Map<u64, u8> = facts.errors.iter().map(|one| (one.id, one.kind)).collect();
+    let results: Set<u64> = facts.results.iter().copied().collect();
+    let mut seen = Set::default();
     for call in facts.calls.iter().filter(|call| seen.insert(call.id)) {
         let quarter = quarters.entry(place(call.quarter)).or_default();
         let name = facts.tools.get(call.tool as usize).map_or("", String::as_str);

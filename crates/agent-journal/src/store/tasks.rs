@@ -4,7 +4,7 @@ use rusqlite::Row;
 
 use super::Store;
 use crate::error::Result;
-use crate::keys::{KeyMap, KeySet};
+use crate::maps::{Map, Set};
 
 /// Parents that lead in a circle are nobody's beginning; no real chain is this long.
 const LONGEST_CHAIN: usize = 64;
@@ -23,7 +23,7 @@ struct Link {
 
 impl Store {
     /// Finds the tellings of the tasks that tellings belong to, for those that belong to another.
-    pub(crate) fn tasks(&self, tellings: &[u64]) -> Result<KeyMap<u64>> {
+    pub(crate) fn tasks(&self, tellings: &[u64]) -> Result<Map<u64, u64>> {
         let found = if tellings.len() > MANY {
             self.links("SELECT key, telling, parent, shown FROM sessions WHERE parent IS NOT NULL")?
         } else {
@@ -31,10 +31,11 @@ impl Store {
                        JOIN sessions ON sessions.key = tellings.session WHERE tellings.key IN";
             self.links_of(sql, tellings.iter().map(|key| *key as i64))?
         };
-        let mut by_key: KeyMap<Link> = found.iter().map(|link| (link.key as u64, *link)).collect();
+        let mut by_key: Map<u64, Link> =
+            found.iter().map(|link| (link.key as u64, *link)).collect();
         loop {
             let parents = by_key.values().filter_map(|link| link.parent.map(|key| key as u64));
-            let unknown: KeySet = parents.filter(|key| !by_key.contains_key(key)).collect();
+            let unknown: Set<u64> = parents.filter(|key| !by_key.contains_key(key)).collect();
             let sql = "SELECT key, telling, parent, shown FROM sessions WHERE key IN";
             let more = self.links_of(sql, unknown.into_iter().map(|key| key as i64))?;
             if more.is_empty() {
@@ -70,7 +71,7 @@ fn link(row: &Row<'_>) -> rusqlite::Result<Link> {
 }
 
 /// The telling at the beginning of a chain, as far as sessions are shown.
-fn root(link: Link, by_key: &KeyMap<Link>) -> i64 {
+fn root(link: Link, by_key: &Map<u64, Link>) -> i64 {
     let (mut at, mut root) = (link, link.telling);
     for _ in 0..LONGEST_CHAIN {
         let Some(parent) = at.parent.and_then(|key| by_key.get(&(key as u64))) else { return root };
