@@ -11,6 +11,7 @@ use super::run::{Progress, Search};
 use super::verify::Text;
 use crate::error::Result;
 use crate::index::{Near, SemanticReader, text_of};
+use crate::maps::Set;
 use crate::model::Timestamp;
 
 /// Texts that are looked at, the nearest first.
@@ -39,8 +40,11 @@ impl Search<'_> {
     ) -> Result<()> {
         let Some(semantic) = &self.semantic else { return Ok(()) };
         let started = Instant::now();
-        let text = wording(&query.clauses);
-        let nearby = self.nearby((semantic, &text), query, options, gather)?;
+        let text = wording(&query.clauses, options.mode);
+        if text.is_empty() {
+            return Ok(());
+        }
+        let nearby = self.nearby((semantic, &text), query, (options, gather), &progress.groups)?;
         let found = nearby.iter().filter(|one| one.near.score >= options.blend.floor).count();
         let adds = text.split(' ').count() >= FEWEST_WORDS || options.mode == Mode::Semantic;
         let blend = match options.mode {
@@ -62,18 +66,23 @@ impl Search<'_> {
         &self,
         (semantic, text): (&SemanticReader, &str),
         query: &Query,
-        options: &Options,
-        gather: &Gather,
+        (options, gather): (&Options, &Gather),
+        by_words: &[Group],
     ) -> Result<Vec<Nearby>> {
         // What tools said has no vector, and a side conversation's messages look like others.
         if !gather.tools.0.is_empty() || gather.is_side.is_some() {
             return Ok(Vec::new());
         }
-        let allowed = |telling: u64| gather.allows(telling);
+        let (loose, firm): (Vec<Clause>, Vec<Clause>) =
+            query.clauses.iter().cloned().partition(is_loose);
+        // Where nothing may be missing, whatever fits was found by words.
+        let found: Option<Set<u64>> = (loose.is_empty() && options.mode != Mode::Semantic)
+            .then(|| by_words.iter().map(|group| group.telling).collect());
+        let allowed = |telling: u64| {
+            gather.allows(telling) && found.as_ref().is_none_or(|found| found.contains(&telling))
+        };
         let mut near = semantic.near(text, &allowed, NEAREST);
         near.retain(|one| gather.kinds.contains(&one.place.kind));
-        let firm: Vec<Clause> =
-            query.clauses.iter().filter(|clause| !is_loose(clause)).cloned().collect();
         let is_timeless = gather.span == (i64::MIN, i64::MAX) && options.sort == Sort::Relevance;
         if firm.is_empty() && is_timeless {
             return Ok(near.into_iter().map(|near| Nearby { near, at: 0 }).collect());
@@ -114,13 +123,15 @@ fn is_loose(clause: &Clause) -> bool {
     }
 }
 
-/// What is asked for, in words.
-fn wording(clauses: &[Clause]) -> String {
+/// What is asked for, in words. The beginning of a word means little: it counts only where nothing
+/// else would.
+fn wording(clauses: &[Clause], mode: Mode) -> String {
     let mut words: Vec<&str> = Vec::new();
     for clause in clauses {
         clause.each(&mut |pattern| match pattern {
-            Pattern::Word(text) | Pattern::Phrase(text) | Pattern::Prefix(text) => words.push(text),
-            Pattern::Regex(_) | Pattern::Any(_) => {}
+            Pattern::Word(text) | Pattern::Phrase(text) => words.push(text),
+            Pattern::Prefix(text) if mode == Mode::Semantic => words.push(text),
+            Pattern::Prefix(_) | Pattern::Regex(_) | Pattern::Any(_) => {}
         });
     }
     words.join(" ")

@@ -9,7 +9,7 @@ use zstd::bulk::Decompressor;
 use crate::model::{Block, Facts, Message, SessionId, Usage};
 
 /// A run is packed when it has grown to this many bytes.
-pub(crate) const FULL_RUN: u64 = 128 << 10;
+pub(crate) const FULL_RUN: u64 = 64 << 10;
 
 /// A run that says it is larger is unpacked step by step: the size may be a lie.
 const LARGEST_RUN: u64 = 1 << 30;

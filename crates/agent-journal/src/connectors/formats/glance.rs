@@ -34,7 +34,7 @@ mod unix {
 
     use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, stat, statat};
 
-    use super::*;
+    use super::{Glimpse, Path, Stamp, io};
 
     /// Looks at one thing after another, best at those of one folder.
     #[derive(Default)]

@@ -198,6 +198,7 @@ impl<'m> Table<'m> {
     }
 
     /// Four at a time: the sums are read and written less often.
+    #[expect(clippy::inline_always, reason = "compiled once for each set of instructions")]
     #[inline(always)]
     fn sum_in_fours(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
         addends.resize(addends.len().next_multiple_of(4), (0, 0.0));
