@@ -89,7 +89,7 @@ impl Terminal {
     /// Goes to the list, where there is no cursor. Whoever wrote more right after an escape
     /// would have pressed Alt and a key.
     #[track_caller]
-    fn to_list(&mut self) -> &mut Self {
+    fn leave_query(&mut self) -> &mut Self {
         self.until("the line to type in", |screen| !screen.hide_cursor());
         self.keys(ESC).until("the list", vt100::Screen::hide_cursor)
     }
@@ -171,7 +171,7 @@ fn tour(columns: u16, rows: u16) {
     terminal.keys(" ").shows("▾ Bash").keys(" ").hides("▾ Bash");
     terminal.keys("q").shows("❯ flaky").shows("1 session");
     terminal.keys("\x15").shows("3 sessions");
-    terminal.to_list().keys("q").ends(0);
+    terminal.leave_query().keys("q").ends(0);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn signals_end_the_program_and_the_terminal_is_as_it_was() {
 fn the_id_is_copied_by_the_terminal() {
     let test = two_agents();
     let mut terminal = Terminal::open(&test, (80, 24), &["tui", "agent:codex"]);
-    terminal.shows("1 session").to_list().keys("y").shows("resume command");
+    terminal.shows("1 session").leave_query().keys("y").shows("resume command");
     terminal.keys("i").shows("copied codex:0199aaaa").keys("q").ends(0);
     let written = String::from_utf8_lossy(&terminal.written);
     assert!(written.contains("\x1b]52;c;Y29kZXg6MDE5OWFhYWE"), "{written}");
@@ -231,7 +231,7 @@ fn the_editor_has_the_terminal_for_itself_and_gives_it_back() {
     std::fs::set_permissions(&script, mode).unwrap();
     let test = test.env("VISUAL", &script).env("EDITED", &edited).env("PATH", "/usr/bin:/bin");
     let mut terminal = Terminal::open(&test, (80, 24), &["tui", "agent:codex"]);
-    terminal.shows("1 session").to_list().keys("o").shows("editor").keys("e");
+    terminal.shows("1 session").leave_query().keys("o").shows("editor").keys("e");
     terminal.until("the editor", |screen| !screen.alternate_screen());
     terminal.keys("q\n").until("the return", vt100::Screen::alternate_screen).shows("1 session");
     terminal.keys("q").ends(0);
@@ -253,7 +253,7 @@ fn resume_becomes_the_agent_in_the_directory_of_the_session() {
     let path = format!("{}:/usr/bin:/bin", test.beside("bin").display());
     let test = test.env("PATH", path);
     let mut terminal = Terminal::open(&test, (160, 45), &[]);
-    terminal.shows("up to date").shows("1 session").to_list().keys("r").ends(7);
+    terminal.shows("up to date").shows("1 session").leave_query().keys("r").ends(7);
     let shown = terminal.text().replace('\n', "");
     assert!(shown.contains(&format!("resumed --resume {} in {directory}", session.id)), "{shown}");
 }
@@ -276,6 +276,26 @@ fn without_colour_there_is_none() {
         })
     };
     assert_eq!(colours.iter().find(has), None);
+}
+
+#[test]
+fn markdown_is_rendered_on_a_terminal_and_left_as_it_is_in_a_pipe() {
+    let test = Test::new();
+    let session = Transcript::new(9).you("plan it").agent("The **plan**:\n\n- one `thing`\n");
+    test.write(session.path(), &session.lines);
+    let pager = test.beside("pager");
+    test.write(&pager, "#!/bin/sh\nexec cat\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&pager, mode).unwrap();
+    let test = test.env("AJ_PAGER", &pager).env("PATH", "/usr/bin:/bin");
+    let show = |test: &Test| {
+        let mut terminal = Terminal::open(test, (80, 24), &["show", &session.id]);
+        terminal.shows("     The plan:").shows("     • one `thing`").ends(0);
+        String::from_utf8(terminal.written.clone()).unwrap()
+    };
+    assert!(show(&test).contains("\x1b[1mplan\x1b[0m"));
+    test.args(["show", &session.id]).found().shows(["The **plan**:", "- one `thing`"]);
+    assert!(!show(&test.env("NO_COLOR", "1")).contains('\x1b'));
 }
 
 #[test]

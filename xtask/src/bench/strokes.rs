@@ -160,7 +160,7 @@ impl Screen {
 fn listen(mut reader: Box<dyn Read + Send>) -> Receiver<(Instant, Vec<u8>)> {
     let (tell, output) = channel();
     std::thread::spawn(move || {
-        let mut bytes = [0; 1 << 16];
+        let mut bytes = vec![0; 1 << 16];
         while let Ok(count @ 1..) = reader.read(&mut bytes) {
             if tell.send((Instant::now(), bytes[..count].to_vec())).is_err() {
                 return;

@@ -352,7 +352,7 @@ fn every_tool_and_failure_of_a_message_is_a_landmark() {
 fn what_was_found_in_a_tool_is_shown() {
     let mut bench = Bench::session((80, 24), &tools());
     bench.keys("golden").shows("golden output").keys("<enter>").shows("golden output");
-    let long: String = (0..200).map(|at| format!("line {at}\n\n")).collect();
+    let long = "one line\n\n".repeat(200);
     let lines = line(0, "user", &"begin".into())
         + &line(1, "assistant", &format!("{long}at last the quartz\n").into());
     let mut bench = Bench::session((80, 24), &lines);

@@ -79,9 +79,8 @@ impl Page {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) => self.push(&text),
             // A tag is what somebody wrote, and is shown as such.
-            Event::Html(text) | Event::InlineHtml(text) => self.push(&text),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.push(&text),
             Event::Code(text) => self.code(&text),
             Event::SoftBreak if self.breaks == Breaks::Soft => self.push(" "),
             Event::SoftBreak | Event::HardBreak => self.push("\n"),

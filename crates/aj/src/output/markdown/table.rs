@@ -113,6 +113,6 @@ fn length(runs: &[Run]) -> usize {
 
 /// A row that has no room for columns: its cells one after the other.
 fn listed(row: &[Vec<Run>]) -> Vec<Run> {
-    let gap = vec![(" │ ".to_owned(), DIM)];
+    let gap = [(" │ ".to_owned(), DIM)];
     row.join(&gap[..])
 }

@@ -128,7 +128,7 @@ fn nothing_steers_the_terminal() {
 #[test]
 fn no_line_is_wider_than_asked_for() {
     let deep = format!("{}end", "> ".repeat(300));
-    let list: String = (0..60).map(|at| format!("{}- x\n", "  ".repeat(at))).collect();
+    let list = (0..60).map(|at| "  ".repeat(at) + "- x").collect::<Vec<_>>().join("\n");
     let wide = "検索エンジン".repeat(40);
     let family = "👨‍👩‍👧".repeat(40);
     let table = format!("|a|b|\n|-|-|\n|{wide}|{}|", "word ".repeat(50));
