@@ -11,7 +11,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use jiff::Zoned;
 
-use super::markdown::{self, Breaks};
+use super::markdown;
 use super::table::place;
 use super::{
     BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, money,
@@ -181,17 +181,14 @@ impl<'a, W: Write> Transcript<'a, W> {
         }
     }
 
-    /// Writes what somebody said; a person's line ends are meant.
+    /// Writes what somebody said; what a program put in is no Markdown.
     fn text(&mut self, text: &str, origin: Origin) -> Result<()> {
-        let breaks = match origin {
-            Origin::Assistant | Origin::Summary => Breaks::Soft,
-            Origin::Human | Origin::Queued | Origin::Command => Breaks::Hard,
-            _ => return self.paragraphs(text, Style::new()),
-        };
-        if !self.is_rendered {
+        let is_said = origin.is_prompt()
+            || matches!(origin, Origin::Assistant | Origin::Summary | Origin::Command);
+        if !self.is_rendered || !is_said {
             return self.paragraphs(text, Style::new());
         }
-        for line in markdown::lines(text.trim(), self.width.saturating_sub(5), breaks) {
+        for line in markdown::lines(text.trim(), self.width.saturating_sub(5)) {
             let indent = if line.is_empty() { "" } else { "     " };
             writeln!(self.out, "{indent}{line}")?;
         }

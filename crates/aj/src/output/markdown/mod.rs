@@ -12,25 +12,16 @@ use super::{BOLD, DIM, plain};
 
 const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// What a line end inside a paragraph means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Breaks {
-    /// Nothing, as in Markdown.
-    Soft,
-    /// A new line, as a person typed it.
-    Hard,
-}
-
 /// A piece of text in one style.
 type Run = (String, Style);
 
-/// Renders Markdown as coloured lines no wider than `width`.
-pub(crate) fn lines(text: &str, width: usize, breaks: Breaks) -> Vec<String> {
+/// Renders Markdown as coloured lines no wider than `width`. A line end in a paragraph stays one:
+/// people mean it, and so do models, which do not break their lines for a width.
+pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut page = Page {
         width: width.max(8),
-        breaks,
         lines: Vec::new(),
         margins: Vec::new(),
         lists: Vec::new(),
@@ -50,7 +41,6 @@ pub(crate) fn lines(text: &str, width: usize, breaks: Breaks) -> Vec<String> {
 
 struct Page {
     width: usize,
-    breaks: Breaks,
     lines: Vec<String>,
     /// What stands before every line: bars of quotes, the room of list items.
     margins: Vec<Margin>,
@@ -82,7 +72,6 @@ impl Page {
             // A tag is what somebody wrote, and is shown as such.
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.push(&text),
             Event::Code(text) => self.code(&text),
-            Event::SoftBreak if self.breaks == Breaks::Soft => self.push(" "),
             Event::SoftBreak | Event::HardBreak => self.push("\n"),
             Event::Rule => self.rule(),
             Event::TaskListMarker(is_done) => self.push(if is_done { "☑ " } else { "☐ " }),

@@ -6,7 +6,7 @@ use super::*;
 
 /// The lines without their styles.
 fn shown(text: &str, width: usize) -> Vec<String> {
-    let lines = lines(text, width, Breaks::Soft);
+    let lines = lines(text, width);
     lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
 }
 
@@ -18,14 +18,14 @@ fn check(text: &str, expected: &[&str]) {
 /// The piece of text that has a style.
 #[track_caller]
 fn styled(text: &str, style: Style, piece: &str) {
-    let line = lines(text, 80, Breaks::Soft).join("\n");
+    let line = lines(text, 80).join("\n");
     let expected = format!("{style}{piece}{style:#}");
     assert!(line.contains(&expected), "{line:?} has no {expected:?}");
 }
 
 #[test]
 fn headings_and_paragraphs_stand_apart() {
-    check("# One\ntext\n## Two\n\nmore\ntext", &["One", "", "text", "", "Two", "", "more text"]);
+    check("# One\ntext\n## Two\n\nmore\ntext", &["One", "", "text", "", "Two", "", "more", "text"]);
     styled("# One", BOLD.underline(), "One");
     styled("### Three", BOLD, "Three");
 }
@@ -103,12 +103,6 @@ fn links_tell_where_they_lead() {
     check("<https://a.example>", &["https://a.example"]);
     check("[docs](https://a.example)", &["docs (https://a.example)"]);
     check("![plot](a.png)", &["plot (a.png)"]);
-}
-
-#[test]
-fn line_ends_of_a_person_stay() {
-    assert_eq!(lines("a\nb", 24, Breaks::Hard), ["a", "b"]);
-    check("a\nb\\\nc", &["a b", "c"]);
 }
 
 #[test]
