@@ -68,6 +68,12 @@ const CHORES: &[Chore] = &[
         run: bench::run,
     },
     Chore {
+        name: "strokes",
+        arguments: "<aj> <home> <journal>",
+        about: "the time from a key to its picture",
+        run: bench::strokes::run,
+    },
+    Chore {
         name: "bounds",
         arguments: "[case…]",
         about: "read histories of unusual size within 512 MiB",

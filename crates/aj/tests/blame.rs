@@ -40,21 +40,34 @@ fn session(test: &Test) {
     test.write(format!(".claude/projects/-web/{ID}.jsonl"), lines);
 }
 
+/// Runs git in the project, as somebody, at a time.
+fn git(test: &Test, args: &[&str], (name, time): (&str, &str)) -> String {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(test.path("web")).args(args).env("HOME", test.path(""));
+    let email = format!("{name}@users.noreply.example.org");
+    for (field, value) in [("NAME", name), ("EMAIL", &email), ("DATE", time)] {
+        git.env(format!("GIT_AUTHOR_{field}"), value);
+        git.env(format!("GIT_COMMITTER_{field}"), value);
+    }
+    let output = git.output().unwrap();
+    assert!(output.status.success(), "{args:?}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Commits files as they are to stand, and tells the commit.
+fn commit_as(test: &Test, files: &[(&str, &str)], who: (&str, &str)) -> String {
+    for (file, content) in files {
+        test.write(format!("web/{file}"), content);
+    }
+    git(test, &["init", "--quiet"], who);
+    git(test, &["add", "."], who);
+    git(test, &["commit", "--quiet", "-m", "work"], who);
+    git(test, &["rev-parse", "HEAD"], who)
+}
+
 /// Commits the file as it stands, at a time of that day.
 fn commit(test: &Test, content: &str, time: &str) {
-    test.write("web/src/login.rs", content);
-    let run = |args: &[&str]| {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(test.path("web")).args(args).env("HOME", test.path(""));
-        for (name, value) in [("NAME", "mara"), ("EMAIL", "mara@example.org"), ("DATE", time)] {
-            git.env(format!("GIT_AUTHOR_{name}"), value);
-            git.env(format!("GIT_COMMITTER_{name}"), value);
-        }
-        assert!(git.output().unwrap().status.success(), "{args:?}");
-    };
-    run(&["init", "--quiet"]);
-    run(&["add", "."]);
-    run(&["commit", "--quiet", "-m", "work"]);
+    commit_as(test, &[("src/login.rs", content)], ("mara", time));
 }
 
 const WRITTEN: &str = "fn login() {\n    send_request();\n    wait_for_session();\n}\n";
@@ -93,6 +106,85 @@ fn lines_lead_to_the_message_that_wrote_them() {
     // One line alone.
     let place = format!("{}:4", file.display());
     test.args(["blame", &place]).code(0).shows(["0b1a0001#2", "exact"]).hides(["0b1a0001#1"]);
+}
+
+/// Who wrote each line, by `aj blame`: the commit, and the message that a session made it with.
+fn told(test: &Test, file: &str) -> Vec<(String, Option<u64>)> {
+    let path = test.path(&format!("web/{file}"));
+    let answer: Value =
+        serde_json::from_str(&test.args(["blame", path.to_str().unwrap(), "--json"]).stdout)
+            .unwrap();
+    let spans = answer["spans"].as_array().unwrap().iter();
+    spans
+        .flat_map(|span| {
+            let (first, last) = (span["first"].as_u64().unwrap(), span["last"].as_u64().unwrap());
+            let line = (text(&span["commit"]), span["author"]["message"].as_u64());
+            (first..=last).map(move |_| line.clone())
+        })
+        .collect()
+}
+
+const MANIFEST: &str = "[package]\nname = \"login-page\"\n\n[dependencies]\nserde = \"1.0.1\"\n";
+
+#[test]
+fn commits_of_bots_and_hands_are_nobodys_and_a_sessions_lines_are_all_its_own() {
+    let test = Test::new();
+    session(&test);
+    let (hand, bot) = ("mara", "dependabot[bot]");
+    let by_hand = "fn by_hand_before() {\n    prepare_everything();\n}\n\n";
+    let first = [("src/login.rs", by_hand), ("Cargo.toml", MANIFEST), ("src/app.rs", by_hand)];
+    let before = commit_as(&test, &first, (hand, "2026-03-01T10:00:00Z"));
+    let login = format!("{by_hand}{WRITTEN}");
+    let agents = commit_as(&test, &[("src/login.rs", &login)], (hand, "2026-03-02T11:00:00Z"));
+    let bumped = MANIFEST.replace("1.0.1", "1.0.2");
+    let bump = commit_as(&test, &[("Cargo.toml", &bumped)], (bot, "2026-03-03T10:00:00Z"));
+    // Typed anew in other words, with a gap, and more of it below.
+    let retyped = login.replace("    wait_for_session();\n", "    wait_for(session);\n\n")
+        + "\nconst BY_HAND_AFTER: u8 = 1;\n";
+    let after = commit_as(&test, &[("src/login.rs", &retyped)], (hand, "2026-03-04T10:00:00Z"));
+    let pinned = retyped.replace("prepare_everything", "prepare_all");
+    let tidy = [("src/login.rs", pinned.as_str()), ("src/app.rs", "fn generated_by_bot() {}\n")];
+    let tidied = commit_as(&test, &tidy, ("tidy[bot]", "2026-03-05T10:00:00Z"));
+
+    let nobody = |commit: &str, count: usize| vec![(commit.to_owned(), None); count];
+    let written = |count: usize| vec![(agents.clone(), Some(1)); count];
+    let expected = [
+        nobody(&before, 1),
+        nobody(&tidied, 1),
+        nobody(&before, 2),
+        written(2),
+        nobody(&after, 2),
+        written(1),
+        nobody(&after, 2),
+    ];
+    assert_eq!(told(&test, "src/login.rs"), expected.concat());
+    assert_eq!(told(&test, "src/app.rs"), nobody(&tidied, 1));
+    assert_eq!(told(&test, "Cargo.toml"), [nobody(&before, 4), nobody(&bump, 1)].concat());
+    // The commits are those of git's own blame.
+    for file in ["src/login.rs", "src/app.rs", "Cargo.toml"] {
+        let blamed = git(&test, &["blame", "-l", "--root", "-s", file], (hand, ""));
+        let commits: Vec<&str> = blamed.lines().map(|line| &line[..40]).collect();
+        let told: Vec<String> = told(&test, file).into_iter().map(|(commit, _)| commit).collect();
+        assert_eq!(told, commits, "{file}");
+    }
+    let file = test.path("web/src/login.rs");
+    test.args(["blame", file.to_str().unwrap()]).code(0).shows(["no recorded edit", &agents[..8]]);
+}
+
+#[test]
+fn a_bump_in_a_file_that_a_session_wrote_is_the_bots() {
+    let test = Test::new();
+    session(&test);
+    let version = "    pin_version(\"1.0.1\");\n";
+    let login = WRITTEN.replace("    wait_for_session();\n", version);
+    let agents = commit_as(&test, &[("src/login.rs", WRITTEN)], ("mara", "2026-03-02T11:00:00Z"));
+    let by_hand = commit_as(&test, &[("src/login.rs", &login)], ("mara", "2026-03-03T11:00:00Z"));
+    let bumped = login.replace("1.0.1", "1.0.2");
+    let bot = ("renovate[bot]", "2026-03-04T11:00:00Z");
+    let bump = commit_as(&test, &[("src/login.rs", &bumped)], bot);
+    assert_ne!(by_hand, bump);
+    let own = (agents, Some(1));
+    assert_eq!(told(&test, "src/login.rs"), [own.clone(), own.clone(), (bump, None), own]);
 }
 
 #[test]

@@ -7,14 +7,21 @@ mod support;
 
 use std::io::{Read, Write};
 use std::num::NonZero;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use support::{Test, Transcript, two_agents};
 
+/// A program that has not written anything for so long waits for something that never comes. A
+/// test that passes never waits for this.
+const STUCK: Duration = Duration::from_mins(2);
+
 /// The program in a terminal of its own.
 struct Terminal {
     parser: vt100::Parser,
-    reader: Box<dyn Read + Send>,
+    /// What the program writes, as it comes; the end of it is its end.
+    output: Receiver<Vec<u8>>,
     writer: Box<dyn Write + Send>,
     master: Box<dyn MasterPty + Send>,
     child: Box<dyn Child + Send + Sync>,
@@ -35,21 +42,34 @@ impl Terminal {
         }
         builder.cwd(test.beside(""));
         let child = pair.slave.spawn_command(builder).unwrap();
-        let reader = pair.master.try_clone_reader().unwrap();
+        let output = listen(pair.master.try_clone_reader().unwrap());
         let writer = pair.master.take_writer().unwrap();
         let parser = vt100::Parser::new(count(rows), count(columns), 0);
-        Self { parser, reader, writer, master: pair.master, child, written: Vec::new() }
+        Self { parser, output, writer, master: pair.master, child, written: Vec::new() }
+    }
+
+    /// Takes in what the program wrote next; false at its end.
+    #[track_caller]
+    fn hear(&mut self, what: &str) -> bool {
+        match self.output.recv_timeout(STUCK) {
+            Ok(bytes) => {
+                self.written.extend(&bytes);
+                self.parser.process(&bytes);
+                true
+            }
+            Err(RecvTimeoutError::Disconnected) => false,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("still waiting for {what}:\n{}", self.text())
+            }
+        }
     }
 
     /// Reads until the screen is as expected; the end of output before that is a failure.
     #[track_caller]
     fn until(&mut self, what: &str, is_there: impl Fn(&vt100::Screen) -> bool) -> &mut Self {
-        let mut bytes = [0; 4096];
         while !is_there(self.parser.screen()) {
-            let count = self.reader.read(&mut bytes).unwrap_or(0);
-            assert!(count > 0, "the program ended before {what}:\n{}", self.text());
-            self.written.extend(&bytes[..count]);
-            self.parser.process(&bytes[..count]);
+            let goes_on = self.hear(what);
+            assert!(goes_on, "the program ended before {what}:\n{}", self.text());
         }
         self
     }
@@ -63,7 +83,15 @@ impl Terminal {
     /// Waits until a text is not on the screen any more.
     #[track_caller]
     fn hides(&mut self, text: &str) -> &mut Self {
-        self.until(text, |screen| !screen.contents().contains(text))
+        self.until(&format!("the end of {text}"), |screen| !screen.contents().contains(text))
+    }
+
+    /// Goes to the list, where there is no cursor. Whoever wrote more right after an escape
+    /// would have pressed Alt and a key.
+    #[track_caller]
+    fn leave_query(&mut self) -> &mut Self {
+        self.until("the line to type in", |screen| !screen.hide_cursor());
+        self.keys(ESC).until("the list", vt100::Screen::hide_cursor)
     }
 
     fn text(&self) -> String {
@@ -92,16 +120,34 @@ impl Terminal {
     /// Waits for the end; the terminal must be as it was.
     #[track_caller]
     fn ends(&mut self, code: u32) {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = self.reader.read(&mut bytes) {
-            self.written.extend(&bytes[..count]);
-            self.parser.process(&bytes[..count]);
-        }
+        while self.hear("the end") {}
         assert_eq!(self.child.wait().unwrap().exit_code(), code, "{}", self.text());
         let screen = self.parser.screen();
         assert!(!screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste());
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
     }
+}
+
+/// Whatever happens, nothing goes on without a test.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads on a thread of its own: a read cannot be given up.
+fn listen(mut reader: Box<dyn Read + Send>) -> Receiver<Vec<u8>> {
+    let (tell, output) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = reader.read(&mut bytes) {
+            if tell.send(bytes[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    output
 }
 
 fn count(number: u16) -> NonZero<u16> {
@@ -121,10 +167,11 @@ fn tour(columns: u16, rows: u16) {
     terminal.shows("up to date").shows("3 sessions").shows("Port the token");
     terminal.keys("flaky").hides("Port the token").shows("Fix flaky");
     terminal.keys("\r").shows("1 of 8").shows("find");
-    terminal.keys("}").shows("7 of 8");
+    terminal.keys("}").shows("7 of 8").keys("{").shows("1 of 8").shows("▸ Bash");
+    terminal.keys(" ").shows("▾ Bash").keys(" ").hides("▾ Bash");
     terminal.keys("q").shows("❯ flaky").shows("1 session");
     terminal.keys("\x15").shows("3 sessions");
-    terminal.keys(ESC).shows("search").keys("q").ends(0);
+    terminal.leave_query().keys("q").ends(0);
 }
 
 #[test]
@@ -168,7 +215,7 @@ fn signals_end_the_program_and_the_terminal_is_as_it_was() {
 fn the_id_is_copied_by_the_terminal() {
     let test = two_agents();
     let mut terminal = Terminal::open(&test, (80, 24), &["tui", "agent:codex"]);
-    terminal.shows("1 session").keys(ESC).shows("search").keys("y").shows("resume command");
+    terminal.shows("1 session").leave_query().keys("y").shows("resume command");
     terminal.keys("i").shows("copied codex:0199aaaa").keys("q").ends(0);
     let written = String::from_utf8_lossy(&terminal.written);
     assert!(written.contains("\x1b]52;c;Y29kZXg6MDE5OWFhYWE"), "{written}");
@@ -184,7 +231,7 @@ fn the_editor_has_the_terminal_for_itself_and_gives_it_back() {
     std::fs::set_permissions(&script, mode).unwrap();
     let test = test.env("VISUAL", &script).env("EDITED", &edited).env("PATH", "/usr/bin:/bin");
     let mut terminal = Terminal::open(&test, (80, 24), &["tui", "agent:codex"]);
-    terminal.shows("1 session").keys(ESC).shows("search").keys("o").shows("editor").keys("e");
+    terminal.shows("1 session").leave_query().keys("o").shows("editor").keys("e");
     terminal.until("the editor", |screen| !screen.alternate_screen());
     terminal.keys("q\n").until("the return", vt100::Screen::alternate_screen).shows("1 session");
     terminal.keys("q").ends(0);
@@ -206,7 +253,7 @@ fn resume_becomes_the_agent_in_the_directory_of_the_session() {
     let path = format!("{}:/usr/bin:/bin", test.beside("bin").display());
     let test = test.env("PATH", path);
     let mut terminal = Terminal::open(&test, (160, 45), &[]);
-    terminal.shows("up to date").shows("1 session").keys(ESC).shows("resume").keys("r").ends(7);
+    terminal.shows("up to date").shows("1 session").leave_query().keys("r").ends(7);
     let shown = terminal.text().replace('\n', "");
     assert!(shown.contains(&format!("resumed --resume {} in {directory}", session.id)), "{shown}");
 }
@@ -215,7 +262,8 @@ fn resume_becomes_the_agent_in_the_directory_of_the_session() {
 fn without_colour_there_is_none() {
     let test = two_agents().env("NO_COLOR", "1");
     let mut terminal = Terminal::open(&test, (80, 24), &[]);
-    terminal.keys("flaky").shows("Fix flaky").hides("Port the token").keys("\x03").ends(0);
+    terminal.shows("3 sessions").shows("Port the token");
+    terminal.keys("flaky").hides("Port the token").shows("Fix flaky").keys("\x03").ends(0);
     let written = String::from_utf8_lossy(&terminal.written);
     let colours = ["\x1b[3", "\x1b[38;", "\x1b[48;", "\x1b[9"];
     let has = |sequence: &&&str| {
@@ -228,6 +276,26 @@ fn without_colour_there_is_none() {
         })
     };
     assert_eq!(colours.iter().find(has), None);
+}
+
+#[test]
+fn markdown_is_rendered_on_a_terminal_and_left_as_it_is_in_a_pipe() {
+    let test = Test::new();
+    let session = Transcript::new(9).you("plan it").agent("The **plan**:\n\n- one `thing`\n");
+    test.write(session.path(), &session.lines);
+    let pager = test.beside("pager");
+    test.write(&pager, "#!/bin/sh\nexec cat\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&pager, mode).unwrap();
+    let test = test.env("AJ_PAGER", &pager).env("PATH", "/usr/bin:/bin");
+    let show = |test: &Test| {
+        let mut terminal = Terminal::open(test, (80, 24), &["show", &session.id]);
+        terminal.shows("     The plan:").shows("     • one `thing`").ends(0);
+        String::from_utf8(terminal.written.clone()).unwrap()
+    };
+    assert!(show(&test).contains("\x1b[1mplan\x1b[0m"));
+    test.args(["show", &session.id]).found().shows(["The **plan**:", "- one `thing`"]);
+    assert!(!show(&test.env("NO_COLOR", "1")).contains('\x1b'));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 pub(crate) mod corpus;
 pub(crate) mod process;
 pub(crate) mod report;
+pub(crate) mod strokes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,8 @@ impl Bench {
             rows.push(self.search(question)?);
         }
         rows.push(self.list()?);
+        eprintln!("terminal");
+        rows.extend(strokes::rows(&self.aj(&["tui"]))?);
         rows.extend(self.grow()?);
         Ok(rows)
     }

@@ -79,7 +79,8 @@ pub(crate) fn attribute(lines: &[FileLine], edits: &[Dated]) -> Vec<Option<(usiz
     found
 }
 
-/// Trivial lines that an edit wrote somewhere belong to what surrounds them.
+/// Trivial lines that an edit wrote somewhere belong to what surrounds them, unless they came
+/// with another commit.
 fn fill(lines: &[FileLine], edits: &[Dated], found: &mut [Option<(usize, Confidence)>]) {
     let written = edits.iter().flat_map(|dated| &dated.edit.lines).filter(|line| line.is_new);
     let written: HashSet<&str> = written.map(|line| line.text.trim_end()).collect();
@@ -93,9 +94,13 @@ fn fill(lines: &[FileLine], edits: &[Dated], found: &mut [Option<(usize, Confide
         // A file may begin or end with them.
         let ends = (at == 0 || before.is_some()) && after.is_none_or(Option::is_some);
         let author = before.or_else(|| after.copied().flatten());
+        let beside = [at.checked_sub(1), Some(at + run)].map(|at| lines.get(at?));
+        let came_with = |line: &FileLine| {
+            beside.into_iter().flatten().any(|other| other.committed_at == line.committed_at)
+        };
         if let Some((number, _)) = author
             && ends
-            && lines[at..at + run].iter().all(is_open)
+            && lines[at..at + run].iter().all(|line| is_open(line) && came_with(line))
         {
             found[at..at + run].fill(Some((number, Confidence::Partial)));
         }
@@ -390,6 +395,17 @@ mod tests {
         let edits = [edit(1, &["+let answer = compute();", "+}", "+", "+let other = guess();"])];
         let file = ["let answer = compute();", "", "}", "let other = guess();"];
         assert_eq!(who(&file, &edits), "~0 ~0 ~0 ~0");
+    }
+
+    #[test]
+    fn trivial_lines_that_came_with_another_commit_are_nobodys() {
+        let edits = [edit(1, &["+let answer = compute();", "+}", "+", "+let other = guess();"])];
+        let file = |minute| {
+            let (first, last) = ("let answer = compute();", "let other = guess();");
+            [(first, Some(5)), ("", Some(minute)), ("}", Some(minute)), (last, Some(5))]
+        };
+        assert_eq!(who_at(&file(5), &edits), "~0 ~0 ~0 ~0");
+        assert_eq!(who_at(&file(9), &edits), "~0 - - ~0");
     }
 
     #[test]

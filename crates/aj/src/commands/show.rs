@@ -1,6 +1,6 @@
 //! `aj show`: read a session.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::ops::Range;
 use std::process::ExitCode;
 
@@ -68,6 +68,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         Detail { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
     let out = BufWriter::new(Pager::open(context.paging));
     let mut transcript = Transcript::new(out, &entry, detail, output::width());
+    // Whoever reads a pipe gets the text as it was written.
+    transcript.is_rendered = std::io::stdout().is_terminal();
     let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
     transcript.header(&context.now, &cost)?;
     window.each(|position, message| transcript.message(position, message))?;

@@ -4,6 +4,7 @@ pub(crate) mod chart;
 pub(crate) mod file;
 pub(crate) mod handoff;
 pub(crate) mod json;
+pub(crate) mod markdown;
 pub(crate) mod pager;
 pub(crate) mod quote;
 pub(crate) mod search;
@@ -11,6 +12,7 @@ pub(crate) mod shell;
 pub(crate) mod stats;
 pub(crate) mod table;
 pub(crate) mod transcript;
+pub(crate) mod wrap;
 
 use agent_journal::analyze::{Basis, Cost};
 use agent_journal::connectors::Agent;

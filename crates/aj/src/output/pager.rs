@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 /// Where an answer is written: to a pager on a terminal, else straight out.
 pub(crate) enum Pager {
-    Program(Child),
+    /// The pager, and the way to it, on which colours are left out if they are unwanted.
+    Program(Child, anstream::AutoStream<Box<dyn Write>>),
     Direct(anstream::AutoStream<io::StdoutLock<'static>>),
 }
 
@@ -27,14 +28,23 @@ impl Pager {
             .env("LESS", std::env::var("LESS").unwrap_or_else(|_| "-FRX".to_owned()))
             .stdin(Stdio::piped())
             .spawn();
-        child.map_or_else(|_| direct(), Self::Program)
+        let Ok(mut child) = child else { return direct() };
+        let Some(pipe) = child.stdin.take() else { return direct() };
+        // A pipe is no terminal; what counts is the one behind the pager.
+        let choice = match anstream::AutoStream::choice(&io::stdout()) {
+            anstream::ColorChoice::Never => anstream::ColorChoice::Never,
+            _ => anstream::ColorChoice::AlwaysAnsi,
+        };
+        Self::Program(child, anstream::AutoStream::new(Box::new(pipe), choice))
     }
 
     /// Waits until the reader is done.
     pub(crate) fn close(self) -> io::Result<()> {
         match self {
-            Self::Program(mut child) => {
-                drop(child.stdin.take());
+            Self::Program(mut child, mut pipe) => {
+                // Whoever closed the pager has read enough.
+                let _ = pipe.flush();
+                drop(pipe);
                 child.wait().map(|_| ())
             }
             Self::Direct(mut out) => out.flush(),
@@ -45,17 +55,14 @@ impl Pager {
 impl Write for Pager {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Program(child) => match &mut child.stdin {
-                Some(pipe) => pipe.write(bytes),
-                None => Err(io::ErrorKind::BrokenPipe.into()),
-            },
+            Self::Program(_, pipe) => pipe.write(bytes),
             Self::Direct(out) => out.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Program(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+            Self::Program(_, pipe) => pipe.flush(),
             Self::Direct(out) => out.flush(),
         }
     }

@@ -1,7 +1,8 @@
 //! A session as a conversation: prompts as landmarks, replies as written, one line a tool call.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
+use std::sync::Arc;
 
 use agent_journal::Entry;
 use agent_journal::analyze::Cost;
@@ -10,6 +11,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use jiff::Zoned;
 
+use super::markdown;
 use super::table::place;
 use super::{
     BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, money,
@@ -46,13 +48,25 @@ pub(crate) struct Transcript<'a, W: Write> {
     pub(crate) entry: &'a Entry,
     pub(crate) detail: Detail,
     pub(crate) width: usize,
+    /// Whether Markdown is shown as what it means, not as it was written.
+    pub(crate) is_rendered: bool,
+    /// Calls that are shown otherwise than `detail` says: in full, or in one line.
+    pub(crate) flipped: Arc<BTreeSet<String>>,
     /// Names of the tools that were called, by call.
     calls: HashMap<String, String>,
 }
 
 impl<'a, W: Write> Transcript<'a, W> {
     pub(crate) fn new(out: W, entry: &'a Entry, detail: Detail, width: usize) -> Self {
-        Self { out, entry, detail, width: width.min(120), calls: HashMap::new() }
+        Self {
+            out,
+            entry,
+            detail,
+            width: width.min(120),
+            is_rendered: false,
+            flipped: Arc::default(),
+            calls: HashMap::new(),
+        }
     }
 
     /// Writes the facts about the session.
@@ -101,19 +115,26 @@ impl<'a, W: Write> Transcript<'a, W> {
 
     /// Writes one message.
     pub(crate) fn message(&mut self, position: u64, message: &Message) -> Result<()> {
+        if self.begin(position, message)? {
+            for block in &message.blocks {
+                self.block(block, message)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a message and tells whether its blocks are to be written.
+    pub(crate) fn begin(&mut self, position: u64, message: &Message) -> Result<bool> {
         for block in &message.blocks {
             if let Block::ToolCall { id, name, .. } = block {
                 self.calls.insert(id.clone(), name.clone());
             }
         }
         if self.detail.hides(message) {
-            return Ok(());
+            return Ok(false);
         }
         self.heading(position, message)?;
-        for block in &message.blocks {
-            self.block(block, message)?;
-        }
-        Ok(())
+        Ok(true)
     }
 
     fn heading(&mut self, position: u64, message: &Message) -> Result<()> {
@@ -140,14 +161,14 @@ impl<'a, W: Write> Transcript<'a, W> {
         Ok(())
     }
 
-    fn block(&mut self, block: &Block, message: &Message) -> Result<()> {
+    /// Writes a part of a message.
+    pub(crate) fn block(&mut self, block: &Block, message: &Message) -> Result<()> {
         match block {
             Block::Text(_) if message.origin == Origin::Tool && !self.detail.tools => Ok(()),
-            Block::Text(text) => {
-                self.paragraphs(text, if message.failed { FAILED } else { Style::new() })
-            }
+            Block::Text(text) if message.failed => self.paragraphs(text, FAILED),
+            Block::Text(text) => self.text(text, message.origin),
             Block::Thinking(text) if self.detail.thinking => self.paragraphs(text, DIM.italic()),
-            Block::ToolCall { name, input, .. } => self.call(name, input),
+            Block::ToolCall { id, name, input } => self.call(id, name, input),
             Block::ToolResult { call_id, output, is_error } => {
                 self.result(call_id, output, *is_error == Some(true))
             }
@@ -160,6 +181,20 @@ impl<'a, W: Write> Transcript<'a, W> {
         }
     }
 
+    /// Writes what somebody said; what a program put in is no Markdown.
+    fn text(&mut self, text: &str, origin: Origin) -> Result<()> {
+        let is_said = origin.is_prompt()
+            || matches!(origin, Origin::Assistant | Origin::Summary | Origin::Command);
+        if !self.is_rendered || !is_said {
+            return self.paragraphs(text, Style::new());
+        }
+        for line in markdown::lines(text.trim(), self.width.saturating_sub(5)) {
+            let indent = if line.is_empty() { "" } else { "     " };
+            writeln!(self.out, "{indent}{line}")?;
+        }
+        Ok(())
+    }
+
     fn paragraphs(&mut self, text: &str, style: Style) -> Result<()> {
         for line in plain(text.trim()).lines() {
             for piece in wrap(line, self.width.saturating_sub(5)) {
@@ -169,10 +204,18 @@ impl<'a, W: Write> Transcript<'a, W> {
         Ok(())
     }
 
-    fn call(&mut self, name: &str, input: &Json) -> Result<()> {
+    /// Whether a call and its result are shown in full.
+    fn is_open(&self, call: &str) -> bool {
+        self.detail.tools != self.flipped.contains(call)
+    }
+
+    fn call(&mut self, id: &str, name: &str, input: &Json) -> Result<()> {
+        let is_open = self.is_open(id);
+        let sign = if is_open { '▾' } else { '▸' };
         let line = cut(&gist(input), self.width.saturating_sub(8 + name.len()));
-        writeln!(self.out, "     {DIM}▸{DIM:#} {BOLD}{}{BOLD:#} {DIM}{line}{DIM:#}", plain(name))?;
-        if self.detail.tools {
+        let name = plain(name);
+        writeln!(self.out, "     {DIM}{sign}{DIM:#} {BOLD}{name}{BOLD:#} {DIM}{line}{DIM:#}")?;
+        if is_open {
             let pretty = input.parse::<serde_json::Value>();
             let text = pretty.and_then(|value| serde_json::to_string_pretty(&value).ok());
             self.paragraphs(&text.unwrap_or_default().replace("\\n", "\n"), DIM)?;
@@ -181,7 +224,7 @@ impl<'a, W: Write> Transcript<'a, W> {
     }
 
     fn result(&mut self, call: &str, output: &str, failed: bool) -> Result<()> {
-        if self.detail.tools {
+        if self.is_open(call) {
             let style = if failed { FAILED } else { DIM };
             return self.paragraphs(output, style);
         }

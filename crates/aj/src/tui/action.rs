@@ -35,6 +35,8 @@ pub(super) enum Action {
     Find,
     FindAgain(Way),
     Fold(Fold),
+    /// One tool is folded or unfolded.
+    Turn,
     Click(Position),
     Wheel(Position, Way),
 }

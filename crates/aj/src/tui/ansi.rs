@@ -3,13 +3,11 @@
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthChar;
+
+use crate::output::wrap::{self, Cell};
 
 /// Columns a broken line may be indented by.
 const HANG: usize = 12;
-
-/// One character as it is shown.
-type Cell = (char, Style);
 
 /// Breaks coloured text into lines no wider than `width`.
 pub(super) fn lines(text: &str, width: usize) -> Vec<Line<'static>> {
@@ -23,25 +21,24 @@ pub(super) fn lines(text: &str, width: usize) -> Vec<Line<'static>> {
 }
 
 /// Reads one line; styles may go on in the next.
-fn cells(line: &str, style: &mut Style) -> Vec<Cell> {
+fn cells<'t>(line: &'t str, style: &mut Style) -> Vec<Cell<'t, Style>> {
     let mut cells = Vec::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(next) = rest.chars().next() {
-        if let Some((codes, after)) =
-            rest.strip_prefix("\x1b[").and_then(|inside| inside.split_once('m'))
-        {
-            *style = apply(*style, codes);
-            rest = after;
-            continue;
+    let mut pieces = line.split("\x1b[");
+    cells.extend(wrap::cells(pieces.next().unwrap_or_default(), *style));
+    for piece in pieces {
+        let codes = piece.split_once('m').filter(|(codes, _)| is_style(codes));
+        if codes.is_none() {
+            cells.extend(wrap::cells("[", *style));
         }
-        rest = &rest[next.len_utf8()..];
-        match next {
-            '\t' => cells.extend([(' ', *style); 4]),
-            one if one.is_control() => {}
-            one => cells.push((one, *style)),
-        }
+        let text = codes.map_or(piece, |(_, text)| text);
+        *style = codes.map_or(*style, |(codes, _)| apply(*style, codes));
+        cells.extend(wrap::cells(text, *style));
     }
     cells
+}
+
+fn is_style(codes: &str) -> bool {
+    codes.chars().all(|one| one.is_ascii_digit() || one == ';')
 }
 
 fn apply(style: Style, codes: &str) -> Style {
@@ -52,6 +49,7 @@ fn apply(style: Style, codes: &str) -> Style {
         [2] => style.add_modifier(Modifier::DIM),
         [3] => style.add_modifier(Modifier::ITALIC),
         [4] => style.add_modifier(Modifier::UNDERLINED),
+        [9] => style.add_modifier(Modifier::CROSSED_OUT),
         [code @ 30..=37] => style.fg(Color::Indexed(code - 30)),
         [code @ 90..=97] => style.fg(Color::Indexed(code - 82)),
         [38, 2, red, green, blue] => style.fg(nearest((red, green, blue))),
@@ -84,66 +82,41 @@ pub(super) fn nearest((red, green, blue): (u8, u8, u8)) -> Color {
     }
 }
 
-/// Breaks one line at a space where there is one, and anywhere else where there is none.
-fn broken(cells: &[Cell], width: usize, lines: &mut Vec<Line<'static>>) {
-    let indent = cells.iter().take_while(|(one, _)| *one == ' ').count();
+/// Breaks one line; what it goes on with is indented as it is.
+fn broken(cells: &[Cell<'_, Style>], width: usize, lines: &mut Vec<Line<'static>>) {
+    let indent = cells.iter().take_while(|cell| cell.text == " ").count();
     let hang = if indent < cells.len() { indent.min(HANG).min(width / 2) } else { 0 };
-    let mut rest = cells;
-    let mut before = 0;
-    loop {
-        let end = fitting(rest, width - before);
-        if end == rest.len() {
-            lines.push(line(before, rest));
-            return;
-        }
-        let space = rest[..end].iter().rposition(|(one, _)| *one == ' ');
-        let space = space.filter(|at| rest[..*at].iter().any(|(one, _)| *one != ' '));
-        let cut = space.map_or(end.max(1), |at| at + 1);
-        lines.push(line(before, &rest[..cut]));
-        rest = &rest[cut..];
-        before = hang;
+    for (at, part) in wrap::broken(cells, (width, width - hang)).into_iter().enumerate() {
+        lines.push(line(if at == 0 { 0 } else { hang }, part));
     }
 }
 
-/// How many characters fit.
-fn fitting(cells: &[Cell], width: usize) -> usize {
-    let mut used = 0;
-    let over = cells.iter().position(|(one, _)| {
-        used += one.width().unwrap_or(0);
-        used > width
-    });
-    over.unwrap_or(cells.len())
-}
-
-fn line(indent: usize, cells: &[Cell]) -> Line<'static> {
+fn line(indent: usize, cells: &[Cell<'_, Style>]) -> Line<'static> {
     let mut spans: Vec<Span<'static>> = Vec::new();
     if indent > 0 {
         spans.push(Span::raw(" ".repeat(indent)));
     }
-    for run in cells.chunk_by(|one, other| one.1 == other.1) {
-        let text: String = run.iter().map(|(one, _)| *one).collect();
-        spans.push(Span::styled(text, run[0].1));
+    for run in cells.chunk_by(|one, other| one.style == other.style) {
+        let text: String = run.iter().map(|cell| cell.text).collect();
+        spans.push(Span::styled(text, run[0].style));
     }
     Line::from(spans)
 }
 
 /// Marks every place where a text stands, whatever its case.
 pub(super) fn mark(line: &Line<'static>, needle: &str, style: Style) -> Line<'static> {
-    let wanted: Vec<char> = needle.chars().flat_map(char::to_lowercase).collect();
-    let mut cells: Vec<Cell> = line
-        .spans
-        .iter()
-        .flat_map(|span| span.content.chars().map(|one| (one, span.style)))
-        .collect();
-    let lower: Vec<char> =
-        cells.iter().map(|(one, _)| one.to_lowercase().next().unwrap_or(*one)).collect();
-    if wanted.is_empty() || lower.len() < wanted.len() {
+    let fold = |text: &str| text.to_lowercase();
+    let wanted: Vec<String> = wrap::cells(needle, ()).map(|cell| fold(cell.text)).collect();
+    let mut cells: Vec<Cell<'_, Style>> =
+        line.spans.iter().flat_map(|span| wrap::cells(&span.content, span.style)).collect();
+    if wanted.is_empty() || cells.len() < wanted.len() {
         return line.clone();
     }
+    let lower: Vec<String> = cells.iter().map(|cell| fold(cell.text)).collect();
     for start in 0..=lower.len() - wanted.len() {
         if lower[start..].starts_with(&wanted) {
             for cell in &mut cells[start..start + wanted.len()] {
-                cell.1 = cell.1.patch(style);
+                cell.style = cell.style.patch(style);
             }
         }
     }
@@ -160,7 +133,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_broken_at_spaces_and_keep_their_indentation() {
-        assert_eq!(texts("  one two three", 10), ["  one two ", "  three"]);
+        assert_eq!(texts("  one two three", 10), ["  one two", "  three"]);
         assert_eq!(texts("abcdefghijklmnop", 10), ["abcdefghij", "klmnop"]);
         assert_eq!(texts("検索エンジン検索", 10), ["検索エンジ", "ン検索"]);
         assert_eq!(texts("", 10), Vec::<String>::new());

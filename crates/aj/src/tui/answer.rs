@@ -1,5 +1,7 @@
 //! How questions are answered: from the journal, in the words of the other commands.
 
+use std::sync::Arc;
+
 use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::model::{Block, Message, Origin};
 use agent_journal::search::{Filter, Hit, Query, Scope, Tier, field_called};
@@ -10,7 +12,7 @@ use ratatui::text::Line;
 
 use super::action::{Landmark, Way};
 use super::ansi;
-use super::worker::{Found, Goal, Item, Pages, View, Window};
+use super::worker::{Found, Goal, Item, Mark, Pages, Row, View, Window};
 use crate::output;
 use crate::output::transcript::Transcript;
 
@@ -69,16 +71,51 @@ fn typed(text: &str) -> String {
 /// Renders a part of a session, as `aj show` does.
 pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<Pages> {
     let Window { entry, range, view } = window;
-    let mut transcript = Transcript::new(Vec::new(), entry, view.detail, view.width);
+    let mut transcript = transcript(entry, view);
     let cost = journal.costs(std::slice::from_ref(entry))?.remove(0);
     transcript.header(now, &cost)?;
     let facts = taken(&mut transcript, usize::MAX);
     let mut messages = Vec::new();
     for (position, message) in journal.messages(entry, range.clone())? {
-        transcript.message(position, &message)?;
-        messages.push((position, taken(&mut transcript, view.width)));
+        messages.push((position, rows(&mut transcript, (position, &message), view)?));
     }
-    Ok(Pages { id: entry.id.clone(), view: *view, facts, messages })
+    Ok(Pages { id: entry.id.clone(), view: view.clone(), facts, messages })
+}
+
+fn transcript<'a>(entry: &'a Entry, view: &View) -> Transcript<'a, Vec<u8>> {
+    let mut transcript = Transcript::new(Vec::new(), entry, view.detail, view.width);
+    transcript.is_rendered = true;
+    transcript.flipped = Arc::clone(&view.flipped);
+    transcript
+}
+
+/// The lines of a message; those of tools know whose they are.
+fn rows(
+    transcript: &mut Transcript<'_, Vec<u8>>,
+    (position, message): (u64, &Message),
+    view: &View,
+) -> Result<Vec<Row>> {
+    transcript.detail.tools = view.detail.tools || view.opened == Some(position);
+    let is_shown = transcript.begin(position, message)?;
+    let plain = |line| Row { line, call: None, mark: Mark::None };
+    let mut rows: Vec<Row> = taken(transcript, view.width).into_iter().map(plain).collect();
+    for block in message.blocks.iter().filter(|_| is_shown) {
+        transcript.block(block, message)?;
+        let (call, first) = match block {
+            Block::ToolCall { id, .. } => (Some(Arc::from(id.as_str())), Mark::Call),
+            Block::ToolResult { call_id, is_error, .. } => {
+                let has_failed = *is_error == Some(true);
+                let mark = if has_failed { Mark::Failure } else { Mark::None };
+                (Some(Arc::from(call_id.as_str())), mark)
+            }
+            _ => (None, Mark::None),
+        };
+        for (at, line) in taken(transcript, view.width).into_iter().enumerate() {
+            let mark = if at == 0 { first } else { Mark::None };
+            rows.push(Row { line, call: call.clone(), mark });
+        }
+    }
+    Ok(rows)
 }
 
 /// What was written since the last time, as lines.
@@ -107,7 +144,7 @@ pub(super) fn seek(
         let messages = journal.messages(&window.entry, part)?;
         let mut fitting = messages
             .iter()
-            .filter(|(at, message)| fits(&window.entry, window.view, (*at, message), goal));
+            .filter(|(at, message)| fits(&window.entry, &window.view, (*at, message), goal));
         let found = if way == Way::Next { fitting.next() } else { fitting.next_back() };
         if let Some((position, _)) = found {
             return Ok(Some(*position));
@@ -116,7 +153,7 @@ pub(super) fn seek(
     Ok(None)
 }
 
-fn fits(entry: &Entry, view: View, (position, message): (u64, &Message), goal: &Goal) -> bool {
+fn fits(entry: &Entry, view: &View, (position, message): (u64, &Message), goal: &Goal) -> bool {
     let is_hidden = view.detail.hides(message);
     match goal {
         _ if is_hidden => false,
@@ -136,13 +173,9 @@ fn fits(entry: &Entry, view: View, (position, message): (u64, &Message), goal: &
 }
 
 /// Whether a text can be seen in a message: what is folded does not count.
-fn shows(entry: &Entry, view: View, (position, message): (u64, &Message), text: &str) -> bool {
-    let mut transcript = Transcript::new(Vec::new(), entry, view.detail, view.width);
-    if transcript.message(position, message).is_err() {
-        return false;
-    }
-    let lines = taken(&mut transcript, view.width);
-    lines.iter().any(|line| contains(line, text))
+fn shows(entry: &Entry, view: &View, (position, message): (u64, &Message), text: &str) -> bool {
+    let rows = rows(&mut transcript(entry, view), (position, message), view);
+    rows.is_ok_and(|rows| rows.iter().any(|row| contains(&row.line, text)))
 }
 
 /// Whether a text stands in a line, whatever its case.

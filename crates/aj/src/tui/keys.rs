@@ -130,10 +130,11 @@ pub(super) const KEYS: &[Binding] = &[
     ),
     bind(
         &[Reading],
-        &[char(' '), char('z'), key(Enter)],
-        Action::Fold(Fold::Tools),
-        ("inputs and outputs of tools", "unfold"),
+        &[char(' '), key(Enter)],
+        Action::Turn,
+        ("unfold or fold one tool, as a click", "unfold"),
     ),
+    bind(&[Reading], &[char('z')], Action::Fold(Fold::Tools), ("unfold or fold all tools", "all")),
     bind(&[Reading], &[char('h')], Action::Fold(Fold::Thinking), ("the model's reasoning", "")),
     bind(
         &[Reading],

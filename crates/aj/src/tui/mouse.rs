@@ -16,6 +16,12 @@ impl State {
             Mode::Search | Mode::List => self.click_list(at),
             Mode::Filters => self.click_filters(at),
             Mode::Help | Mode::Menu => self.overlay = None,
+            Mode::Reading => {
+                let area = layout::reading(self.size).text;
+                if area.contains(at) {
+                    self.turn(Some(usize::from(at.y - area.y)));
+                }
+            }
             _ => {}
         }
     }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use agent_journal::Entry;
 use ratatui::text::Line;
 
-use super::action::{Fold, Way};
+use super::action::{Fold, Landmark, Way};
 use super::answer::contains;
-use super::worker::{Pages, View, Window};
+use super::worker::{Goal, Mark, Pages, Row, View, Window};
 use crate::output::transcript::Detail;
 
 /// Messages asked for before and after the place where the reader is.
@@ -33,13 +34,23 @@ pub(super) struct Reader {
     pub(super) needle: String,
     /// What the query found, to be marked until something else is looked for.
     pub(super) words: Vec<String>,
-    messages: BTreeMap<u64, Vec<Line<'static>>>,
+    messages: BTreeMap<u64, Vec<Row>>,
     /// What of the session is here.
     loaded: Range<u64>,
     /// What was asked for and is not here yet.
     asked: Range<u64>,
-    /// Whether the place is to be moved to the needle once its message is here.
-    is_seeking: bool,
+    /// What to go to in the message once it is here.
+    seeking: Option<(Goal, Way)>,
+    /// The message whose found words are to be brought onto the screen, and whether a tool's
+    /// text has them.
+    arriving: Option<(u64, bool)>,
+}
+
+/// What to read: a session, the message to begin with, and whether it was found in a tool's text.
+pub(super) struct Target {
+    pub(super) entry: Box<Entry>,
+    pub(super) message: u64,
+    pub(super) is_tool: bool,
 }
 
 /// A line of a message.
@@ -50,20 +61,23 @@ pub(super) struct Place {
 }
 
 impl Reader {
-    pub(super) fn new(entry: Box<Entry>, at: u64, width: usize, height: usize) -> Self {
+    pub(super) fn new(target: Target, width: usize, height: usize) -> Self {
+        let Target { entry, message, is_tool } = target;
+        let place = Place { message, row: 0 };
         Self {
             entry,
-            view: View { detail: Detail::default(), width },
+            view: View { detail: Detail::default(), width, flipped: Arc::default(), opened: None },
             height,
             facts: Vec::new(),
-            top: Place { message: at, row: 0 },
-            at: Place { message: at, row: 0 },
+            top: place,
+            at: place,
             needle: String::new(),
             words: Vec::new(),
             messages: BTreeMap::new(),
             loaded: 0..0,
             asked: 0..0,
-            is_seeking: false,
+            seeking: None,
+            arriving: Some((message, is_tool)),
         }
     }
 
@@ -82,7 +96,7 @@ impl Reader {
         }
         let range = at.saturating_sub(AROUND)..(at + AROUND).min(self.total());
         self.asked = range.clone();
-        Some(Window { entry: self.entry.clone(), range, view: self.view })
+        Some(Window { entry: self.entry.clone(), range, view: self.view.clone() })
     }
 
     /// Takes in what was asked for.
@@ -93,8 +107,10 @@ impl Reader {
         self.facts = pages.facts;
         self.messages = pages.messages.into_iter().collect();
         self.loaded = self.asked.clone();
-        if std::mem::take(&mut self.is_seeking) {
-            self.reach_needle();
+        if let Some((goal, way)) = self.seeking.take() {
+            self.reach(&goal, way);
+        } else if let Some((message, is_tool)) = self.arriving.take() {
+            self.arrive(message, is_tool);
         }
         self.settle();
     }
@@ -113,14 +129,50 @@ impl Reader {
 
     /// Shows more or less of the messages.
     pub(super) fn fold(&mut self, fold: Fold) {
-        let mut view = self.view;
+        let mut view = self.view.clone();
         let detail = &mut view.detail;
         match fold {
-            Fold::Tools => detail.tools = !detail.tools,
+            Fold::Tools => {
+                detail.tools = !detail.tools;
+                (view.flipped, view.opened) = (Arc::default(), None);
+            }
             Fold::Thinking => detail.thinking = !detail.thinking,
             Fold::Everything => detail.everything = !detail.everything,
         }
         self.show(view, self.height);
+    }
+
+    /// Folds or unfolds the tool on this line of the screen, or the next one below the place of
+    /// the reader; false when there is none.
+    pub(super) fn turn(&mut self, line: Option<usize>) -> bool {
+        let found = self.shown().enumerate().find_map(|(at, (place, row))| {
+            let is_meant = line.map_or(place >= self.at, |line| line == at);
+            row.call.clone().filter(|_| is_meant).map(|call| (place, call))
+        });
+        let Some((place, call)) = found else { return false };
+        if self.view.opened == Some(place.message) {
+            self.view.opened = None;
+        } else {
+            let flipped = Arc::make_mut(&mut self.view.flipped);
+            if !flipped.remove(&*call) {
+                flipped.insert(call.to_string());
+            }
+        }
+        // What is folded under the reader leaves its first line.
+        let head = self.head(&call).filter(|head| *head < place);
+        self.at = head.unwrap_or(place);
+        self.top = self.top.min(self.at);
+        // The lines stay until the new ones are here.
+        (self.loaded, self.asked) = (0..0, 0..0);
+        true
+    }
+
+    /// The line where a call begins.
+    fn head(&self, call: &str) -> Option<Place> {
+        self.messages.iter().find_map(|(message, rows)| {
+            let is_head = |row: &Row| row.mark == Mark::Call && row.call.as_deref() == Some(call);
+            rows.iter().position(is_head).map(|row| Place { message: *message, row })
+        })
     }
 
     fn forget(&mut self) {
@@ -138,46 +190,84 @@ impl Reader {
         self.settle();
     }
 
-    /// Goes to a message in which the needle is, and there to the line that has it.
-    pub(super) fn go_to_needle(&mut self, message: u64) {
+    /// Goes to a message that has what is sought, and there to its line.
+    pub(super) fn go_to(&mut self, message: u64, goal: Goal, way: Way) {
         self.go(message);
         if self.loaded.contains(&message) {
-            self.reach_needle();
+            self.reach(&goal, way);
         } else {
-            self.is_seeking = true;
+            self.seeking = Some((goal, way));
         }
     }
 
-    fn reach_needle(&mut self) {
+    /// Goes to a place that was found.
+    pub(super) fn arrive_at(&mut self, message: u64, is_tool: bool) {
+        if self.view.opened.take().is_some() {
+            self.forget();
+        }
+        self.go(message);
+        if self.loaded.contains(&message) {
+            self.arrive(message, is_tool);
+        } else {
+            self.arriving = Some((message, is_tool));
+        }
+    }
+
+    /// Brings the first word that was found onto the screen, when it is far down in its message
+    /// or in a tool that is folded.
+    fn arrive(&mut self, message: u64, is_tool: bool) {
+        let rows = self.messages.get(&message).map_or(&[][..], Vec::as_slice);
+        let has = |row: &Row| self.words.iter().any(|word| contains(&row.line, word));
+        let found = rows.iter().position(has);
+        if let Some(row) = found.filter(|row| *row + 1 >= self.height) {
+            let row = row.saturating_sub(self.height / 3);
+            self.top = Place { message, row };
+            self.at = self.top;
+            self.settle();
+        } else if found.is_none() && is_tool && !self.words.is_empty() && self.view.opened.is_none()
+        {
+            self.view.opened = Some(message);
+            self.top = Place { message, row: 0 };
+            self.at = self.top;
+            self.forget();
+            self.arriving = Some((message, is_tool));
+        }
+    }
+
+    /// Goes to the line of the message that has what is sought.
+    fn reach(&mut self, goal: &Goal, way: Way) {
         let rows = self.messages.get(&self.at.message).map_or(&[][..], Vec::as_slice);
-        if let Some(row) = rows.iter().position(|row| contains(row, &self.needle)) {
+        let mut places = (0..rows.len()).filter(|at| fits(&rows[*at], goal));
+        let found = if way == Way::Next { places.next() } else { places.next_back() };
+        self.stand(found);
+    }
+
+    /// Stands on a line of the message, if there is one to stand on.
+    fn stand(&mut self, row: Option<usize>) -> bool {
+        if let Some(row) = row {
             self.at.row = row;
             self.top = self.at;
             self.settle();
         }
+        row.is_some()
     }
 
     /// Whether the line the reader is at has the needle.
     pub(super) fn needle_at_top(&self) -> bool {
         let rows = self.messages.get(&self.at.message);
         let row = rows.and_then(|rows| rows.get(self.at.row));
-        !self.needle.is_empty() && row.is_some_and(|row| contains(row, &self.needle))
+        !self.needle.is_empty() && row.is_some_and(|row| contains(&row.line, &self.needle))
     }
 
-    /// Goes to the next or previous line here that has the needle; false when none is here.
-    pub(super) fn needle_here(&mut self, way: Way) -> bool {
+    /// Goes to the next or previous line of this message that fits; false when none does.
+    pub(super) fn reach_here(&mut self, goal: &Goal, way: Way) -> bool {
         let Some(rows) = self.messages.get(&self.at.message) else { return false };
-        let has = |at: &usize| rows.get(*at).is_some_and(|row| contains(row, &self.needle));
+        let is_fit = |at: &usize| rows.get(*at).is_some_and(|row| fits(row, goal));
         let found = match way {
-            Way::Next => (self.at.row + 1..rows.len()).find(has),
-            Way::Previous => (0..self.at.row).rev().find(has),
+            Way::Next => (self.at.row + 1..rows.len()).find(is_fit),
+            Way::Previous => (0..self.at.row).rev().find(is_fit),
         };
-        if let Some(row) = found {
-            self.at.row = row;
-            self.top = self.at;
-            self.settle();
-        }
-        found.is_some()
+        self.stand(found)
     }
 
     /// Moves by lines, as far as there are any.
@@ -234,13 +324,19 @@ impl Reader {
         }
     }
 
-    /// Up to `height` lines from the top on, each with its message.
-    pub(super) fn rows(&self, height: usize) -> impl Iterator<Item = (u64, &Line<'static>)> {
+    /// Up to `height` lines from the top on, each with its place.
+    fn rows(&self, height: usize) -> impl Iterator<Item = (Place, &Row)> {
         self.messages
             .range(self.top.message..)
-            .flat_map(|(message, rows)| rows.iter().map(move |row| (*message, row)))
+            .flat_map(|(message, rows)| numbered(*message, rows))
             .skip(self.top.row)
             .take(height)
+    }
+
+    /// The lines on the screen: the gap before a message is no use at the top.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (Place, &Row)> {
+        let rows = self.rows(self.height + 1).skip_while(|(_, row)| row.is_empty());
+        rows.take(self.height)
     }
 
     /// What is to be marked.
@@ -251,5 +347,25 @@ impl Reader {
     /// Whether anything is here to be shown.
     pub(super) fn is_loaded(&self) -> bool {
         !self.messages.is_empty()
+    }
+}
+
+fn numbered(message: u64, rows: &[Row]) -> impl Iterator<Item = (Place, &Row)> {
+    rows.iter().enumerate().map(move |(row, line)| (Place { message, row }, line))
+}
+
+impl Row {
+    pub(super) fn is_empty(&self) -> bool {
+        self.line.spans.iter().all(|span| span.content.trim().is_empty())
+    }
+}
+
+/// Whether a line is what is sought; a prompt is a whole message.
+fn fits(row: &Row, goal: &Goal) -> bool {
+    match goal {
+        Goal::Landmark(Landmark::Prompt) => false,
+        Goal::Landmark(Landmark::Tool) => row.mark == Mark::Call,
+        Goal::Landmark(Landmark::Error) => row.mark == Mark::Failure,
+        Goal::Text(text) => contains(&row.line, text),
     }
 }

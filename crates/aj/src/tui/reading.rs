@@ -11,9 +11,9 @@ use super::worker::{Goal, Question, Window};
 impl State {
     /// Opens the chosen session where it was found.
     pub(super) fn open(&mut self) {
-        let Some((entry, place)) = self.results.place() else { return };
+        let Some(target) = self.results.target() else { return };
         let area = layout::reading(self.size).text;
-        let mut reader = Reader::new(entry, place, area.width.into(), area.height.into());
+        let mut reader = Reader::new(target, area.width.into(), area.height.into());
         reader.words = self.results.words();
         self.reader = Some(reader);
     }
@@ -34,9 +34,21 @@ impl State {
         }
     }
 
+    /// Folds or unfolds one tool: on a line of the screen, or the next one.
+    pub(super) fn turn(&mut self, line: Option<usize>) {
+        let Some(reader) = &mut self.reader else { return };
+        if !reader.turn(line) && line.is_none() {
+            self.notice = Some(Notice::Done("no tool on the screen; z unfolds all".to_owned()));
+        }
+    }
+
     /// Goes to the next or previous landmark.
     pub(super) fn jump(&mut self, landmark: Landmark, way: Way) {
-        self.seek(Goal::Landmark(landmark), way);
+        let goal = Goal::Landmark(landmark);
+        let is_here = self.reader.as_mut().is_some_and(|reader| reader.reach_here(&goal, way));
+        if !is_here {
+            self.seek(goal, way);
+        }
     }
 
     /// Goes to the next or previous place where the text stands.
@@ -53,11 +65,10 @@ impl State {
             self.find = Some(Input::default());
             return;
         }
-        if reader.needle_here(way) {
-            return;
-        }
         let goal = Goal::Text(reader.needle.clone());
-        self.seek(goal, way);
+        if !reader.reach_here(&goal, way) {
+            self.seek(goal, way);
+        }
     }
 
     fn seek(&mut self, goal: Goal, way: Way) {
@@ -67,8 +78,8 @@ impl State {
             Way::Next => at + 1..reader.total(),
             Way::Previous => 0..at,
         };
-        let window = Window { entry: reader.entry.clone(), range, view: reader.view };
-        self.sought = Some(goal.clone());
+        let window = Window { entry: reader.entry.clone(), range, view: reader.view.clone() };
+        self.sought = Some((goal.clone(), way));
         self.ask(Question::Seek { window, goal, way });
     }
 
@@ -77,10 +88,10 @@ impl State {
         let sought = self.sought.take();
         let Some(reader) = &mut self.reader else { return };
         match (place, sought) {
-            (Ok(Some(message)), Some(Goal::Text(_))) => reader.go_to_needle(message),
-            (Ok(Some(message)), _) => reader.go(message),
-            (Ok(None), goal) => {
-                let what = match goal {
+            (Ok(Some(message)), Some((goal, way))) => reader.go_to(message, goal, way),
+            (Ok(Some(message)), None) => reader.go(message),
+            (Ok(None), sought) => {
+                let what = match sought.map(|(goal, _)| goal) {
                     Some(Goal::Text(text)) => format!("`{text}`"),
                     Some(Goal::Landmark(Landmark::Prompt)) => "prompt".to_owned(),
                     Some(Goal::Landmark(Landmark::Tool)) => "tool".to_owned(),

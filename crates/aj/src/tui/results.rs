@@ -1,13 +1,13 @@
 //! The first screen: a query being typed, the sessions that fit it, a look into the chosen one.
 
-use agent_journal::Entry;
+use agent_journal::TextKind;
 
 use super::action::{Step, Way};
 use super::complete::{Completion, complete};
 use super::filters::{toggle, token};
 use super::input::Input;
 use super::layout;
-use super::reader::Reader;
+use super::reader::{Reader, Target};
 use super::state::{Focus, Overlay, State, stepped};
 use super::worker::{Found, Item, Question};
 
@@ -43,12 +43,17 @@ impl Results {
 
     /// The session to open and the message to begin with: what a sub-agent said stands in a
     /// session of its own.
-    pub(super) fn place(&self) -> Option<(Box<Entry>, u64)> {
+    pub(super) fn target(&self) -> Option<Target> {
         let item = self.chosen()?;
         let hit = item.hits.get(self.hit).or(item.hits.first());
         let within = hit.and_then(|hit| hit.within.clone());
-        let entry = within.unwrap_or_else(|| Box::new(item.entry.clone()));
-        Some((entry, hit.and_then(|hit| hit.position).unwrap_or(0)))
+        let is_tool =
+            hit.is_some_and(|hit| matches!(hit.kind, TextKind::ToolInput | TextKind::ToolOutput));
+        Some(Target {
+            entry: within.unwrap_or_else(|| Box::new(item.entry.clone())),
+            message: hit.and_then(|hit| hit.position).unwrap_or(0),
+            is_tool,
+        })
     }
 
     /// The words that were found in the chosen session.
@@ -164,21 +169,22 @@ impl State {
             self.preview = None;
             return;
         };
-        let Some((entry, place)) = self.results.place() else {
+        let Some(target) = self.results.target() else {
             self.preview = None;
             return;
         };
         let words = self.results.words();
-        let is_same = self.preview.as_ref().is_some_and(|preview| {
-            preview.entry.id == entry.id && preview.entry.counts.messages == entry.counts.messages
-        });
-        if is_same && let Some(preview) = &mut self.preview {
-            preview.go(place);
-        } else {
-            self.preview = Some(Reader::new(entry, place, area.width.into(), area.height.into()));
-        }
-        if let Some(preview) = &mut self.preview {
+        let is_same = |preview: &&mut Reader| {
+            let (shown, wanted) = (&preview.entry, &target.entry);
+            shown.id == wanted.id && shown.counts.messages == wanted.counts.messages
+        };
+        if let Some(preview) = self.preview.as_mut().filter(is_same) {
             preview.words = words;
+            preview.arrive_at(target.message, target.is_tool);
+        } else {
+            let mut preview = Reader::new(target, area.width.into(), area.height.into());
+            preview.words = words;
+            self.preview = Some(preview);
         }
         self.read_on();
     }

@@ -32,7 +32,7 @@ pub(super) struct State {
     /// What is being typed to be found in the session.
     pub(super) find: Option<Input>,
     /// What is being sought in the session.
-    pub(super) sought: Option<Goal>,
+    pub(super) sought: Option<(Goal, Way)>,
     pub(super) stats: Option<Scrolled>,
     pub(super) help: usize,
     pub(super) facets: Facets,
@@ -182,6 +182,7 @@ impl State {
             Action::Find => self.find = Some(Input::default()),
             Action::FindAgain(way) => self.find_again(way),
             Action::Fold(fold) => self.fold(fold),
+            Action::Turn => self.turn(None),
             Action::Click(at) => self.click(at),
             Action::Wheel(at, way) => self.wheel(at, way),
         }
@@ -227,7 +228,7 @@ impl State {
         self.results.reveal(layout::browse(size).results.height);
         if let Some(reader) = &mut self.reader {
             let area = layout::reading(size).text;
-            let view = super::worker::View { width: area.width.into(), ..reader.view };
+            let view = super::worker::View { width: area.width.into(), ..reader.view.clone() };
             reader.show(view, area.height.into());
         }
         self.preview = None;

@@ -119,10 +119,7 @@ impl Bench {
     fn text(&self) -> String {
         let buffer = self.buffer();
         let rows = buffer.content.chunks(usize::from(buffer.area.width));
-        let text: Vec<String> = rows
-            .map(|row| row.iter().map(ratatui::buffer::Cell::symbol).collect::<String>())
-            .map(|row| row.trim_end().to_owned())
-            .collect();
+        let text: Vec<String> = rows.map(|row| shown(row).trim_end().to_owned()).collect();
         text.join("\n")
     }
 
@@ -132,6 +129,19 @@ impl Bench {
         assert!(text.contains(part), "no `{part}` in\n{text}");
         self
     }
+}
+
+/// A row as a terminal shows it: a wide character covers the cell after it.
+fn shown(row: &[ratatui::buffer::Cell]) -> String {
+    let mut text = String::new();
+    let mut cells = row.iter();
+    while let Some(cell) = cells.next() {
+        text.push_str(cell.symbol());
+        for _ in 1..unicode_width::UnicodeWidthStr::width(cell.symbol()) {
+            cells.next();
+        }
+    }
+    text
 }
 
 /// How long an answer took is not the same twice.
@@ -239,7 +249,118 @@ fn a_session_is_read_where_it_was_found() {
 
 #[test]
 fn tools_are_unfolded() {
-    check("unfolded", "waitforsession<enter> ");
+    check("unfolded", "waitforsession<enter>z");
+}
+
+#[test]
+fn replies_are_rendered() {
+    let text = "# Plan\n\nThe **cookie** is *late*:\n\n- set it in `login.ts`\n- wait\n\n> as you said\n\n\
+                ```ts\nawait cookie();\n```\n\n| run | ms |\n|---|--:|\n| 検索 | 12 |\n";
+    let lines = line(0, "user", &"keep\nmy lines".into()) + &line(1, "assistant", &text.into());
+    let mut bench = Bench::session((80, 24), &lines);
+    bench.keys("<enter>");
+    let screen = bench.text();
+    let body: Vec<&str> = screen.lines().skip(3).map(|line| line.trim_start_matches('▌')).collect();
+    let expected = [
+        "   1 you",
+        "      keep",
+        "      my lines",
+        "",
+        "    2 claude",
+        "      Plan",
+        "",
+        "      The cookie is late:",
+        "",
+        "      • set it in `login.ts`",
+        "      • wait",
+        "",
+        "      │ as you said",
+        "",
+        "        await cookie();",
+        "",
+        "      run  │ ms",
+        "      ─────┼───",
+        "      検索 │ 12",
+    ];
+    assert_eq!(body[..expected.len()], expected, "{screen}");
+    let buffer = bench.buffer();
+    let cookie = screen.lines().position(|line| line.contains("cookie is late")).unwrap() as u16;
+    assert!(buffer[(10, cookie)].modifier.contains(ratatui::style::Modifier::BOLD));
+}
+
+/// A session with two tools in one message, the second of which fails.
+fn tools() -> String {
+    let call = |id: &str, command: &str| serde_json::json!({ "type": "tool_use", "id": id, "name": "Bash", "input": { "command": command } });
+    let result = |id: &str, text: &str, failed: bool| serde_json::json!([{ "type": "tool_result", "tool_use_id": id, "content": text, "is_error": failed }]);
+    let calls = serde_json::json!([
+        { "type": "text", "text": "Two at once." }, call("c1", "first"), call("c2", "second"),
+    ]);
+    let last = serde_json::json!([call("c3", "third")]);
+    [
+        line(0, "user", &"begin".into()),
+        line(1, "assistant", &calls),
+        line(2, "user", &result("c1", "copper output", false)),
+        line(3, "user", &result("c2", "silver output", true)),
+        line(4, "assistant", &last),
+        line(5, "user", &result("c3", "golden output", false)),
+        line(6, "assistant", &"Done.".into()),
+    ]
+    .concat()
+}
+
+#[test]
+fn one_tool_is_folded_and_unfolded() {
+    let mut bench = Bench::session((80, 40), &tools());
+    bench.keys("<enter> ").shows("▾ Bash first").shows("copper output").shows("▸ Bash second");
+    assert!(!bench.text().contains("golden output"));
+    bench.keys(" ").shows("▸ Bash first").shows("✗ Bash: silver output");
+    assert!(!bench.text().contains("copper output"));
+    bench.keys("t<enter>").shows("▸ Bash first").shows("▾ Bash second").shows("▸ Bash third");
+    bench.keys("z").shows("copper output").shows("golden output").shows("▾ Bash second");
+    bench.keys("z").shows("▸ Bash second").keys("g");
+    let third = bench.text().lines().position(|line| line.contains("▸ Bash third")).unwrap();
+    bench.act(Action::Click(Position::new(9, third as u16))).shows("golden output");
+    bench.act(Action::Click(Position::new(9, third as u16))).shows("▸ Bash third");
+    bench.keys("G ").shows("no tool on the screen");
+}
+
+#[test]
+fn every_tool_and_failure_of_a_message_is_a_landmark() {
+    let mut bench = Bench::session((80, 8), &tools());
+    bench.keys("<enter>");
+    let mut at = Vec::new();
+    for keys in ["t", "t", "t", "T", "T", "x", "X", "}"] {
+        bench.keys(keys);
+        let reader = bench.state.reader.as_ref().unwrap();
+        let row = reader.shown().find(|(place, _)| *place == reader.at).unwrap().1;
+        at.push(row.line.to_string().trim().to_owned());
+    }
+    let expected = [
+        "▸ Bash first",
+        "▸ Bash second",
+        "▸ Bash third",
+        "▸ Bash second",
+        "▸ Bash first",
+        "✗ Bash: silver output",
+        "✗ Bash: silver output",
+        "✗ Bash: silver output",
+    ];
+    assert_eq!(at, expected);
+}
+
+#[test]
+fn what_was_found_in_a_tool_is_shown() {
+    let mut bench = Bench::session((80, 24), &tools());
+    bench.keys("golden").shows("golden output").keys("<enter>").shows("golden output");
+    let long = "one line\n\n".repeat(200);
+    let lines = line(0, "user", &"begin".into())
+        + &line(1, "assistant", &format!("{long}at last the quartz\n").into());
+    let mut bench = Bench::session((80, 24), &lines);
+    bench
+        .keys("quartz")
+        .shows("at last the quartz")
+        .keys("<enter>")
+        .shows("      at last the quartz");
 }
 
 #[test]
@@ -286,7 +407,7 @@ fn reading_jumps_from_landmark_to_landmark() {
         bench.keys(keys);
         at.push(bench.state.reader.as_ref().unwrap().at.message + 1);
     }
-    assert_eq!(at, [1, 9, 9, 1, 2, 5, 2, 8, 12]);
+    assert_eq!(at, [1, 9, 9, 1, 2, 2, 2, 8, 12]);
     bench.keys("x").shows("no further failure").keys("q").shows("❯ flaky login");
 }
 

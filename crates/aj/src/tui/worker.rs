@@ -1,6 +1,7 @@
 //! The thread that owns the journal, so that no keystroke waits for an answer. Of the questions
 //! of one kind only the newest is answered.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -83,10 +84,14 @@ pub(super) struct Window {
 }
 
 /// How messages are shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) detail: Detail,
     pub(super) width: usize,
+    /// Calls that are folded or unfolded against what `detail` says.
+    pub(super) flipped: Arc<BTreeSet<String>>,
+    /// The message whose tools are unfolded because something was found in them.
+    pub(super) opened: Option<u64>,
 }
 
 /// What is sought in a session.
@@ -165,7 +170,23 @@ pub(super) struct Pages {
     pub(super) id: String,
     pub(super) view: View,
     pub(super) facts: Vec<Line<'static>>,
-    pub(super) messages: Vec<(u64, Vec<Line<'static>>)>,
+    pub(super) messages: Vec<(u64, Vec<Row>)>,
+}
+
+/// A line of a message.
+pub(super) struct Row {
+    pub(super) line: Line<'static>,
+    /// The call it belongs to.
+    pub(super) call: Option<Arc<str>>,
+    pub(super) mark: Mark,
+}
+
+/// What a line is the first of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    None,
+    Call,
+    Failure,
 }
 
 /// The worker, seen from the screen.

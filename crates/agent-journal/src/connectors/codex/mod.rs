@@ -43,7 +43,7 @@ const AGENT: Agent = Agent {
         file: ".codex/config.toml",
         add: Some("codex mcp add NAME -- COMMAND"),
         introduces: "codex",
-        skills: Some(".codex/skills"),
+        skills: Some(".agents/skills"),
         shape: Shape::Toml,
     }),
 };

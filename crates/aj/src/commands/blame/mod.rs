@@ -13,6 +13,7 @@ use agent_journal::{Author, Blame, BlamedFile};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 
+use self::git::Commit;
 use crate::context::Context;
 use crate::error::{found, remark};
 use crate::output::{self, BOLD, DIM};
@@ -23,23 +24,25 @@ use crate::output::{self, BOLD, DIM};
   aj blame src/main.rs:40-60    only these lines
 
 A line is attributed by content alone: a recorded edit of this file left exactly this text. `exact`
-means that the whole edit stands there as one block, `partial` that some of its lines are left.")]
+means that the whole edit stands there as one block, `partial` that some of its lines are left.
+Beside it stands the commit that `git blame` names.")]
 pub(crate) struct Args {
     /// A file, with a line or lines after a colon
     #[arg(value_name = "FILE[:LINE[-LINE]]")]
     place: String,
 }
 
-/// A run of lines with one author, or none.
+/// A run of lines with one author, or none, that came with one commit, or none.
 struct Span {
     first: usize,
     last: usize,
     author: Option<Author>,
+    commit: Option<String>,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let (path, lines) = place(&args.place)?;
-    let file = read(&path)?;
+    let (file, commits) = read(&path)?;
     let wanted = match lines {
         Some(lines) if *lines.end() > file.lines.len() => {
             bail!("{} has {} lines", path.display(), file.lines.len())
@@ -49,7 +52,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     };
     let answered = context.answer(|journal| Ok(journal.blame(&file)?))?;
     let blame = answered.answer;
-    let spans = spans(&blame, &wanted);
+    let spans = spans(&blame, &commits, &wanted);
     if context.json {
         output::json::print("blame", document(&path, &file, &blame, &spans))?;
     } else {
@@ -77,15 +80,15 @@ fn place(text: &str) -> Result<(PathBuf, Option<RangeInclusive<usize>>)> {
 }
 
 /// Reads a file and what the repository around it knows of its lines.
-fn read(path: &Path) -> Result<BlamedFile> {
+fn read(path: &Path) -> Result<(BlamedFile, Vec<Option<Commit>>)> {
     let bytes = fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
     let given = std::path::absolute(path)?;
     let real = fs::canonicalize(path)?;
     let text = String::from_utf8_lossy(&bytes);
-    let commits = git::commit_times(&real);
+    let commits = git::commits(&real);
     let lines = text.lines().enumerate().map(|(at, line)| FileLine {
         text: line.to_owned(),
-        committed_at: commits.get(at).copied().flatten(),
+        committed_at: commits.get(at).and_then(Option::as_ref).and_then(|commit| commit.at),
     });
     let lines = lines.collect();
     let repository = git::root(&real);
@@ -93,16 +96,18 @@ fn read(path: &Path) -> Result<BlamedFile> {
     if !paths.contains(&given) {
         paths.push(given);
     }
-    Ok(BlamedFile { paths, repository, lines })
+    Ok((BlamedFile { paths, repository, lines }, commits))
 }
 
-fn spans(blame: &Blame, wanted: &RangeInclusive<usize>) -> Vec<Span> {
+fn spans(blame: &Blame, commits: &[Option<Commit>], wanted: &RangeInclusive<usize>) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for number in wanted.clone() {
         let author = blame.lines.get(number - 1).copied().flatten();
+        let commit = commits.get(number - 1).and_then(Option::as_ref);
+        let commit = commit.map(|commit| commit.id.clone());
         match spans.last_mut() {
-            Some(span) if span.author == author => span.last = number,
-            _ => spans.push(Span { first: number, last: number, author }),
+            Some(span) if span.author == author && span.commit == commit => span.last = number,
+            _ => spans.push(Span { first: number, last: number, author, commit }),
         }
     }
     spans
@@ -115,11 +120,14 @@ fn print(blame: &Blame, spans: &[Span], context: &Context) -> Result<()> {
         if one { span.first.to_string() } else { format!("{}–{}", span.first, span.last) }
     };
     let widest = spans.iter().map(|span| range(span).chars().count()).max().unwrap_or(0);
-    let room = output::width().saturating_sub(widest + 44).clamp(16, 80);
+    let room = output::width().saturating_sub(widest + 53).clamp(16, 80);
     for span in spans {
         let lines = output::pad_left(&range(span), widest);
+        let commit = output::cut_bytes(span.commit.as_deref().unwrap_or("–"), 8);
+        let commit = output::pad(commit, 8);
         let Some(author) = &span.author else {
-            writeln!(out, " {lines}  {DIM}no recorded edit{DIM:#}")?;
+            let nobody = output::pad("no recorded edit", 30);
+            writeln!(out, " {lines}  {DIM}{nobody} {commit}{DIM:#}")?;
             continue;
         };
         let entry = &blame.sessions[author.session];
@@ -130,7 +138,7 @@ fn print(blame: &Blame, spans: &[Span], context: &Context) -> Result<()> {
         let when = output::ago(author.at, &context.now);
         writeln!(
             out,
-            " {lines}  {badge} {place} {DIM}{sure}{DIM:#} {BOLD}{title}{BOLD:#}  {when}"
+            " {lines}  {badge} {place} {DIM}{sure} {commit}{DIM:#} {BOLD}{title}{BOLD:#}  {when}"
         )?;
     }
     Ok(())
@@ -168,7 +176,12 @@ fn document(path: &Path, file: &BlamedFile, blame: &Blame, spans: &[Span]) -> se
                     "confidence": author.confidence,
                 })
             });
-            json!({ "first": span.first, "last": span.last, "author": author })
+            json!({
+                "first": span.first,
+                "last": span.last,
+                "commit": span.commit,
+                "author": author,
+            })
         })
         .collect();
     json!({

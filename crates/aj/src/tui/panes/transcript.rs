@@ -49,15 +49,13 @@ pub(super) fn text(reader: &Reader, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let mut first = None;
-    let is_empty = |line: &Line<'_>| line.spans.iter().all(|it| it.content.trim().is_empty());
-    // The gap before a message is no use at the top.
-    let rows = reader.rows(usize::from(area.height) + 1).skip_while(|(_, line)| is_empty(line));
-    for (row, (message, line)) in rows.enumerate() {
-        let row = row as u16;
-        let marked = reader.marks().iter().fold(line.clone(), |line, it| mark(&line, it, MATCH));
-        put(buffer, area, row, &marked);
-        if message == reader.at.message && !is_empty(line) && first.is_none() && row < area.height {
-            first = Some(row);
+    for (number, (place, row)) in reader.shown().enumerate() {
+        let number = number as u16;
+        let mark = |line: Line<'static>, it: &String| mark(&line, it, MATCH);
+        put(buffer, area, number, &reader.marks().iter().fold(row.line.clone(), mark));
+        let is_there = place.message == reader.at.message && place >= reader.at;
+        if is_there && !row.is_empty() && first.is_none() {
+            first = Some(number);
         }
     }
     if let Some(row) = first

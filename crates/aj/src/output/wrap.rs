@@ -1,0 +1,140 @@
+//! Lines that are too long, broken: at spaces, between the signs of scripts that have none, and
+//! anywhere only when there is nothing better; never inside what a reader sees as one character.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// One character as it is seen: a letter with its accents, a flag, a family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell<'t, S> {
+    pub(crate) text: &'t str,
+    pub(crate) style: S,
+}
+
+impl<S> Cell<'_, S> {
+    pub(crate) fn width(&self) -> usize {
+        self.text.width()
+    }
+
+    fn is_space(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    fn is_line_end(&self) -> bool {
+        self.text.ends_with('\n')
+    }
+}
+
+/// A text as characters of one style; tabs are spaces, other controls are left out.
+pub(crate) fn cells<S: Copy>(text: &str, style: S) -> impl Iterator<Item = Cell<'_, S>> {
+    text.graphemes(true).filter_map(move |text| match text {
+        "\t" => Some(Cell { text: "    ", style }),
+        "\n" | "\r\n" => Some(Cell { text: "\n", style }),
+        odd if odd.contains(char::is_control) => None,
+        text => Some(Cell { text, style }),
+    })
+}
+
+/// How wide characters are together.
+pub(crate) fn width<S>(cells: &[Cell<'_, S>]) -> usize {
+    cells.iter().map(Cell::width).sum()
+}
+
+/// Breaks a text into lines, the first of one width, the others of another.
+pub(crate) fn broken<'c, 't, S>(
+    cells: &'c [Cell<'t, S>],
+    (first, others): (usize, usize),
+) -> Vec<&'c [Cell<'t, S>]> {
+    let mut lines = Vec::new();
+    let (mut left, mut width) = (cells, first);
+    while let Some((end, next)) = cut(left, width) {
+        lines.push(&left[..end]);
+        left = &left[next..];
+        width = others;
+    }
+    lines.push(left);
+    lines
+}
+
+/// Where a line ends and where the next begins, if there is a next.
+fn cut<S>(cells: &[Cell<'_, S>], width: usize) -> Option<(usize, usize)> {
+    let mut used = 0;
+    for (at, cell) in cells.iter().enumerate() {
+        if cell.is_line_end() {
+            return Some((at, at + 1));
+        }
+        used += cell.width();
+        if used > width {
+            return over(cells, at);
+        }
+    }
+    None
+}
+
+/// The best place to break a line of which `at` is the first character that does not fit.
+fn over<S>(cells: &[Cell<'_, S>], at: usize) -> Option<(usize, usize)> {
+    let text = cells.iter().position(|cell| !cell.is_space())?;
+    let is_break = |place: &usize| may_part(&cells[*place - 1], &cells[*place]);
+    let place = (text + 1..=at).rev().find(is_break).unwrap_or(at.max(1));
+    let spaces = cells[place..].iter().take_while(|one| one.is_space() && !one.is_line_end());
+    let next = place + spaces.count();
+    let before = cells[..place].iter().rposition(|cell| !cell.is_space());
+    // Spaces at the very end are no line of their own.
+    (next < cells.len()).then_some((before.map_or(place, |last| last + 1), next))
+}
+
+/// Whether a line may end between two characters.
+fn may_part<S>(before: &Cell<'_, S>, after: &Cell<'_, S>) -> bool {
+    const OPENING: &str = "（［｛「『【〈《";
+    const CLOSING: &str = "、。，．：；！？）］｝」』】〉》ー々…";
+    if before.is_space() || after.is_space() {
+        return true;
+    }
+    (before.width() > 1 || after.width() > 1)
+        && !OPENING.contains(before.text)
+        && !CLOSING.contains(after.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, width: usize, expected: &[&str]) {
+        let cells: Vec<Cell<'_, ()>> = cells(text, ()).collect();
+        let lines = broken(&cells, (width, width));
+        let texts: Vec<String> =
+            lines.iter().map(|line| line.iter().map(|cell| cell.text).collect()).collect();
+        assert_eq!(texts, expected);
+        for line in lines {
+            assert!(super::width(line) <= width.max(2), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_stay_whole_where_they_can() {
+        check("one two three", 8, &["one two", "three"]);
+        check("one two three", 7, &["one two", "three"]);
+        check("abcdefghij kl", 4, &["abcd", "efgh", "ij", "kl"]);
+        check("    indented words", 12, &["    indented", "words"]);
+    }
+
+    #[test]
+    fn wide_characters_are_as_wide_as_they_are() {
+        check("検索エンジン", 7, &["検索エ", "ンジン"]);
+        check("see 検索エンジン", 8, &["see 検索", "エンジン"]);
+        check("検索。索引", 5, &["検", "索。", "索引"]);
+        check("検", 1, &["検"]);
+    }
+
+    #[test]
+    fn accents_and_families_are_not_torn_apart() {
+        check("e\u{301}e\u{301}e\u{301}", 2, &["e\u{301}e\u{301}", "e\u{301}"]);
+        check("👨‍👩‍👧👨‍👩‍👧", 3, &["👨‍👩‍👧", "👨‍👩‍👧"]);
+    }
+
+    #[test]
+    fn line_ends_are_kept_and_other_controls_are_not() {
+        check("a\r\nb\n\nc\x1bd\te", 20, &["a", "b", "", "cd    e"]);
+    }
+}
