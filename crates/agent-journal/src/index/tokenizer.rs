@@ -36,16 +36,19 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
 
 /// Calls `found` with every word of a text, `camelCase` in its parts only, until it says `false`.
 pub(crate) fn each_word(text: &str, found: &mut dyn FnMut(&Word) -> bool) {
+    each_token(text, &mut |word, is_whole| is_whole || found(word));
+}
+
+/// Calls `found` with every word of a text, and whether it is `camelCase` as a whole, which is
+/// told beside its parts; until it says `false`.
+pub(crate) fn each_token(text: &str, found: &mut dyn FnMut(&Word, bool) -> bool) {
     let mut cutter = Cutter::new(text);
     let mut word = Word { text: String::new(), from: 0, to: 0, position: 0 };
     while cutter.step() {
-        if cutter.is_whole {
-            continue;
-        }
         word.text.clone_from(&cutter.token.text);
         (word.from, word.to) = (cutter.token.offset_from, cutter.token.offset_to);
         word.position = cutter.token.position;
-        if !found(&word) {
+        if !found(&word, cutter.is_whole) {
             return;
         }
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::Regex;
-use crate::index::{Word, each_word};
+use crate::index::{Word, each_token};
 
 /// Longer texts are looked through only so far.
 const LOOK: usize = 256 << 10;
@@ -47,8 +47,13 @@ impl Marks<'_> {
     fn in_text(&self, text: &str, length: usize) -> Vec<Word> {
         let mut found: Vec<Word> = Vec::new();
         let mut enough = usize::MAX;
-        each_word(text, &mut |word| {
-            if self.fits(&word.text) {
+        each_token(text, &mut |word, _| {
+            // A whole name stands for its parts, whichever is told first.
+            let is_part = found.last().is_some_and(|last| word.to <= last.to);
+            if self.fits(&word.text) && !is_part {
+                while found.last().is_some_and(|last| last.from >= word.from) {
+                    found.pop();
+                }
                 found.push(word.clone());
                 // Where all words stand together there is no better piece to come.
                 if enough == usize::MAX && self.are_all_in(&found, word.to, length) {
@@ -182,6 +187,8 @@ mod tests {
         check("the Login\n  test is flaky", "login flaky", 100, "the [Login] test is [flaky]");
         check("tokenizer and tokens", "token*", 100, "[tokenizer] and [tokens]");
         check("waitForSession()", "session", 100, "waitFor[Session]()");
+        check("waitForSession(session)", "waitforsession", 100, "[waitForSession](session)");
+        check("waitForSession()", "wait* session", 100, "[waitForSession]()");
     }
 
     #[test]
