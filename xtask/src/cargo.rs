@@ -27,7 +27,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 /// Builds `aj` and returns where it is.
 pub(crate) fn build(profile: &str) -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--quiet", "--package", "aj", "--profile", profile]))?;
+    run(&mut cargo(&["build", "--quiet", "--workspace", "--bin", "aj", "--profile", profile]))?;
     let folder = if profile == "dev" { "debug" } else { profile };
     let program = target()?.join(folder).join(format!("aj{}", env::consts::EXE_SUFFIX));
     ensure!(program.is_file(), "built, but not found: {}", program.display());

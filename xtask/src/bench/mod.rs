@@ -2,6 +2,7 @@
 //! beside it. Every figure is that of fresh processes with the files in the cache.
 
 pub(crate) mod corpus;
+mod peers;
 pub(crate) mod process;
 pub(crate) mod report;
 pub(crate) mod strokes;
@@ -46,12 +47,15 @@ const QUESTIONS: [Question; 5] = [
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    if let Some(done) = peers::run_all(arguments)? {
+        return Ok(done);
+    }
     let megabytes = match arguments {
         [] => FULL,
         [flag, number] if flag == "--mb" => {
             number.parse().with_context(|| format!("`{number}` is no number of megabytes"))?
         }
-        _ => bail!("`bench` takes `--mb N` and nothing else"),
+        _ => bail!("`bench` takes `--mb N` or `--peers`"),
     };
     let place = cargo::target()?.join("bench");
     let bench = Bench {

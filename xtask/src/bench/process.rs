@@ -23,11 +23,20 @@ pub(crate) struct Used {
     pub(crate) memory: u64,
     /// Bytes written to disk.
     pub(crate) written: u64,
-    code: Option<i32>,
+    /// How it ended; none for a signal.
+    pub(crate) code: Option<i32>,
 }
 
 /// Runs a command once, its output thrown away, and expects an exit code.
 pub(crate) fn measure(command: &Command, expected: i32) -> Result<Used> {
+    let used = measure_any(command)?;
+    let said = || format!("{} ended with {:?}, not {expected}", words(command), used.code);
+    ensure!(used.code == Some(expected), said());
+    Ok(used)
+}
+
+/// Runs a command once, its output thrown away, however it ends.
+pub(crate) fn measure_any(command: &Command) -> Result<Used> {
     let program = std::env::current_exe().context("could not find this program")?;
     let mut around = Command::new(program);
     around.arg(MEASURED).arg(command.get_program()).args(command.get_args());
@@ -37,19 +46,14 @@ pub(crate) fn measure(command: &Command, expected: i32) -> Result<Used> {
             None => around.env_remove(name),
         };
     }
+    if let Some(directory) = command.get_current_dir() {
+        around.current_dir(directory);
+    }
     let output = around.output().context("could not measure")?;
     if !output.status.success() {
         bail!("could not measure: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let used: Used = serde_json::from_slice(&output.stdout).context("the measure said nothing")?;
-    ensure!(
-        used.code == Some(expected),
-        "{} ended with {:?}, not {expected}: {}",
-        words(command),
-        used.code,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(used)
+    serde_json::from_slice(&output.stdout).context("the measure said nothing")
 }
 
 /// The process around a measured one: runs it and prints what it used.
