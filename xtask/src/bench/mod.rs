@@ -4,6 +4,7 @@
 pub(crate) mod corpus;
 pub(crate) mod process;
 pub(crate) mod report;
+pub(crate) mod serve;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use crate::cargo::{self, aj};
 use corpus::{Corpus, size};
 use process::{Used, measure};
 use report::{Row, Runs, first_line, load, machine, markdown, memory, time};
+use serve::Server;
 
 /// Runs of each short command; the median counts.
 const RUNS: usize = 11;
@@ -45,12 +47,13 @@ const QUESTIONS: [Question; 5] = [
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let megabytes = match arguments {
+    let is_serve = arguments.first().is_some_and(|flag| flag == "--serve");
+    let megabytes = match &arguments[usize::from(is_serve)..] {
         [] => FULL,
         [flag, number] if flag == "--mb" => {
             number.parse().with_context(|| format!("`{number}` is no number of megabytes"))?
         }
-        _ => bail!("`bench` takes `--mb N` and nothing else"),
+        _ => bail!("`bench` takes `--serve` and `--mb N` and nothing else"),
     };
     let place = cargo::target()?.join("bench");
     let bench = Bench {
@@ -60,7 +63,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         ripgrep: first_line("rg", &["--version"]),
     };
     let about = bench.about(megabytes)?;
-    let rows = bench.rows()?;
+    let rows = if is_serve { bench.serve()? } else { bench.rows()? };
     println!("{}", markdown(&about, &rows));
     let over = rows.iter().filter(|row| row.holds == Some(false)).count();
     eprintln!("{over} of {} limits are not met", rows.iter().filter(|r| r.holds.is_some()).count());
@@ -86,6 +89,13 @@ impl Bench {
         rows.push(self.list()?);
         rows.extend(self.grow()?);
         Ok(rows)
+    }
+
+    /// The dashboard of the journal that is there, or of a new one.
+    fn serve(&self) -> Result<Vec<Row>> {
+        self.corpus.warm()?;
+        measure(&self.aj(&["index"]), 0)?;
+        serve::measure(&Server::start(&mut self.aj(&["serve", "--port", "0"]))?)
     }
 
     fn aj(&self, words: &[&str]) -> Command {
