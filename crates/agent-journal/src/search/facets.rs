@@ -8,7 +8,7 @@ use super::answer::{Counts, Facet, Options};
 use super::gather::Group;
 use super::run::Search;
 use crate::error::Result;
-use crate::store::Entry;
+use crate::store::Facts;
 
 /// Values told of each facet, the most frequent.
 const MOST: usize = 20;
@@ -23,11 +23,11 @@ impl Search<'_> {
             return Ok(Vec::new());
         }
         let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
-        let entries = self.store.sessions_by_telling(&tellings, self.now)?;
+        let facts = self.store.facts_by_telling(&tellings)?;
         let counted = options.facets.iter().map(|facet| {
             let mut counts: HashMap<String, u64> = HashMap::new();
-            for entry in groups.iter().filter_map(|group| entries.get(&group.telling)) {
-                *counts.entry(value(*facet, entry, &options.zone)).or_default() += 1;
+            for facts in groups.iter().filter_map(|group| facts.get(&group.telling)) {
+                *counts.entry(value(*facet, facts, &options.zone)).or_default() += 1;
             }
             let mut counts: Counts = counts.into_iter().collect();
             match facet {
@@ -41,12 +41,12 @@ impl Search<'_> {
     }
 }
 
-fn value(facet: Facet, entry: &Entry, zone: &TimeZone) -> String {
+fn value(facet: Facet, facts: &Facts, zone: &TimeZone) -> String {
     let value = match facet {
-        Facet::Agent => Some(entry.agent.clone()),
-        Facet::Project => entry.project.clone(),
-        Facet::Model => entry.models.first().cloned(),
-        Facet::Month => entry.ended_at.and_then(|at| {
+        Facet::Agent => Some(facts.agent.clone()),
+        Facet::Project => facts.project.clone(),
+        Facet::Model => facts.model.clone(),
+        Facet::Month => facts.ended_at.and_then(|at| {
             let at = jiff::Timestamp::from_millisecond(at.as_millis()).ok()?;
             Some(at.to_zoned(zone.clone()).strftime("%Y-%m").to_string())
         }),

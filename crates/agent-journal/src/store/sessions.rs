@@ -15,6 +15,9 @@ use crate::search::Filter;
 /// A source changed this recently belongs to a running session, in milliseconds.
 pub(super) const RUNNING: i64 = 10 * 60 * 1000;
 
+/// For more sessions than this all are read at once.
+const MANY: usize = 400;
+
 /// A session as it is listed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
@@ -71,6 +74,15 @@ pub struct Entry {
     /// The telling that is shown.
     #[serde(skip)]
     pub(crate) telling: u64,
+}
+
+/// What results of a search are counted by.
+pub(crate) struct Facts {
+    pub(crate) agent: String,
+    pub(crate) project: Option<String>,
+    /// The most used one.
+    pub(crate) model: Option<String>,
+    pub(crate) ended_at: Option<Timestamp>,
 }
 
 /// Where a session was read.
@@ -146,6 +158,31 @@ impl Store {
         );
         let entries = self.entries(&tail, [], now)?;
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
+    }
+
+    /// Reads the facts that results are counted by, of the tellings that are shown.
+    pub(crate) fn facts_by_telling(&self, tellings: &[u64]) -> Result<HashMap<u64, Facts>> {
+        let columns = "sessions.telling, sessions.agent, sessions.project,
+                       sessions.models ->> 0, sessions.ended_at";
+        let sql = if tellings.len() > MANY {
+            format!("SELECT {columns} FROM sessions WHERE shown = 1")
+        } else {
+            // The keys are numbers of our own making: nothing to escape.
+            let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
+            format!(
+                "SELECT {columns} FROM tellings JOIN sessions ON sessions.key = tellings.session
+                 WHERE tellings.key IN ({})",
+                keys.join(",")
+            )
+        };
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let rows = statement.query_map([], |row| {
+            let ended_at = row.get::<_, Option<i64>>(4)?.and_then(Timestamp::from_millis);
+            let telling = row.get::<_, i64>(0)? as u64;
+            let (agent, project, model) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((telling, Facts { agent, project, model, ended_at }))
+        });
+        rows.and_then(Iterator::collect).map_err(self.error())
     }
 
     /// Finds sessions by their keys.

@@ -3,9 +3,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
 use agent_journal::connectors::Machine;
 use agent_journal::model::Timestamp;
+use agent_journal::search::Mode;
 use agent_journal::{
     Changes, Config, Contents, Entry, Journal, Progress, SyncOptions, WatchOptions,
 };
@@ -14,13 +16,11 @@ use jiff::Zoned;
 use tokio::sync::{Semaphore, watch};
 
 use super::cache::Cache;
+use crate::commands::search::usual_mode;
 use crate::context::Context;
 
-/// How many questions are answered at once; more wait.
-pub(super) const READERS: usize = 4;
-
-/// How many journals stay open: each holds some megabytes.
-const KEPT: usize = 2;
+/// How many questions are answered at once, at most; each keeps some megabytes of a journal.
+const READERS: usize = 4;
 
 /// How many sessions' landmarks are remembered.
 const REMEMBERED: usize = 8;
@@ -31,7 +31,9 @@ pub(super) struct App {
     machine: Machine,
     journals: Mutex<Vec<Journal>>,
     readers: Semaphore,
-    /// Pages of sums that were made already.
+    /// How a search compares text.
+    pub(super) mode: Mode,
+    /// Pages that were made already.
     pub(super) pages: Cache,
     news: watch::Sender<News>,
     /// Landmarks of the sessions that were read last.
@@ -63,7 +65,8 @@ impl App {
             config: context.settings.config(),
             machine: context.settings.machine(),
             journals: Mutex::new(vec![context.journal()?]),
-            readers: Semaphore::new(READERS),
+            readers: Semaphore::new(readers()),
+            mode: usual_mode(&context.settings),
             pages: Cache::default(),
             news,
             contents: Mutex::default(),
@@ -133,10 +136,15 @@ impl App {
 
     fn give(&self, journal: Journal) {
         let mut journals = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
-        if journals.len() < KEPT {
+        if journals.len() < readers() {
             journals.push(journal);
         }
     }
+}
+
+/// How many questions are answered at once; more wait, rather than be in each other's way.
+pub(super) fn readers() -> usize {
+    available_parallelism().map_or(2, |cores| cores.get().clamp(2, READERS))
 }
 
 fn stand(entry: &Entry) -> Stand {
