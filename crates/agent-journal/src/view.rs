@@ -302,8 +302,14 @@ fn wanted(message: &Message, keep: Keep) -> bool {
     match keep {
         Keep::All | Keep::Talk => true,
         Keep::Prompts => message.origin.is_prompt(),
+        Keep::Answers => message.origin == Origin::Assistant,
+        Keep::Tools => message.blocks.iter().any(is_call),
         Keep::Errors => message.failed || message.blocks.iter().any(is_failure),
     }
+}
+
+fn is_call(block: &Block) -> bool {
+    matches!(block, Block::ToolCall { .. })
 }
 
 fn is_failure(block: &Block) -> bool {
