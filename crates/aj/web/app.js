@@ -141,18 +141,26 @@ if (outline?.dataset.load) {
   });
 }
 
+// Shows a prompt in its list, without moving the page.
+function reveal(link) {
+  const [list, box] = [outline.getBoundingClientRect(), link.getBoundingClientRect()];
+  if (box.top < list.top) outline.scrollTop -= list.top - box.top;
+  else if (box.bottom > list.bottom) outline.scrollTop += box.bottom - list.bottom;
+}
+
 // Which prompt is being read.
 function markHere() {
   if (!outline) return;
   const links = all("a[data-index]", outline);
-  const tops = all(".transcript .turn[id]").filter((turn) => turn.getBoundingClientRect().top < innerHeight / 3);
-  const here = tops.at(-1)?.id.slice(1);
+  const turns = all("#transcript .turn[id]");
+  const read = turns.findLast((turn) => turn.getBoundingClientRect().top < innerHeight / 3) ?? turns[0];
+  const here = read?.id.slice(1);
   // Of many prompts, the part is opened that is being read.
   const part = all("details.part", outline).findLast((part) => Number(part.dataset.from) <= Number(here));
   if (part && !part.open) part.open = true;
   for (const link of links) {
     const is = link.dataset.index === here;
-    if (is && !link.classList.contains("here")) link.scrollIntoView({ block: "nearest" });
+    if (is && !link.classList.contains("here")) reveal(link);
     link.classList.toggle("here", is);
   }
 }

@@ -76,7 +76,7 @@ const scenarios = {
       await page.keyboard.press("/");
       await page.locator("#q").waitFor();
       await page.waitForFunction(() => document.activeElement?.id === "q");
-      await page.keyboard.type("backoff worker");
+      await page.keyboard.type("backoff");
       await page.locator(".hits .hit mark").first().waitFor();
       await page.waitForURL(/q=backoff/);
       // A facet counts the whole answer and narrows it.

@@ -14,6 +14,7 @@ use maud::{Markup, html};
 
 use crate::output::{ago, count, thousands};
 use crate::web::layout::{self, Nav};
+use crate::web::pages::sessions::short_model;
 use crate::web::params::{self, Params};
 use crate::web::reply::Kept;
 use crate::web::state::App;
@@ -263,6 +264,7 @@ fn facet_of(facet: Facet, counts: &Counts, params: &Params) -> Markup {
     };
     let name = |value: &str| match facet {
         Facet::Agent => layout::agent_name(value),
+        Facet::Model => short_model(value).to_owned(),
         _ => value.to_owned(),
     };
     // What has no value cannot be asked for.
@@ -284,7 +286,7 @@ fn narrow(words: &str, name: &str, params: &Params) -> Markup {
     let is_on = spaced.contains(&part);
     let query = if is_on { spaced.replacen(&part, " ", 1) } else { format!("{text} {words}") };
     let href = params.with("/search", &[("q", query.trim()), ("offset", ""), ("rows", "")]);
-    html! { a href=(href) aria-pressed=[is_on.then_some("true")] class=[is_on.then_some("on")] title=(name) { (name) } }
+    html! { a href=(href) aria-pressed=[is_on.then_some("true")] class=[is_on.then_some("on")] title=(words) { (name) } }
 }
 
 fn help() -> Markup {

@@ -222,7 +222,7 @@ fn name(entry: &Entry) -> &str {
 }
 
 /// A model's name without the day it was made.
-fn short_model(model: &str) -> &str {
+pub(in crate::web) fn short_model(model: &str) -> &str {
     let is_day = |day: &str| day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit());
     model.rsplit_once('-').filter(|(_, day)| is_day(day)).map_or(model, |(name, _)| name)
 }
