@@ -87,6 +87,12 @@ impl Journal {
         Ok(Self { config, machine, path, store, now: now(), index: Opened::default() })
     }
 
+    /// Opens the same journal once more, for another thread; what is mapped is shared.
+    pub fn beside(&self) -> Result<Self> {
+        let other = Self::open(self.config.clone(), self.machine.clone())?;
+        Ok(Self { index: self.index.clone(), ..other })
+    }
+
     /// Looks at the clock again, and for a journal that was made since: for those who keep one
     /// open.
     pub fn renew(&mut self) -> Result<()> {

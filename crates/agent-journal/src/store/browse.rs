@@ -177,12 +177,13 @@ impl Store {
     pub(crate) fn browse(&self, browse: &Browse, now: Timestamp) -> Result<Listing> {
         let (condition, values) = browse.sql(now);
         let (order, limit, offset) = (browse.order.sql(), browse.limit, browse.offset);
-        let tail = format!(
-            "WHERE {condition} ORDER BY {order}, sessions.key LIMIT {limit} OFFSET {offset}"
+        // Sorting is quicker without what is only shown.
+        let sql = format!(
+            "SELECT sessions.key FROM sessions WHERE {condition}
+             ORDER BY {order}, sessions.key LIMIT {limit} OFFSET {offset}"
         );
-        let entries = self.entries(&tail, params_from_iter(&values), now)?;
-        let (total, facets) = self.facets(browse, now)?;
-        Ok(Listing { entries, total, facets })
+        let keys = self.keys(&sql, params_from_iter(&values))?;
+        self.browse_keys(browse, &keys, now)
     }
 
     /// Lists these of the chosen sessions, in this order.

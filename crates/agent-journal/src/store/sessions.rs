@@ -1,6 +1,6 @@
 //! Reading sessions as they are listed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use rusqlite::{Row, params, params_from_iter};
@@ -77,11 +77,11 @@ pub struct Entry {
 }
 
 /// What results of a search are counted by.
-pub(crate) struct Facts {
-    pub(crate) agent: String,
-    pub(crate) project: Option<String>,
-    /// The most used one.
-    pub(crate) model: Option<String>,
+pub(crate) struct Facts<'r> {
+    pub(crate) agent: &'r str,
+    pub(crate) project: Option<&'r str>,
+    /// A list as it is written, the most used first.
+    pub(crate) models: &'r str,
     pub(crate) ended_at: Option<Timestamp>,
 }
 
@@ -160,12 +160,17 @@ impl Store {
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
     }
 
-    /// Reads the facts that results are counted by, of the tellings that are shown.
-    pub(crate) fn facts_by_telling(&self, tellings: &[u64]) -> Result<HashMap<u64, Facts>> {
-        let columns = "sessions.telling, sessions.agent, sessions.project,
-                       sessions.models ->> 0, sessions.ended_at";
+    /// Tells the facts that results are counted by, of the tellings that are shown; perhaps of
+    /// others too.
+    pub(crate) fn each_fact(
+        &self,
+        tellings: &HashSet<u64>,
+        mut tell: impl FnMut(u64, &Facts<'_>),
+    ) -> Result<()> {
+        let columns = "sessions.telling, sessions.agent, sessions.project, sessions.models,
+                       sessions.ended_at";
         let sql = if tellings.len() > MANY {
-            format!("SELECT {columns} FROM sessions WHERE shown = 1")
+            format!("SELECT {columns} FROM sessions NOT INDEXED WHERE shown = 1")
         } else {
             // The keys are numbers of our own making: nothing to escape.
             let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
@@ -176,13 +181,12 @@ impl Store {
             )
         };
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
-        let rows = statement.query_map([], |row| {
-            let ended_at = row.get::<_, Option<i64>>(4)?.and_then(Timestamp::from_millis);
-            let telling = row.get::<_, i64>(0)? as u64;
-            let (agent, project, model) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            Ok((telling, Facts { agent, project, model, ended_at }))
-        });
-        rows.and_then(Iterator::collect).map_err(self.error())
+        let mut rows = statement.query([]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let (telling, facts) = facts(row).map_err(self.error())?;
+            tell(telling, &facts);
+        }
+        Ok(())
     }
 
     /// Finds sessions by their keys.
@@ -249,6 +253,13 @@ impl Store {
         let rows = statement.query_map([], |row| row.get::<_, String>(0).map(PathBuf::from));
         rows.and_then(Iterator::collect).map_err(self.error())
     }
+}
+
+fn facts<'r>(row: &'r Row<'_>) -> rusqlite::Result<(u64, Facts<'r>)> {
+    let ended_at = row.get::<_, Option<i64>>(4)?.and_then(Timestamp::from_millis);
+    let (agent, project) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str_or_null()?);
+    let models = row.get_ref(3)?.as_str()?;
+    Ok((row.get::<_, i64>(0)? as u64, Facts { agent, project, models, ended_at }))
 }
 
 fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {

@@ -19,7 +19,7 @@ const KEPT: usize = 48;
 pub(super) const MOMENT: Duration = Duration::from_secs(30);
 
 /// How long sums stay true: they hold to the quarter hour.
-pub(super) const QUARTER: Duration = Duration::from_secs(15 * 60);
+pub(super) const QUARTER: Duration = Duration::from_mins(15);
 
 /// Pages that were made already, the oldest first.
 #[derive(Default)]
@@ -52,9 +52,9 @@ impl Cache {
         if let Some(known) = &*page {
             return Ok(known.clone());
         }
-        let made = Packed::new(&make()?.0)?;
-        *page = Some(made.clone());
-        Ok(made)
+        let packed = Packed::new(&make()?.0)?;
+        *page = Some(packed.clone());
+        Ok(packed)
     }
 
     fn slot(&self, key: Key) -> Slot {

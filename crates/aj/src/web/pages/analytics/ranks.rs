@@ -150,9 +150,19 @@ impl View<'_> {
     }
 
     pub(super) fn files(&self) -> Markup {
-        let ranks = counted(&self.stats.files, 0, |path| self.part("file", path));
+        let mut ranks = counted(&self.stats.files, 0, |path| self.part("file", path));
+        for rank in &mut ranks {
+            let name = ending(&rank.name).to_owned();
+            rank.detail = Some(std::mem::replace(&mut rank.name, name));
+        }
         ranking(("files", "Files changed most", "File"), vec!["Changes"], ranks)
     }
+}
+
+/// The end of a path: the beginning is the same for all of a project's files.
+fn ending(path: &str) -> &str {
+    let parts = path.rmatch_indices(['/', '\\']);
+    parts.map(|(at, _)| at + 1).nth(2).map_or(path, |start| &path[start..])
 }
 
 fn heads() -> Vec<&'static str> {
