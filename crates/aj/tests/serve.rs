@@ -471,6 +471,8 @@ fn facets_of_a_search_count_every_result_not_only_those_shown() {
         let expected = format!(">{name}</a> <span class=\"muted\">{number}</span>");
         assert!(facets.contains(&expected), "{name} without {number}: {facets}");
     }
+    let latest = server.page("/search?q=marmalade&sort=time");
+    assert!(latest.contains("aria-current=\"true\">Latest first"), "{latest}");
     let narrowed = server.page("/search?q=marmalade%20project:api");
     assert!(narrowed.contains("10 sessions"), "{narrowed}");
     // The same link takes it out again.

@@ -262,7 +262,8 @@ if (searchForm) {
     running?.abort();
     running = new AbortController();
     const text = field.value.trim();
-    const address = text ? `/search?q=${encodeURIComponent(text)}` : "/search";
+    const sort = new URL(location).searchParams.get("sort");
+    const address = text ? `/search?q=${encodeURIComponent(text)}${sort ? `&sort=${encodeURIComponent(sort)}` : ""}` : "/search";
     const found = await piece(`${address}${text ? "&" : "?"}rows=1`, running.signal);
     if (found === null) return;
     place.replaceChildren(parsed(found));

@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
+use rusqlite::types::FromSql;
 use rusqlite::{Row, params, params_from_iter};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::Store;
 use super::sources::StoredPath;
@@ -17,6 +19,16 @@ pub(super) const RUNNING: i64 = 10 * 60 * 1000;
 
 /// For more sessions than this all are read at once.
 const MANY: usize = 400;
+
+/// The columns of an entry, in the order they are read.
+const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
+    sessions.started_at, sessions.ended_at, sources.present, sources.modified, sessions.failed,
+    sessions.title, sessions.title_source, sessions.project, sessions.project_path, sessions.cwd,
+    sessions.branch, sessions.agent_version, sessions.active_s, sessions.kind, sources.home,
+    sources.host, sources.path, sessions.prompts, sessions.answers, sessions.tool_calls,
+    sessions.tool_results, sessions.tool_errors, sessions.messages, sessions.models,
+    sessions.input, sessions.output, sessions.cache_read, sessions.cache_creation,
+    sessions.reasoning, sessions.refs, sessions.key, sessions.telling";
 
 /// A session as it is listed.
 #[derive(Clone, Debug, Serialize)]
@@ -222,8 +234,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Vec<Entry>> {
         let sql = format!(
-            "SELECT sessions.*, sources.path AS path, sources.present AS present,
-             sources.modified AS modified, sources.home AS home, sources.host AS host FROM sessions
+            "SELECT {ENTRY} FROM sessions
              JOIN tellings ON tellings.key = sessions.telling
              JOIN sources ON sources.id = tellings.source {tail}"
         );
@@ -262,72 +273,96 @@ fn facts<'r>(row: &'r Row<'_>) -> rusqlite::Result<(u64, Facts<'r>)> {
     Ok((row.get::<_, i64>(0)? as u64, Facts { agent, project, models, ended_at }))
 }
 
+/// Takes the columns of a row one after the other: to find each by its name would take longer
+/// than to read it.
+struct Columns<'r, 's> {
+    row: &'r Row<'s>,
+    at: usize,
+}
+
+impl Columns<'_, '_> {
+    fn next<T: FromSql>(&mut self) -> rusqlite::Result<T> {
+        self.at += 1;
+        self.row.get(self.at - 1)
+    }
+
+    fn number(&mut self) -> rusqlite::Result<u64> {
+        self.next::<i64>().map(|number| number as u64)
+    }
+
+    fn time(&mut self) -> rusqlite::Result<Option<Timestamp>> {
+        Ok(self.next::<Option<i64>>()?.and_then(Timestamp::from_millis))
+    }
+
+    fn list<T: DeserializeOwned>(&mut self) -> rusqlite::Result<Vec<T>> {
+        let text = self.row.get_ref(self.at)?.as_str()?;
+        self.at += 1;
+        Ok(serde_json::from_str(text).unwrap_or_default())
+    }
+}
+
 fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
-    let number = |name: &str| row.get::<_, i64>(name).map(|number| number as u64);
-    let at =
-        |name: &str| row.get::<_, Option<i64>>(name).map(|at| at.and_then(Timestamp::from_millis));
-    let agent: String = row.get("agent")?;
-    let native_id: String = row.get("native")?;
-    let (started_at, ended_at) = (at("started_at")?, at("ended_at")?);
+    let mut columns = Columns { row, at: 0 };
+    let (agent, native_id): (String, String) = (columns.next()?, columns.next()?);
+    let parent: Option<String> = columns.next()?;
+    let (started_at, ended_at) = (columns.time()?, columns.time()?);
     let wall =
         started_at.zip(ended_at).map_or(0, |(start, end)| end.as_millis() - start.as_millis());
-    let parent: Option<String> = row.get("parent_native")?;
-    let present: bool = row.get("present")?;
+    let present: bool = columns.next()?;
     // A file that was copied or restored is new, but what it tells is not.
-    let modified = row.get::<_, i64>("modified")? / 1_000_000;
+    let modified = columns.next::<i64>()? / 1_000_000;
     let last = ended_at.map_or(modified, |at| at.as_millis().min(modified));
     let idle = now.as_millis() - last;
-    let status = if present && idle < RUNNING {
-        "running"
-    } else if row.get("failed")? {
-        "error"
-    } else {
-        "completed"
+    let status = match (present && idle < RUNNING, columns.next()?) {
+        (true, _) => "running",
+        (false, true) => "error",
+        (false, false) => "completed",
     };
+    // The fields are in the order of the columns.
     Ok(Entry {
         id: format!("{agent}:{native_id}"),
         parent_id: parent.map(|native| format!("{agent}:{native}")),
         agent,
         native_id,
-        title: row.get("title")?,
-        title_source: row.get("title_source")?,
-        project: row.get("project")?,
-        project_path: row.get("project_path")?,
-        cwd: row.get("cwd")?,
-        branch: row.get("branch")?,
-        agent_version: row.get("agent_version")?,
+        title: columns.next()?,
+        title_source: columns.next()?,
+        project: columns.next()?,
+        project_path: columns.next()?,
+        cwd: columns.next()?,
+        branch: columns.next()?,
+        agent_version: columns.next()?,
         started_at,
         ended_at,
         wall_s: wall.max(0) as u64 / 1000,
-        active_s: number("active_s")?,
+        active_s: columns.number()?,
         status,
-        is_agent_session: number("kind")? > 0,
+        is_agent_session: columns.number()? > 0,
         children: Vec::new(),
         source: Origin {
-            kind: row.get("home")?,
-            host: row.get("host")?,
-            path: row.get::<_, StoredPath>("path")?.0.to_string_lossy().into_owned(),
+            kind: columns.next()?,
+            host: columns.next()?,
+            path: columns.next::<StoredPath>()?.0.to_string_lossy().into_owned(),
             present,
         },
         counts: Counts {
-            user_prompts: number("prompts")?,
-            assistant_messages: number("answers")?,
-            tool_calls: number("tool_calls")?,
-            tool_results: number("tool_results")?,
-            tool_errors: number("tool_errors")?,
-            messages: number("messages")?,
+            user_prompts: columns.number()?,
+            assistant_messages: columns.number()?,
+            tool_calls: columns.number()?,
+            tool_results: columns.number()?,
+            tool_errors: columns.number()?,
+            messages: columns.number()?,
         },
-        models: serde_json::from_str(&row.get::<_, String>("models")?).unwrap_or_default(),
+        models: columns.list()?,
         tokens: Tokens {
-            input: number("input")?,
-            output: number("output")?,
-            cache_read: number("cache_read")?,
-            cache_creation: number("cache_creation")?,
-            reasoning: row.get::<_, Option<i64>>("reasoning")?.map(|number| number as u64),
+            input: columns.number()?,
+            output: columns.number()?,
+            cache_read: columns.number()?,
+            cache_creation: columns.number()?,
+            reasoning: columns.next::<Option<i64>>()?.map(|number| number as u64),
         },
-        refs: serde_json::from_str(&row.get::<_, String>("refs")?).unwrap_or_default(),
-        key: number("key")?,
-        telling: number("telling")?,
+        refs: columns.list()?,
+        key: columns.number()?,
+        telling: columns.number()?,
     })
 }
 

@@ -128,6 +128,7 @@ fn results(told: &Told, params: &Params) -> Markup {
                 (thousands(answer.total)) @if answer.total == 1 { " session" } @else { " sessions" }
                 " · " (took) " ms · "
                 span class={ "tier " (tier(answer.tier)) } { (tier(answer.tier)) }
+                (orders(params))
             }
             div.found {
                 ol.hits { @for found in &answer.sessions { (session(found, now)) } }
@@ -135,6 +136,19 @@ fn results(told: &Told, params: &Params) -> Markup {
             }
             (further(answer, params))
         },
+    }
+}
+
+/// The orders of an answer.
+fn orders(params: &Params) -> Markup {
+    let chosen = params.get("sort").unwrap_or_default();
+    html! {
+        span.orders role="group" aria-label="Order" {
+            @for (name, label) in [("", "Best first"), ("time", "Latest first")] {
+                a href=(params.with("/search", &[("sort", name), ("offset", ""), ("rows", "")]))
+                    aria-current=[(chosen == name).then_some("true")] { (label) }
+            }
+        }
     }
 }
 
