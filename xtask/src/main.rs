@@ -63,7 +63,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "bench",
-        arguments: "[--mb N]",
+        arguments: "[--serve] [--mb N]",
         about: "measure speed, memory and size against their limits",
         run: bench::run,
     },

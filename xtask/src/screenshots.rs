@@ -1,12 +1,12 @@
 //! `screenshots`: pictures of the dashboard's pages in both themes, for the documents.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
 
+use crate::bench::serve::Server;
 use crate::browser::{self, Browser};
 use crate::cargo::{aj, build, root, run as call};
 use crate::history::History;
@@ -28,33 +28,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let history = History { sessions: 220, days: 260, prompts: 14, end: Timestamp::now() };
     history.write(&home).context("could not write a history")?;
     call(aj(&program, &home, &journal).arg("index"))?;
-    let mut server = Server::start(aj(&program, &home, &journal).args(["serve", "--port", "0"]))?;
+    let server = Server::start(aj(&program, &home, &journal).args(["serve", "--port", "0"]))?;
     let images = root().join("docs/images");
     fs::create_dir_all(&images)?;
     let mut pictures = Command::new(node);
     pictures.arg(browser::directory().join("screenshots.mjs"));
     pictures.arg(&chromium).arg(&server.url).arg(&images).arg(place.path().join("browser"));
-    let taken = call(&mut pictures);
-    server.child.kill().context("could not end the server")?;
-    server.child.wait()?;
-    taken?;
+    call(&mut pictures)?;
     weigh(&images)
-}
-
-/// A running dashboard.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(command: &mut Command) -> Result<Self> {
-        let mut child = command.stdout(Stdio::piped()).spawn().context("could not start aj")?;
-        let output = child.stdout.take().context("the server says nothing")?;
-        let mut url = String::new();
-        BufReader::new(output).read_line(&mut url)?;
-        Ok(Self { child, url: url.trim().to_owned() })
-    }
 }
 
 fn weigh(images: &std::path::Path) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::connectors::formats::{glob, sight, sqlite};
 use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
-use crate::index::{Coverage, Lexical, LexicalWriter, Semantic, guarded};
+use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
 use crate::model::{Message, Session, Timestamp};
 use crate::search::{Answer, Filter, Mode, Options, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
@@ -35,6 +35,7 @@ pub struct Journal {
     pub(crate) path: PathBuf,
     pub(crate) store: Option<Store>,
     pub(crate) now: Timestamp,
+    index: Opened,
 }
 
 /// What an agent's files came to.
@@ -83,7 +84,13 @@ impl Journal {
     pub fn open(config: Config, machine: Machine) -> Result<Self> {
         let path = config.journal_dir.join("journal.db");
         let store = Store::open(&path)?;
-        Ok(Self { config, machine, path, store, now: now() })
+        Ok(Self { config, machine, path, store, now: now(), index: Opened::default() })
+    }
+
+    /// Opens the same journal once more, for another thread; what is mapped is shared.
+    pub fn beside(&self) -> Result<Self> {
+        let other = Self::open(self.config.clone(), self.machine.clone())?;
+        Ok(Self { index: self.index.clone(), ..other })
     }
 
     /// Looks at the clock again, and for a journal that was made since: for those who keep one
@@ -241,7 +248,7 @@ impl Journal {
 
     pub(crate) fn lexical(&self) -> Result<Option<Lexical>> {
         let Some(store) = &self.store else { return Ok(None) };
-        Ok(Lexical::open(&self.lexical_dir(), store.identity()?))
+        Ok(self.index.get(&self.lexical_dir(), store.identity()?))
     }
 
     fn lexical_dir(&self) -> PathBuf {

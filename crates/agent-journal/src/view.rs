@@ -1,19 +1,21 @@
 //! The journal's door to a screen: windows of a transcript as markup, its landmarks, and what is
 //! found in it. However long a session is, a window costs what a window holds.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 
+use crate::analyze::{Prices, cost_of};
 use crate::error::{Error, Result};
 use crate::export::{Fragment, Grouper, Keep, Outline, Shaper, Sketch};
 use crate::journal::Journal;
 use crate::leave::look;
 use crate::model::{Block, Message, Origin, Timestamp};
 use crate::search::Snippet;
-use crate::store::{Browse, Entry, Listing, Store};
+use crate::store::{Browse, Entry, Listing, Order, Store};
 
 /// Messages read at once.
 const STEP: u64 = 16;
@@ -128,7 +130,20 @@ impl Journal {
     /// Lists a window of the sessions that are chosen, in any order.
     pub fn browse(&self, browse: &Browse) -> Result<Listing> {
         let nothing = || Listing { entries: Vec::new(), total: 0, facets: <_>::default() };
-        self.store.as_ref().map_or_else(|| Ok(nothing()), |store| store.browse(browse, self.now))
+        let Some(store) = &self.store else { return Ok(nothing()) };
+        if browse.order != Order::Cost {
+            return store.browse(browse, self.now);
+        }
+        // Prices are no business of the store.
+        let prices = Prices::new(&self.config.prices);
+        let mut costs = Vec::new();
+        store.each_spent(browse, self.now, |key, spent| {
+            costs.push((Reverse(cost_of(&spent, &prices).micros()), key));
+        })?;
+        costs.sort_unstable();
+        let window = costs.into_iter().skip(browse.offset).take(browse.limit);
+        let keys: Vec<u64> = window.map(|(_, key)| key).collect();
+        store.browse_keys(browse, &keys, self.now)
     }
 
     /// Shows a part of a session.
@@ -287,8 +302,14 @@ fn wanted(message: &Message, keep: Keep) -> bool {
     match keep {
         Keep::All | Keep::Talk => true,
         Keep::Prompts => message.origin.is_prompt(),
+        Keep::Answers => message.origin == Origin::Assistant,
+        Keep::Tools => message.blocks.iter().any(is_call),
         Keep::Errors => message.failed || message.blocks.iter().any(is_failure),
     }
+}
+
+fn is_call(block: &Block) -> bool {
+    matches!(block, Block::ToolCall { .. })
 }
 
 fn is_failure(block: &Block) -> bool {

@@ -92,6 +92,32 @@ fn a_transcript_folds_finds_and_has_landmarks() {
     drive("transcript", &lived_in(), &Value::Null);
 }
 
+/// A home with one session: prompts `ask-N`, each with a command `step-N` and an answer.
+fn steps(prompts: usize, failed: usize) -> (Test, Value) {
+    let test = Test::new();
+    let mut transcript = Transcript::new(0x57e9);
+    for number in 0..prompts {
+        transcript = transcript.you(&format!("ask-{number}"));
+        transcript = transcript.tool(&format!("step-{number}"), number == failed);
+        transcript = transcript.agent(&format!("answer-{number}"));
+    }
+    test.write(transcript.path(), &transcript.lines);
+    test.aj("index").code(0);
+    (test, json!({ "session": format!("/session/claude-code:{}", transcript.id) }))
+}
+
+#[test]
+fn one_jumps_from_prompt_to_prompt_tool_to_tool_and_failure_to_failure() {
+    let (test, session) = steps(60, 50);
+    drive("jumps", &test, &session);
+}
+
+#[test]
+fn an_outline_of_many_prompts_comes_in_parts_and_leaves_none_out() {
+    let (test, session) = steps(640, 0);
+    drive("outline", &test, &session);
+}
+
 #[test]
 fn everything_is_reached_by_keyboard() {
     drive("keyboard", &lived_in(), &Value::Null);

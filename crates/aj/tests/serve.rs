@@ -416,6 +416,102 @@ fn answers_are_compressed_and_assets_known_again() {
 }
 
 #[test]
+fn a_page_is_the_same_packed_and_plain_and_the_second_time() {
+    let server = Server::of_two_agents();
+    for path in ["/", "/search?q=login", "/analytics?since=all"] {
+        let plain = server.page(path);
+        assert!(plain.starts_with("<!DOCTYPE html>"), "{path}: {plain}");
+        for _ in 0..2 {
+            let packed = server.ask(path, "accept-encoding: gzip\r\n");
+            assert!(packed.head.contains("content-encoding: gzip"), "{path}: {}", packed.head);
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(&*packed.body).read_to_string(&mut text).unwrap();
+            assert_eq!(text, plain, "{path}");
+        }
+    }
+}
+
+/// A home with sessions in two projects, all of which say the same word.
+fn crowded() -> Server {
+    let test = Test::new();
+    for number in 0..30_u64 {
+        let id = format!("{number:08x}-2222-4333-8444-555555555555");
+        let project = if number % 3 == 0 { "api" } else { "web" };
+        let call = serde_json::json!({
+            "type": "assistant", "uuid": "u2", "sessionId": id, "cwd": format!("/w/{project}"),
+            "timestamp": "2026-11-01T10:00:05.000Z", "requestId": format!("r{number}"),
+            "message": {
+                "role": "assistant", "id": format!("m{number}"),
+                "model": if number == 7 { "nobody-knows" } else { "claude-sonnet-4-5" },
+                "content": [{ "type": "text", "text": "done" }],
+                "usage": { "input_tokens": 1000 * (number * 11 % 30), "output_tokens": 10 },
+            },
+        });
+        let prompt = serde_json::json!({
+            "type": "user", "uuid": "u1", "sessionId": id, "cwd": format!("/w/{project}"),
+            "timestamp": "2026-11-01T10:00:00.000Z",
+            "message": { "role": "user", "content": format!("marmalade number {number}") },
+        });
+        test.write(
+            format!(".claude/projects/-w-{project}/{id}.jsonl"),
+            format!("{prompt}\n{call}\n"),
+        );
+    }
+    test.aj("index");
+    Server::start(test, &[])
+}
+
+#[test]
+fn facets_of_a_search_count_every_result_not_only_those_shown() {
+    let server = crowded();
+    let page = server.page("/search?q=marmalade");
+    assert!(page.matches("class=\"hit\"").count() < 30, "not all are on one page");
+    let facets = page.split("<aside").nth(1).unwrap();
+    for (name, number) in [("web", 20), ("api", 10), ("Claude Code", 30), ("2026-11", 30)] {
+        let expected = format!(">{name}</a> <span class=\"muted\">{number}</span>");
+        assert!(facets.contains(&expected), "{name} without {number}: {facets}");
+    }
+    let latest = server.page("/search?q=marmalade&sort=time");
+    assert!(latest.contains("aria-current=\"true\">Latest first"), "{latest}");
+    let narrowed = server.page("/search?q=marmalade%20project:api");
+    assert!(narrowed.contains("10 sessions"), "{narrowed}");
+    // The same link takes it out again.
+    assert!(narrowed.contains("href=\"/search?q=marmalade\" aria-pressed=\"true\""), "{narrowed}");
+}
+
+#[test]
+fn sessions_are_sorted_by_what_they_cost() {
+    let server = crowded();
+    let all = server.json("/api/v1/sessions?sort=cost");
+    let costs: Vec<Option<f64>> = all["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| session["cost"]["usd"].as_f64())
+        .collect();
+    assert_eq!(costs.len(), 30);
+    assert!(costs[0].unwrap() > costs[28].unwrap(), "{costs:?}");
+    assert!(costs[..29].is_sorted_by(|one, next| one >= next), "{costs:?}");
+    assert_eq!(costs[29], None, "what is not known comes last");
+    let some = server.json("/api/v1/sessions?sort=cost&project=api&offset=8&limit=5");
+    assert_eq!((some["total"].as_u64(), some["sessions"].as_array().unwrap().len()), (Some(10), 2));
+    assert!(server.page("/?sort=cost").contains("Most expensive"));
+}
+
+#[test]
+fn every_fact_is_counted_as_if_nothing_were_chosen_by_it() {
+    let server = crowded();
+    let facets = |query: &str| server.json(&format!("/api/v1/sessions?{query}"))["facets"].clone();
+    let (all, some) = (facets(""), facets("project=api&model=claude-sonnet-4-5"));
+    assert_eq!(all["projects"], serde_json::json!([["web", 20], ["api", 10]]));
+    assert_eq!(some["projects"], serde_json::json!([["web", 19], ["api", 10]]));
+    assert_eq!(some["models"], serde_json::json!([["claude-sonnet-4-5", 10]]));
+    assert_eq!(some["agents"], serde_json::json!([["claude-code", 10]]));
+    assert_eq!(all["statuses"], serde_json::json!([["completed", 30]]));
+    assert_eq!(facets("status=running")["statuses"], all["statuses"]);
+}
+
+#[test]
 fn the_api_answers_as_its_description_says() {
     let server = Server::of_two_agents();
     let description = server.json("/api/v1/openapi.json");

@@ -87,35 +87,36 @@ async function follow(end) {
   const content = parsed(text);
   const added = Array.from(content.children);
   end.replaceWith(content);
-  for (const element of added) ready(element.parentElement ?? document, element);
+  for (const element of added) ready(element.parentElement ?? document);
 }
 function watchEnds(within) {
   for (const end of all("[data-more], .more.later", within)) ends.observe(end);
 }
 
 // Earlier messages, above what is shown, without moving what is read.
-document.addEventListener("click", async (event) => {
-  const link = event.target.closest(".earlier a[data-part]");
-  if (!link || event.ctrlKey || event.metaKey) return;
-  event.preventDefault();
+async function precede(box) {
+  const link = one("a[data-part]", box);
   const text = await piece(link.dataset.part);
   if (text === null) return;
-  const box = link.closest(".earlier");
   const after = box.nextElementSibling;
   const top = after?.getBoundingClientRect().top ?? 0;
-  const content = parsed(text);
-  box.after(content);
+  box.after(parsed(text));
   const from = Number(new URL(link.dataset.part, location).searchParams.get("from"));
   if (from <= 1) box.remove();
   else {
-    const before = Math.max(1, from - 60);
     const next = new URL(link.dataset.part, location);
-    next.searchParams.set("from", before);
+    next.searchParams.set("from", Math.max(1, from - 60));
     next.searchParams.set("until", from);
     link.dataset.part = next.pathname + next.search;
   }
   if (after) scrollBy({ top: after.getBoundingClientRect().top - top, behavior: "instant" });
-  localTimes(document);
+  ready(document);
+}
+document.addEventListener("click", (event) => {
+  const link = event.target.closest(".earlier a[data-part]");
+  if (!link || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  precede(link.closest(".earlier"));
 });
 
 // Folded parts that are fetched when they are opened.
@@ -127,7 +128,8 @@ document.addEventListener("toggle", async (event) => {
   if (text === null) return;
   const place = box.lastElementChild;
   place.replaceChildren(parsed(text));
-  ready(place, place);
+  ready(place);
+  markHere();
 }, true);
 
 // The prompts of a long session come after its first messages.
@@ -139,15 +141,26 @@ if (outline?.dataset.load) {
   });
 }
 
+// Shows a prompt in its list, without moving the page.
+function reveal(link) {
+  const [list, box] = [outline.getBoundingClientRect(), link.getBoundingClientRect()];
+  if (box.top < list.top) outline.scrollTop -= list.top - box.top;
+  else if (box.bottom > list.bottom) outline.scrollTop += box.bottom - list.bottom;
+}
+
 // Which prompt is being read.
 function markHere() {
   if (!outline) return;
   const links = all("a[data-index]", outline);
-  const tops = all(".transcript .turn[id]").filter((turn) => turn.getBoundingClientRect().top < innerHeight / 3);
-  const here = tops.at(-1)?.id.slice(1);
+  const turns = all("#transcript .turn[id]");
+  const read = turns.findLast((turn) => turn.getBoundingClientRect().top < innerHeight / 3) ?? turns[0];
+  const here = read?.id.slice(1);
+  // Of many prompts, the part is opened that is being read.
+  const part = all("details.part", outline).findLast((part) => Number(part.dataset.from) <= Number(here));
+  if (part && !part.open) part.open = true;
   for (const link of links) {
     const is = link.dataset.index === here;
-    if (is && !link.classList.contains("here")) link.scrollIntoView({ block: "nearest" });
+    if (is && !link.classList.contains("here")) reveal(link);
     link.classList.toggle("here", is);
   }
 }
@@ -249,7 +262,8 @@ if (searchForm) {
     running?.abort();
     running = new AbortController();
     const text = field.value.trim();
-    const address = text ? `/search?q=${encodeURIComponent(text)}` : "/search";
+    const sort = new URL(location).searchParams.get("sort");
+    const address = text ? `/search?q=${encodeURIComponent(text)}${sort ? `&sort=${encodeURIComponent(sort)}` : ""}` : "/search";
     const found = await piece(`${address}${text ? "&" : "?"}rows=1`, running.signal);
     if (found === null) return;
     place.replaceChildren(parsed(found));
@@ -346,27 +360,68 @@ function step(by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
-// Walking a conversation.
-function jump(selector, by) {
-  const places = all(selector).filter((place) => place.offsetParent !== null || place.tagName === "DETAILS");
-  const line = 90;
-  const tops = places.map((place) => place.getBoundingClientRect().top);
-  const index = by > 0 ? tops.findIndex((top) => top > line) : tops.findLastIndex((top) => top < line - 40);
-  if (index >= 0) return places[index].scrollIntoView({ block: "start" });
-  if (by > 0) one(".more.later a")?.scrollIntoView({ block: "end" });
-}
-function nextError() {
-  const loaded = all(".transcript details.failed, .transcript .bad");
-  const below = loaded.find((place) => place.getBoundingClientRect().top > 90);
-  if (below) {
-    if (below.tagName === "DETAILS") below.open = true;
-    return below.scrollIntoView({ block: "start" });
+// Walking a conversation, further than has been loaded if need be.
+const kinds = {
+  prompt: ".transcript .prompt",
+  tool: ".transcript details.tool",
+  error: ".transcript details.failed, .transcript .m > .bad",
+};
+let landed = null;
+function nearest(kind, by) {
+  const places = all(kinds[kind]).filter((place) => place.offsetParent !== null);
+  const box = landed?.isConnected && landed.getBoundingClientRect();
+  // From where the last jump led, unless the reader has left it.
+  if (box && box.bottom > 0 && box.top < innerHeight) {
+    const side = by > 0 ? Node.DOCUMENT_POSITION_FOLLOWING : Node.DOCUMENT_POSITION_PRECEDING;
+    const beside = places.filter((place) => landed.compareDocumentPosition(place) & side);
+    return by > 0 ? beside[0] : beside.at(-1);
   }
-  // The next one may lie further on than has been loaded.
-  const last = Number(all(".transcript [id^='m']").at(-1)?.id.slice(1) ?? 0);
-  const next = all(".errors li", outline ?? document).map((item) => Number(item.dataset.index)).find((index) => index > last);
+  const line = 90;
+  const top = (place) => place.getBoundingClientRect().top;
+  return by > 0 ? places.find((place) => top(place) > line) : places.findLast((place) => top(place) < line - 40);
+}
+function land(place) {
+  for (const old of all(".transcript .here")) old.classList.remove("here");
+  landed = place;
+  place.classList.add("here");
+  place.scrollIntoView({ block: "start", behavior: "instant" });
+  one("summary", place)?.focus({ preventScroll: true });
+  one("#jumped").textContent = place.textContent.trim().slice(0, 120);
+}
+let jumping = false;
+async function jump(kind, by) {
+  if (jumping || !isReading()) return;
+  jumping = true;
+  try {
+    for (;;) {
+      const place = nearest(kind, by);
+      if (place) return land(place);
+      if (kind === "error" && farError(by)) return;
+      const end = one(by > 0 ? ".transcript > .more.later" : ".transcript > .more.earlier");
+      if (!end) break;
+      await (by > 0 ? follow(end) : precede(end));
+      // What could not be fetched will not be there the next time either.
+      if (end.isConnected && by > 0) break;
+    }
+    one("#jumped").textContent = "There is none further on.";
+  } finally {
+    jumping = false;
+  }
+}
+// Where a failure is that has not been loaded is known beforehand.
+function farError(by) {
+  const numbers = all(".transcript [id^='m']").map((place) => Number(place.id.slice(1)));
+  const [first, last] = [Math.min(...numbers), Math.max(...numbers)];
+  const known = all(".errors li", outline ?? document).map((item) => Number(item.dataset.index));
+  const next = by > 0 ? known.find((index) => index > last) : known.findLast((index) => index < first);
   const base = one("[data-session]")?.dataset.session;
   if (next && base) location.href = `${base}?from=${next}#m${next}`;
+  return Boolean(next);
+}
+const jumps = one(".jumps");
+if (jumps) {
+  jumps.hidden = false;
+  for (const button of all("[data-jump]", jumps)) button.addEventListener("click", () => jump(button.dataset.jump, Number(button.dataset.by)));
 }
 
 const pages = { 1: "/", 2: "/search", 3: "/analytics", 4: "/insights", 5: "/sources" };
@@ -377,9 +432,12 @@ const keys = {
   "t": nextTheme,
   "j": () => (isReading() ? scrollBy({ top: 80 }) : step(1)),
   "k": () => (isReading() ? scrollBy({ top: -80 }) : step(-1)),
-  "n": () => jump(".transcript .turn, .transcript .prompt", 1),
-  "p": () => jump(".transcript .turn, .transcript .prompt", -1),
-  "e": nextError,
+  "n": () => { jump("prompt", 1); },
+  "p": () => { jump("prompt", -1); },
+  "u": () => { jump("tool", 1); },
+  "U": () => { jump("tool", -1); },
+  "e": () => { jump("error", 1); },
+  "E": () => { jump("error", -1); },
   "o": foldAll,
   "ArrowDown": () => { if (isReading()) return false; step(1); },
   "ArrowUp": () => { if (isReading()) return false; step(-1); },
@@ -403,7 +461,8 @@ async function refresh() {
     const address = new URL(location);
     address.searchParams.set("rows", "1");
     const text = await piece(address);
-    if (text !== null && scrollY < 400) { rows.replaceChildren(parsed(text)); ready(rows, rows); }
+    const labels = all(":scope > .labels", rows);
+    if (text !== null && scrollY < 400) { rows.replaceChildren(...labels, parsed(text)); ready(rows); }
   } else if (one(".empty") && location.pathname === "/") {
     location.reload();
   }
@@ -429,7 +488,7 @@ async function append(transcript, end) {
   if (last && fresh && !fresh.classList.contains("turn") && !last.classList.contains("turn")) last.remove();
   else if (turn && fresh?.classList.contains("turn")) turn.remove();
   end.replaceWith(content);
-  ready(transcript, transcript);
+  ready(transcript);
   if (isAtEnd) scrollTo({ top: document.body.scrollHeight, behavior: "instant" });
 }
 function listen() {

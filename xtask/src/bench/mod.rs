@@ -5,6 +5,7 @@ pub(crate) mod corpus;
 mod peers;
 pub(crate) mod process;
 pub(crate) mod report;
+pub(crate) mod serve;
 pub(crate) mod strokes;
 
 use std::fs;
@@ -18,6 +19,7 @@ use crate::cargo::{self, aj};
 use corpus::{Corpus, size};
 use process::{Used, measure};
 use report::{Row, Runs, first_line, load, machine, markdown, memory, time};
+use serve::Server;
 
 /// Runs of each short command; the median counts.
 const RUNS: usize = 11;
@@ -50,12 +52,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if let Some(done) = peers::run_all(arguments)? {
         return Ok(done);
     }
-    let megabytes = match arguments {
+    let is_serve = arguments.first().is_some_and(|flag| flag == "--serve");
+    let megabytes = match &arguments[usize::from(is_serve)..] {
         [] => FULL,
         [flag, number] if flag == "--mb" => {
             number.parse().with_context(|| format!("`{number}` is no number of megabytes"))?
         }
-        _ => bail!("`bench` takes `--mb N` or `--peers`"),
+        _ => bail!("`bench` takes `--peers`, or `--serve` and `--mb N`"),
     };
     let place = cargo::target()?.join("bench");
     let bench = Bench {
@@ -65,7 +68,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         ripgrep: first_line("rg", &["--version"]),
     };
     let about = bench.about(megabytes)?;
-    let rows = bench.rows()?;
+    let rows = if is_serve { bench.serve()? } else { bench.rows()? };
     println!("{}", markdown(&about, &rows));
     let over = rows.iter().filter(|row| row.holds == Some(false)).count();
     eprintln!("{over} of {} limits are not met", rows.iter().filter(|r| r.holds.is_some()).count());
@@ -93,6 +96,13 @@ impl Bench {
         rows.extend(strokes::rows(&self.aj(&["tui"]))?);
         rows.extend(self.grow()?);
         Ok(rows)
+    }
+
+    /// The dashboard of the journal that is there, or of a new one.
+    fn serve(&self) -> Result<Vec<Row>> {
+        self.corpus.warm()?;
+        measure(&self.aj(&["index"]), 0)?;
+        serve::measure(&Server::start(&mut self.aj(&["serve", "--port", "0"]))?)
     }
 
     fn aj(&self, words: &[&str]) -> Command {

@@ -53,6 +53,7 @@ struct Fields {
 }
 
 /// The index, open for searching.
+#[derive(Clone)]
 pub(crate) struct Lexical {
     reader: IndexReader,
     fields: Fields,

@@ -5,6 +5,7 @@
 mod embed;
 mod guard;
 mod lexical;
+mod opened;
 mod own;
 mod passages;
 mod semantic;
@@ -16,6 +17,7 @@ mod writer;
 pub(crate) use embed::window_of;
 pub(crate) use guard::guarded;
 pub(crate) use lexical::{Columns, Lexical, LexicalWriter, Stamped};
+pub(crate) use opened::Opened;
 pub(crate) use own::{Calls, tool_number};
 pub(crate) use passages::{Passage, text_of};
 pub(crate) use semantic::{Semantic, SemanticReader, SemanticWriter};

@@ -1,6 +1,7 @@
 //! Counts results by agent, project, model and month.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use jiff::tz::TimeZone;
 
@@ -8,10 +9,14 @@ use super::answer::{Counts, Facet, Options};
 use super::gather::Group;
 use super::run::Search;
 use crate::error::Result;
-use crate::store::Entry;
+use crate::model::Timestamp;
+use crate::store::Facts;
 
 /// Values told of each facet, the most frequent.
 const MOST: usize = 20;
+
+/// What has no value.
+const UNKNOWN: &str = "–";
 
 impl Search<'_> {
     pub(super) fn facets(
@@ -22,34 +27,66 @@ impl Search<'_> {
         if options.facets.is_empty() {
             return Ok(Vec::new());
         }
-        let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
-        let entries = self.store.sessions_by_telling(&tellings, self.now)?;
-        let counted = options.facets.iter().map(|facet| {
-            let mut counts: HashMap<String, u64> = HashMap::new();
-            for entry in groups.iter().filter_map(|group| entries.get(&group.telling)) {
-                *counts.entry(value(*facet, entry, &options.zone)).or_default() += 1;
+        let tellings: HashSet<u64> = groups.iter().map(|group| group.telling).collect();
+        let mut tally = vec![HashMap::new(); options.facets.len()];
+        let mut results: HashMap<u64, u64> = HashMap::new();
+        for group in groups {
+            *results.entry(group.telling).or_default() += 1;
+        }
+        self.store.each_fact(&tellings, |telling, facts| {
+            let Some(results) = results.get(&telling) else { return };
+            for (facet, counts) in options.facets.iter().zip(&mut tally) {
+                add(counts, &value(*facet, facts, &options.zone), *results);
             }
-            let mut counts: Counts = counts.into_iter().collect();
-            match facet {
-                Facet::Month => counts.sort_by(|a, b| b.0.cmp(&a.0)),
-                _ => counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0))),
-            }
-            counts.truncate(MOST);
-            (*facet, counts)
-        });
-        Ok(counted.collect())
+        })?;
+        let facets = options.facets.iter().copied().zip(tally);
+        Ok(facets.map(|(facet, counts)| (facet, ordered(facet, counts))).collect())
     }
 }
 
-fn value(facet: Facet, entry: &Entry, zone: &TimeZone) -> String {
-    let value = match facet {
-        Facet::Agent => Some(entry.agent.clone()),
-        Facet::Project => entry.project.clone(),
-        Facet::Model => entry.models.first().cloned(),
-        Facet::Month => entry.ended_at.and_then(|at| {
-            let at = jiff::Timestamp::from_millisecond(at.as_millis()).ok()?;
-            Some(at.to_zoned(zone.clone()).strftime("%Y-%m").to_string())
-        }),
-    };
-    value.unwrap_or_else(|| "–".to_owned())
+fn add(counts: &mut HashMap<String, u64>, value: &str, results: u64) {
+    match counts.get_mut(value) {
+        Some(count) => *count += results,
+        None => drop(counts.insert(value.to_owned(), results)),
+    }
+}
+
+fn ordered(facet: Facet, mut counts: HashMap<String, u64>) -> Counts {
+    if facet == Facet::Model {
+        counts = by_first(counts);
+    }
+    let mut counts: Counts = counts.into_iter().collect();
+    match facet {
+        Facet::Month => counts.sort_by(|a, b| b.0.cmp(&a.0)),
+        _ => counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0))),
+    }
+    counts.truncate(MOST);
+    counts
+}
+
+/// Counts by the first of each list: there are few lists, and many sessions.
+fn by_first(lists: HashMap<String, u64>) -> HashMap<String, u64> {
+    let mut counts = HashMap::new();
+    for (list, count) in lists {
+        let first =
+            serde_json::from_str::<Vec<String>>(&list).unwrap_or_default().into_iter().next();
+        add(&mut counts, first.as_deref().unwrap_or(UNKNOWN), count);
+    }
+    counts
+}
+
+fn value<'f>(facet: Facet, facts: &Facts<'f>, zone: &TimeZone) -> Cow<'f, str> {
+    match facet {
+        Facet::Agent => facts.agent.into(),
+        Facet::Project => facts.project.unwrap_or(UNKNOWN).into(),
+        Facet::Model => facts.models.into(),
+        Facet::Month => {
+            let at = facts.ended_at.map(Timestamp::as_millis);
+            let at = at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+            at.map_or(UNKNOWN.into(), |at| {
+                let date = zone.to_datetime(at).date();
+                format!("{:04}-{:02}", date.year(), date.month()).into()
+            })
+        }
+    }
 }

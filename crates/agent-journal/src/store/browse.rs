@@ -1,10 +1,13 @@
 //! Browsing: sessions in any order, a window of them, and how many there are of each kind.
 
+use std::collections::HashMap;
+
 use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 use serde::Serialize;
 
 use super::Store;
+use super::ledger::Spent;
 use super::sessions::{Entry, RUNNING};
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -49,6 +52,8 @@ pub enum Order {
     Tools,
     /// The most tokens first.
     Tokens,
+    /// The most expensive first; those without a known price last.
+    Cost,
 }
 
 /// A window of the sessions that were chosen.
@@ -81,7 +86,8 @@ pub struct Facets {
 impl Order {
     fn sql(self) -> &'static str {
         match self {
-            Self::Latest => "sessions.ended_at DESC",
+            // Who knows the prices puts them in order.
+            Self::Latest | Self::Cost => "sessions.ended_at DESC",
             Self::Oldest => "sessions.started_at",
             Self::Active => "sessions.active_s DESC",
             Self::Prompts => "sessions.prompts DESC",
@@ -106,6 +112,20 @@ fn status(now: Timestamp) -> String {
     )
 }
 
+/// The facts that sessions are chosen and counted by.
+#[derive(Clone, Copy)]
+enum Fact {
+    Agent,
+    Project,
+    Branch,
+    Model,
+    Status,
+}
+
+impl Fact {
+    const ALL: [Self; 5] = [Self::Agent, Self::Project, Self::Branch, Self::Model, Self::Status];
+}
+
 impl Browse {
     fn sql(&self, now: Timestamp) -> (String, Vec<Value>) {
         let (mut sql, mut values) = self.filter.sql();
@@ -127,9 +147,27 @@ impl Browse {
         (sql, values)
     }
 
-    fn without(&self, change: impl FnOnce(&mut Self)) -> Self {
+    /// Whether anything is chosen by a fact.
+    fn chooses(&self, fact: Fact) -> bool {
+        match fact {
+            Fact::Agent => !self.filter.agents.is_empty(),
+            Fact::Project => !self.filter.projects.is_empty(),
+            Fact::Branch => !self.filter.branches.is_empty(),
+            Fact::Model => self.model.is_some(),
+            Fact::Status => self.status.is_some(),
+        }
+    }
+
+    /// The same as if nothing were chosen by a fact.
+    fn without(&self, fact: Fact) -> Self {
         let mut other = self.clone();
-        change(&mut other);
+        match fact {
+            Fact::Agent => other.filter.agents.clear(),
+            Fact::Project => other.filter.projects.clear(),
+            Fact::Branch => other.filter.branches.clear(),
+            Fact::Model => other.model = None,
+            Fact::Status => other.status = None,
+        }
         other
     }
 }
@@ -139,52 +177,92 @@ impl Store {
     pub(crate) fn browse(&self, browse: &Browse, now: Timestamp) -> Result<Listing> {
         let (condition, values) = browse.sql(now);
         let (order, limit, offset) = (browse.order.sql(), browse.limit, browse.offset);
-        let tail = format!(
-            "WHERE {condition} ORDER BY {order}, sessions.key LIMIT {limit} OFFSET {offset}"
+        // Sorting is quicker without what is only shown.
+        let sql = format!(
+            "SELECT sessions.key FROM sessions WHERE {condition}
+             ORDER BY {order}, sessions.key LIMIT {limit} OFFSET {offset}"
         );
-        let entries = self.entries(&tail, params_from_iter(&values), now)?;
-        let sql = format!("SELECT count(*) FROM sessions WHERE {condition}");
-        let total = self.connection.query_row(&sql, params_from_iter(&values), |row| row.get(0));
-        let total = total.map(|total: i64| total as u64).map_err(self.error())?;
-        Ok(Listing { entries, total, facets: self.facets(browse, now)? })
+        let keys = self.keys(&sql, params_from_iter(&values))?;
+        self.browse_keys(browse, &keys, now)
     }
 
-    fn facets(&self, browse: &Browse, now: Timestamp) -> Result<Facets> {
-        let count = |what: &str, browse: &Browse| self.tally(what, "", browse, now);
-        Ok(Facets {
-            agents: count("sessions.agent", &browse.without(|one| one.filter.agents.clear()))?,
-            projects: count(
-                "sessions.project",
-                &browse.without(|one| one.filter.projects.clear()),
-            )?,
-            branches: count("sessions.branch", &browse.without(|one| one.filter.branches.clear()))?,
-            models: self.tally(
-                "model.value",
-                ", json_each(sessions.models) AS model",
-                &browse.without(|one| one.model = None),
-                now,
-            )?,
-            statuses: count(&status(now), &browse.without(|one| one.status = None))?,
-        })
-    }
-
-    fn tally(
+    /// Lists these of the chosen sessions, in this order.
+    pub(crate) fn browse_keys(
         &self,
-        what: &str,
-        also: &str,
+        browse: &Browse,
+        keys: &[u64],
+        now: Timestamp,
+    ) -> Result<Listing> {
+        let mut entries = self.sessions_by_key(keys, now)?;
+        let places: HashMap<u64, usize> = keys.iter().copied().zip(0..).collect();
+        entries.sort_by_key(|entry| places.get(&entry.key));
+        let (total, facets) = self.facets(browse, now)?;
+        Ok(Listing { entries, total, facets })
+    }
+
+    /// Tells what each of the chosen sessions spent.
+    pub(crate) fn each_spent(
+        &self,
         browse: &Browse,
         now: Timestamp,
-    ) -> Result<Vec<(String, u64)>> {
+        mut tell: impl FnMut(u64, Vec<Spent>),
+    ) -> Result<()> {
         let (condition, values) = browse.sql(now);
         let sql = format!(
-            "SELECT {what} AS fact, count(*) FROM sessions{also} WHERE {condition}
-             AND {what} IS NOT NULL GROUP BY fact ORDER BY count(*) DESC, fact LIMIT {VALUES}"
+            "SELECT sessions.key, spending.calls FROM sessions
+             LEFT JOIN spending ON spending.session = sessions.key WHERE {condition}"
         );
-        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
-        let rows = statement.query_map(params_from_iter(values), |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)? as u64))
-        });
-        rows.and_then(Iterator::collect).map_err(self.error())
+        let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
+        let mut rows = statement.query(params_from_iter(values)).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let key: i64 = row.get(0).map_err(self.error())?;
+            let calls = row.get_ref(1).and_then(|calls| Ok(calls.as_blob_or_null()?));
+            let calls = calls.map_err(self.error())?.map(super::ledger::unpack_spent);
+            tell(key as u64, calls.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Counts the chosen sessions, in all and by each fact. What nothing is chosen by is counted
+    /// in one pass with the whole.
+    fn facets(&self, browse: &Browse, now: Timestamp) -> Result<(u64, Facets)> {
+        let is_chosen = |fact: &Fact| browse.chooses(*fact);
+        let (chosen, free): (Vec<Fact>, Vec<Fact>) = Fact::ALL.into_iter().partition(is_chosen);
+        let mut tally = Tally::default();
+        let total = self.count_facts(browse, &free, &mut tally, now)?;
+        for fact in chosen {
+            self.count_facts(&browse.without(fact), &[fact], &mut tally, now)?;
+        }
+        Ok((total, tally.facets()))
+    }
+
+    /// Counts sessions by some facts, and tells how many sessions there are.
+    fn count_facts(
+        &self,
+        browse: &Browse,
+        facts: &[Fact],
+        tally: &mut Tally,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let (condition, values) = browse.sql(now);
+        // The whole row is read anyway: a way through an index would only be longer.
+        let sql = format!(
+            "SELECT agent, project, branch, models, {} FROM sessions NOT INDEXED WHERE {condition}",
+            status(now)
+        );
+        let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
+        let mut rows = statement.query(params_from_iter(values)).map_err(self.error())?;
+        let mut total = 0;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            total += 1;
+            for fact in facts {
+                let text = row.get_ref(*fact as usize).and_then(|text| Ok(text.as_str_or_null()?));
+                if let Some(text) = text.map_err(self.error())? {
+                    tally.add(*fact, text);
+                }
+            }
+        }
+        Ok(total)
     }
 
     /// Files that tools changed in a telling, with the number of calls.
@@ -208,4 +286,47 @@ impl Store {
         let bytes = self.connection.query_row(sql, [telling as i64], |row| row.get::<_, i64>(0));
         bytes.map(|bytes| bytes as u64).map_err(self.error())
     }
+}
+
+/// Numbers of sessions by each value of each fact.
+#[derive(Default)]
+struct Tally([HashMap<String, u64>; Fact::ALL.len()]);
+
+impl Tally {
+    fn add(&mut self, fact: Fact, text: &str) {
+        let counts = &mut self.0[fact as usize];
+        match counts.get_mut(text) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(text.to_owned(), 1)),
+        }
+    }
+
+    fn facets(self) -> Facets {
+        let [agents, projects, branches, models, statuses] = self.0;
+        Facets {
+            agents: most(agents),
+            projects: most(projects),
+            branches: most(branches),
+            models: most(each(models)),
+            statuses: most(statuses),
+        }
+    }
+}
+
+/// Takes lists apart that were counted as they are written.
+fn each(lists: HashMap<String, u64>) -> HashMap<String, u64> {
+    let mut counts = HashMap::new();
+    for (list, count) in lists {
+        for model in serde_json::from_str::<Vec<String>>(&list).unwrap_or_default() {
+            *counts.entry(model).or_default() += count;
+        }
+    }
+    counts
+}
+
+fn most(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
+    let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+    counts.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    counts.truncate(VALUES);
+    counts
 }

@@ -27,6 +27,7 @@ pub use sources::AgentTotals;
 
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
+pub(crate) use sessions::Facts;
 pub(crate) use sources::SourceRow;
 pub(crate) use tellings::Hashes;
 
@@ -105,8 +106,8 @@ impl Store {
 
     fn meta(&self, name: &str) -> Result<i64> {
         let sql = "SELECT value FROM meta WHERE name = ?1";
-        let value = self.connection.query_row(sql, [name], |row| row.get(0));
-        value.map_err(Error::store(&self.path))
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.query_row([name], |row| row.get(0)).map_err(self.error())
     }
 }
 

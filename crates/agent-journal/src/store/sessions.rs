@@ -1,10 +1,12 @@
 //! Reading sessions as they are listed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
+use rusqlite::types::FromSql;
 use rusqlite::{Row, params, params_from_iter};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::Store;
 use super::sources::StoredPath;
@@ -14,6 +16,19 @@ use crate::search::Filter;
 
 /// A source changed this recently belongs to a running session, in milliseconds.
 pub(super) const RUNNING: i64 = 10 * 60 * 1000;
+
+/// For more sessions than this all are read at once.
+const MANY: usize = 400;
+
+/// The columns of an entry, in the order they are read.
+const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
+    sessions.started_at, sessions.ended_at, sources.present, sources.modified, sessions.failed,
+    sessions.title, sessions.title_source, sessions.project, sessions.project_path, sessions.cwd,
+    sessions.branch, sessions.agent_version, sessions.active_s, sessions.kind, sources.home,
+    sources.host, sources.path, sessions.prompts, sessions.answers, sessions.tool_calls,
+    sessions.tool_results, sessions.tool_errors, sessions.messages, sessions.models,
+    sessions.input, sessions.output, sessions.cache_read, sessions.cache_creation,
+    sessions.reasoning, sessions.refs, sessions.key, sessions.telling";
 
 /// A session as it is listed.
 #[derive(Clone, Debug, Serialize)]
@@ -71,6 +86,15 @@ pub struct Entry {
     /// The telling that is shown.
     #[serde(skip)]
     pub(crate) telling: u64,
+}
+
+/// What results of a search are counted by.
+pub(crate) struct Facts<'r> {
+    pub(crate) agent: &'r str,
+    pub(crate) project: Option<&'r str>,
+    /// A list as it is written, the most used first.
+    pub(crate) models: &'r str,
+    pub(crate) ended_at: Option<Timestamp>,
 }
 
 /// Where a session was read.
@@ -148,6 +172,35 @@ impl Store {
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
     }
 
+    /// Tells the facts that results are counted by, of the tellings that are shown; perhaps of
+    /// others too.
+    pub(crate) fn each_fact(
+        &self,
+        tellings: &HashSet<u64>,
+        mut tell: impl FnMut(u64, &Facts<'_>),
+    ) -> Result<()> {
+        let columns = "sessions.telling, sessions.agent, sessions.project, sessions.models,
+                       sessions.ended_at";
+        let sql = if tellings.len() > MANY {
+            format!("SELECT {columns} FROM sessions NOT INDEXED WHERE shown = 1")
+        } else {
+            // The keys are numbers of our own making: nothing to escape.
+            let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
+            format!(
+                "SELECT {columns} FROM tellings JOIN sessions ON sessions.key = tellings.session
+                 WHERE tellings.key IN ({})",
+                keys.join(",")
+            )
+        };
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let mut rows = statement.query([]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let (telling, facts) = facts(row).map_err(self.error())?;
+            tell(telling, &facts);
+        }
+        Ok(())
+    }
+
     /// Finds sessions by their keys.
     pub(crate) fn sessions_by_key(&self, keys: &[u64], now: Timestamp) -> Result<Vec<Entry>> {
         let keys: Vec<String> = keys.iter().map(|key| (*key as i64).to_string()).collect();
@@ -181,8 +234,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Vec<Entry>> {
         let sql = format!(
-            "SELECT sessions.*, sources.path AS path, sources.present AS present,
-             sources.modified AS modified, sources.home AS home, sources.host AS host FROM sessions
+            "SELECT {ENTRY} FROM sessions
              JOIN tellings ON tellings.key = sessions.telling
              JOIN sources ON sources.id = tellings.source {tail}"
         );
@@ -214,72 +266,103 @@ impl Store {
     }
 }
 
+fn facts<'r>(row: &'r Row<'_>) -> rusqlite::Result<(u64, Facts<'r>)> {
+    let ended_at = row.get::<_, Option<i64>>(4)?.and_then(Timestamp::from_millis);
+    let (agent, project) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str_or_null()?);
+    let models = row.get_ref(3)?.as_str()?;
+    Ok((row.get::<_, i64>(0)? as u64, Facts { agent, project, models, ended_at }))
+}
+
+/// Takes the columns of a row one after the other: to find each by its name would take longer
+/// than to read it.
+struct Columns<'r, 's> {
+    row: &'r Row<'s>,
+    at: usize,
+}
+
+impl Columns<'_, '_> {
+    fn next<T: FromSql>(&mut self) -> rusqlite::Result<T> {
+        self.at += 1;
+        self.row.get(self.at - 1)
+    }
+
+    fn number(&mut self) -> rusqlite::Result<u64> {
+        self.next::<i64>().map(|number| number as u64)
+    }
+
+    fn time(&mut self) -> rusqlite::Result<Option<Timestamp>> {
+        Ok(self.next::<Option<i64>>()?.and_then(Timestamp::from_millis))
+    }
+
+    fn list<T: DeserializeOwned>(&mut self) -> rusqlite::Result<Vec<T>> {
+        let text = self.row.get_ref(self.at)?.as_str()?;
+        self.at += 1;
+        Ok(serde_json::from_str(text).unwrap_or_default())
+    }
+}
+
 fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
-    let number = |name: &str| row.get::<_, i64>(name).map(|number| number as u64);
-    let at =
-        |name: &str| row.get::<_, Option<i64>>(name).map(|at| at.and_then(Timestamp::from_millis));
-    let agent: String = row.get("agent")?;
-    let native_id: String = row.get("native")?;
-    let (started_at, ended_at) = (at("started_at")?, at("ended_at")?);
+    let mut columns = Columns { row, at: 0 };
+    let (agent, native_id): (String, String) = (columns.next()?, columns.next()?);
+    let parent: Option<String> = columns.next()?;
+    let (started_at, ended_at) = (columns.time()?, columns.time()?);
     let wall =
         started_at.zip(ended_at).map_or(0, |(start, end)| end.as_millis() - start.as_millis());
-    let parent: Option<String> = row.get("parent_native")?;
-    let present: bool = row.get("present")?;
+    let present: bool = columns.next()?;
     // A file that was copied or restored is new, but what it tells is not.
-    let modified = row.get::<_, i64>("modified")? / 1_000_000;
+    let modified = columns.next::<i64>()? / 1_000_000;
     let last = ended_at.map_or(modified, |at| at.as_millis().min(modified));
     let idle = now.as_millis() - last;
-    let status = if present && idle < RUNNING {
-        "running"
-    } else if row.get("failed")? {
-        "error"
-    } else {
-        "completed"
+    let status = match (present && idle < RUNNING, columns.next()?) {
+        (true, _) => "running",
+        (false, true) => "error",
+        (false, false) => "completed",
     };
+    // The fields are in the order of the columns.
     Ok(Entry {
         id: format!("{agent}:{native_id}"),
         parent_id: parent.map(|native| format!("{agent}:{native}")),
         agent,
         native_id,
-        title: row.get("title")?,
-        title_source: row.get("title_source")?,
-        project: row.get("project")?,
-        project_path: row.get("project_path")?,
-        cwd: row.get("cwd")?,
-        branch: row.get("branch")?,
-        agent_version: row.get("agent_version")?,
+        title: columns.next()?,
+        title_source: columns.next()?,
+        project: columns.next()?,
+        project_path: columns.next()?,
+        cwd: columns.next()?,
+        branch: columns.next()?,
+        agent_version: columns.next()?,
         started_at,
         ended_at,
         wall_s: wall.max(0) as u64 / 1000,
-        active_s: number("active_s")?,
+        active_s: columns.number()?,
         status,
-        is_agent_session: number("kind")? > 0,
+        is_agent_session: columns.number()? > 0,
         children: Vec::new(),
         source: Origin {
-            kind: row.get("home")?,
-            host: row.get("host")?,
-            path: row.get::<_, StoredPath>("path")?.0.to_string_lossy().into_owned(),
+            kind: columns.next()?,
+            host: columns.next()?,
+            path: columns.next::<StoredPath>()?.0.to_string_lossy().into_owned(),
             present,
         },
         counts: Counts {
-            user_prompts: number("prompts")?,
-            assistant_messages: number("answers")?,
-            tool_calls: number("tool_calls")?,
-            tool_results: number("tool_results")?,
-            tool_errors: number("tool_errors")?,
-            messages: number("messages")?,
+            user_prompts: columns.number()?,
+            assistant_messages: columns.number()?,
+            tool_calls: columns.number()?,
+            tool_results: columns.number()?,
+            tool_errors: columns.number()?,
+            messages: columns.number()?,
         },
-        models: serde_json::from_str(&row.get::<_, String>("models")?).unwrap_or_default(),
+        models: columns.list()?,
         tokens: Tokens {
-            input: number("input")?,
-            output: number("output")?,
-            cache_read: number("cache_read")?,
-            cache_creation: number("cache_creation")?,
-            reasoning: row.get::<_, Option<i64>>("reasoning")?.map(|number| number as u64),
+            input: columns.number()?,
+            output: columns.number()?,
+            cache_read: columns.number()?,
+            cache_creation: columns.number()?,
+            reasoning: columns.next::<Option<i64>>()?.map(|number| number as u64),
         },
-        refs: serde_json::from_str(&row.get::<_, String>("refs")?).unwrap_or_default(),
-        key: number("key")?,
-        telling: number("telling")?,
+        refs: columns.list()?,
+        key: columns.number()?,
+        telling: columns.number()?,
     })
 }
 

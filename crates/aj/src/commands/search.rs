@@ -147,11 +147,16 @@ fn mode(asked: Option<Mode>, settings: &Settings) -> search::Mode {
         Some(Mode::Lexical) => search::Mode::Lexical,
         Some(Mode::Semantic) => search::Mode::Semantic,
         Some(Mode::Hybrid) => search::Mode::Hybrid,
-        None => match settings.word("search.default_mode") {
-            "lexical" => search::Mode::Lexical,
-            "semantic" => search::Mode::Semantic,
-            _ => search::Mode::Hybrid,
-        },
+        None => usual_mode(settings),
+    }
+}
+
+/// How text is compared when nobody says it.
+pub(crate) fn usual_mode(settings: &Settings) -> search::Mode {
+    match settings.word("search.default_mode") {
+        "lexical" => search::Mode::Lexical,
+        "semantic" => search::Mode::Semantic,
+        _ => search::Mode::Hybrid,
     }
 }
 

@@ -29,13 +29,14 @@ const PLACES: [(Nav, &str, &str, &str); 5] = [
     (Nav::Sources, "/sources", "Sources", "5"),
 ];
 
-const KEYS: [(&str, &str); 10] = [
+const KEYS: [(&str, &str); 11] = [
     ("/", "search"),
     ("1 – 5", "go to a page"),
     ("j k  ↓ ↑", "next and previous row or result"),
     ("Enter", "open it"),
     ("n p", "next and previous prompt, in a session"),
-    ("e", "next error, in a session"),
+    ("u U", "next and previous tool, in a session"),
+    ("e E", "next and previous failure, in a session"),
     ("o", "fold or unfold every tool call"),
     ("t", "light, dark, as the system has it"),
     ("Esc", "leave a field, close this"),

@@ -45,7 +45,7 @@ pub(crate) fn serve(options: &Options, context: &Context) -> Result<()> {
     // Waiting is nearly all it does: one thread for the sockets, a few for the journal.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(state::READERS + 1)
+        .max_blocking_threads(state::readers() + 1)
         .build()
         .context("could not start the server")?;
     runtime.block_on(run(options, context))

@@ -11,13 +11,14 @@ pub(super) const FILTERS: [&str; 7] =
     ["agent", "project", "branch", "model", "status", "since", "until"];
 
 /// The orders of the list, by their name in the address.
-pub(super) const ORDERS: [(&str, Order, &str); 6] = [
+pub(super) const ORDERS: [(&str, Order, &str); 7] = [
     ("latest", Order::Latest, "Latest"),
     ("oldest", Order::Oldest, "Oldest"),
     ("active", Order::Active, "Longest"),
     ("prompts", Order::Prompts, "Most prompts"),
     ("tools", Order::Tools, "Most tools"),
     ("tokens", Order::Tokens, "Most tokens"),
+    ("cost", Order::Cost, "Most expensive"),
 ];
 
 /// What stands after the `?` of an address.

@@ -1,9 +1,9 @@
 //! How answers leave: compressed when the browser takes that, errors as pages or JSON.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 
 use agent_journal::Error;
-use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY,
@@ -12,6 +12,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use maud::{Markup, html};
 
@@ -22,6 +23,8 @@ pub(super) type Reply<T> = Result<T, Failure>;
 
 /// Answers shorter than this are sent as they are.
 const SMALL: u64 = 1024;
+
+const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
 /// No answer is longer.
 const LARGEST: usize = 64 * 1024 * 1024;
@@ -79,31 +82,66 @@ pub(super) async fn pack(request: Request, next: Next) -> Response {
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     let is_stream = headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+    let is_packed = headers.contains_key(CONTENT_ENCODING);
     let size = response.body().size_hint().exact();
-    if !takes_gzip || is_stream || size.is_none_or(|size| size < SMALL) {
-        return response;
+    let is_small = size.is_none_or(|size| size < SMALL);
+    match (takes_gzip, is_packed) {
+        (true, false) if !is_stream && !is_small => recoded(response, gzip).await,
+        (false, true) => recoded(response, gunzip).await,
+        _ => response,
     }
-    compressed(response).await
 }
 
-async fn compressed(response: Response) -> Response {
+/// Another way to write the same bytes.
+type Code = fn(&[u8]) -> io::Result<Vec<u8>>;
+
+fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn gunzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
+async fn recoded(response: Response, code: Code) -> Response {
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, LARGEST).await else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    let packed = tokio::task::spawn_blocking(move || {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(&bytes).and_then(|()| encoder.finish())
-    });
-    match packed.await {
-        Ok(Ok(packed)) => {
-            parts.headers.remove(CONTENT_LENGTH);
-            parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            Response::from_parts(parts, Body::from(packed))
-        }
-        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    let Ok(Ok(other)) = tokio::task::spawn_blocking(move || code(&bytes)).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    parts.headers.remove(CONTENT_LENGTH);
+    if parts.headers.remove(CONTENT_ENCODING).is_none() {
+        parts.headers.insert(CONTENT_ENCODING, GZIP);
+    }
+    Response::from_parts(parts, Body::from(other))
+}
+
+/// A page that is compressed once and sent often.
+#[derive(Clone)]
+pub(super) struct Packed(Bytes);
+
+impl Packed {
+    /// Compresses a page.
+    pub(super) fn new(page: &str) -> io::Result<Self> {
+        Ok(Self(gzip(page.as_bytes())?.into()))
+    }
+}
+
+impl IntoResponse for Packed {
+    fn into_response(self) -> Response {
+        let kind = HeaderValue::from_static("text/html; charset=utf-8");
+        ([(CONTENT_TYPE, kind), (CONTENT_ENCODING, GZIP)], self.0).into_response()
     }
 }
 
 /// A page, as it is answered.
 pub(super) type Page = Reply<Markup>;
+
+/// A page that is kept for the next who asks.
+pub(super) type Kept = Reply<Packed>;

@@ -2,36 +2,34 @@
 //! what the agents write while somebody looks.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 
-use agent_journal::connectors::Machine;
 use agent_journal::model::Timestamp;
-use agent_journal::{
-    Changes, Config, Contents, Entry, Journal, Progress, SyncOptions, WatchOptions,
-};
-use anyhow::Result;
+use agent_journal::search::Mode;
+use agent_journal::{Changes, Contents, Entry, Journal, Progress, SyncOptions, WatchOptions};
+use anyhow::{Context as _, Result};
 use jiff::Zoned;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::cache::Cache;
+use crate::commands::search::usual_mode;
 use crate::context::Context;
 
-/// How many questions are answered at once; more wait.
-pub(super) const READERS: usize = 4;
-
-/// How many journals stay open: each holds some megabytes.
-const KEPT: usize = 2;
+/// How many questions are answered at once, at most; each keeps some megabytes of a journal.
+const READERS: usize = 4;
 
 /// How many sessions' landmarks are remembered.
 const REMEMBERED: usize = 8;
 
 /// What requests share.
 pub(super) struct App {
-    config: Config,
-    machine: Machine,
+    /// One for each question that is answered at once.
     journals: Mutex<Vec<Journal>>,
-    readers: Semaphore,
-    /// Pages of sums that were made already.
+    readers: Arc<Semaphore>,
+    /// How a search compares text.
+    pub(super) mode: Mode,
+    /// Pages that were made already.
     pub(super) pages: Cache,
     news: watch::Sender<News>,
     /// Landmarks of the sessions that were read last.
@@ -59,11 +57,13 @@ impl App {
     /// Opens the journal, and begins to look for news.
     pub(super) fn start(context: &Context) -> Result<Arc<Self>> {
         let (news, _) = watch::channel(News::default());
+        let first = context.journal()?;
+        let more = (1..readers()).map(|_| Ok(first.beside()?)).collect::<Result<Vec<_>>>()?;
+        let journals = more.into_iter().chain([first]).collect();
         let app = Arc::new(Self {
-            config: context.settings.config(),
-            machine: context.settings.machine(),
-            journals: Mutex::new(vec![context.journal()?]),
-            readers: Semaphore::new(READERS),
+            journals: Mutex::new(journals),
+            readers: Arc::new(Semaphore::new(readers())),
+            mode: usual_mode(&context.settings),
             pages: Cache::default(),
             news,
             contents: Mutex::default(),
@@ -88,13 +88,13 @@ impl App {
         question: impl FnOnce(&Journal, &Zoned) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let app = Arc::clone(self);
-        let _turn = self.readers.acquire().await?;
+        let turn = Arc::clone(&self.readers).acquire_owned().await?;
         tokio::task::spawn_blocking(move || {
-            let mut journal = app.take()?;
+            let journal = app.journals().pop();
+            let mut borrowed = Borrowed { journal, app, _turn: turn };
+            let journal = borrowed.journal.as_mut().context("every journal is in use")?;
             journal.renew()?;
-            let answer = question(&journal, &Zoned::now());
-            app.give(journal);
-            answer
+            question(journal, &Zoned::now())
         })
         .await?
     }
@@ -123,20 +123,27 @@ impl App {
         Ok(read)
     }
 
-    fn take(&self) -> Result<Journal> {
-        let idle = self.journals.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match idle {
-            Some(journal) => Ok(journal),
-            None => Ok(Journal::open(self.config.clone(), self.machine.clone())?),
-        }
+    fn journals(&self) -> MutexGuard<'_, Vec<Journal>> {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn give(&self, journal: Journal) {
-        let mut journals = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
-        if journals.len() < KEPT {
-            journals.push(journal);
-        }
+/// A journal for one question: it goes back however that ends, before the next may ask.
+struct Borrowed {
+    journal: Option<Journal>,
+    app: Arc<App>,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        self.app.journals().extend(self.journal.take());
     }
+}
+
+/// How many questions are answered at once; more wait, rather than be in each other's way.
+pub(super) fn readers() -> usize {
+    available_parallelism().map_or(2, |cores| cores.get().clamp(2, READERS))
 }
 
 fn stand(entry: &Entry) -> Stand {

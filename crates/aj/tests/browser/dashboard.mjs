@@ -76,9 +76,21 @@ const scenarios = {
       await page.keyboard.press("/");
       await page.locator("#q").waitFor();
       await page.waitForFunction(() => document.activeElement?.id === "q");
-      await page.keyboard.type("backoff worker");
+      await page.keyboard.type("backoff");
       await page.locator(".hits .hit mark").first().waitFor();
       await page.waitForURL(/q=backoff/);
+      // A facet counts the whole answer and narrows it.
+      const count = async (text) => Number((await text.textContent()).match(/[\d,]+/)[0].replaceAll(",", ""));
+      const all = await count(page.locator("p.summary"));
+      const agents = await page.locator(".facets ul").first().locator(".muted").allTextContents();
+      assert.equal(agents.map((number) => Number(number.replaceAll(",", ""))).reduce((a, b) => a + b), all);
+      await page.locator(".hits summary", { hasText: "context" }).first().click();
+      await page.locator(".context[open] .transcript .m").first().waitFor();
+      await page.locator(".facets ul").first().getByRole("link").first().click();
+      await page.waitForURL(/agent/);
+      const some = await count(page.locator("p.summary"));
+      assert.ok(some > 0 && some <= all, `${some} of ${all}`);
+      await page.locator(".facets a.on").first().waitFor();
       await page.locator("#q").fill("project:docs");
       await page.waitForFunction(() => !document.querySelector(".hits")?.textContent.includes("backoff"));
       await page.locator("#q").fill("prjoect:web retry");
@@ -116,6 +128,65 @@ const scenarios = {
       await page.locator("#occurrences mark, #occurrences a").first().waitFor();
       await page.locator("#outline a").last().click();
       await page.waitForURL(/#m\d+/);
+    });
+  },
+
+  /** From prompt to prompt, tool to tool, failure to failure: by button, by key, past what is loaded. */
+  async jumps() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + options.session);
+      await page.locator(".jumps:not([hidden])").waitFor();
+      const here = () => page.evaluate(() => {
+        const place = document.querySelector(".transcript .here");
+        return [place?.className ?? "", place?.textContent.match(/(?:step|ask)-\d+/)?.[0] ?? ""];
+      });
+      const landed = async (kind, text) => {
+        await page.waitForFunction((text) => document.querySelector(".transcript .here")?.textContent.includes(text), text);
+        assert.match((await here())[0], kind);
+        assert.ok(await page.locator(".transcript .here").first().isVisible(), text);
+      };
+      await page.getByRole("button", { name: "Next tool" }).click();
+      await landed(/tool/, "step-0");
+      await page.getByRole("button", { name: "Next tool" }).click();
+      await landed(/tool/, "step-1");
+      await page.keyboard.press("u");
+      await landed(/tool/, "step-2");
+      await page.keyboard.press("U");
+      await landed(/tool/, "step-1");
+      await page.keyboard.press("n");
+      await landed(/prompt/, "ask-2");
+      await page.keyboard.press("p");
+      await landed(/prompt/, "ask-1");
+      // The only failure lies far beyond the first window.
+      await page.keyboard.press("e");
+      await page.waitForURL(/from=\d+#m\d+/);
+      await page.locator(".transcript details.failed").waitFor();
+      await page.goto(origin + `${options.session}?show=prompts`);
+      await page.locator(".transcript .prompt").first().waitFor();
+      assert.equal(await page.locator(".transcript details.tool").count(), 0);
+      await page.getByRole("link", { name: "Tools", exact: true }).click();
+      await page.waitForURL(/show=tools/);
+      await page.locator(".transcript details.tool").first().waitFor();
+      assert.equal(await page.locator(".transcript .prompt").count(), 0);
+      await page.getByRole("link", { name: "Answers", exact: true }).click();
+      await page.waitForURL(/show=answers/);
+      await page.getByText("answer-0").waitFor();
+      assert.equal(await page.locator(".transcript .prompt, .transcript details.tool").count(), 0);
+    });
+  },
+
+  /** More prompts than can be listed at once: parts, opened as they are read, and none left out. */
+  async outline() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + options.session);
+      await page.locator("#outline details.part").first().waitFor();
+      assert.equal(await page.locator("#outline details.part").count(), 7);
+      await page.locator("#outline .part[open] a[data-index]", { hasText: "ask-0" }).waitFor();
+      const fifth = page.locator("#outline details.part").nth(4);
+      await fifth.locator("summary").click();
+      await fifth.locator("a", { hasText: /ask-477\b/ }).click();
+      await page.locator(".transcript .prompt", { hasText: /ask-477\b/ }).waitFor();
+      await page.locator("#outline a.here", { hasText: /ask-477\b/ }).waitFor();
     });
   },
 

@@ -273,6 +273,20 @@ impl Transcript {
         self.line("assistant", &message)
     }
 
+    /// A command that the agent ran, and how it ended.
+    pub fn tool(self, command: &str, failed: bool) -> Self {
+        let id = format!("toolu_{}_{}", self.id, self.count);
+        let call = serde_json::json!({
+            "model": "claude-sonnet-4-5", "id": format!("msg_{}_{}", self.id, self.count),
+            "type": "message", "role": "assistant",
+            "content": [{ "type": "tool_use", "id": id, "name": "Bash", "input": { "command": command } }],
+        });
+        let result = serde_json::json!({ "role": "user", "content": [{
+            "type": "tool_result", "tool_use_id": id, "content": "done", "is_error": failed,
+        }] });
+        self.line("assistant", &call).line("user", &result)
+    }
+
     fn line(mut self, kind: &str, message: &Value) -> Self {
         let at = self.count;
         let line = serde_json::json!({

@@ -26,6 +26,10 @@ pub enum Keep {
     Talk,
     /// Prompts only.
     Prompts,
+    /// What the agent answered.
+    Answers,
+    /// Calls of tools, with their results.
+    Tools,
     /// Calls of tools that failed, and other failures.
     Errors,
 }
@@ -54,8 +58,8 @@ impl Fragment {
     pub(crate) fn write(&self, messages: Vec<Message>) -> io::Result<String> {
         let mut out = Whole(Vec::new());
         let detail = match self.keep {
-            Keep::Talk | Keep::Prompts => Detail::Answers,
-            Keep::All | Keep::Errors => Detail::Everything,
+            Keep::Talk | Keep::Prompts | Keep::Answers => Detail::Answers,
+            Keep::All | Keep::Tools | Keep::Errors => Detail::Everything,
         };
         let state =
             State { agent: self.agent.clone(), left: self.left.clone(), ..State::default() };
@@ -64,6 +68,9 @@ impl Fragment {
         let mut page =
             Page { out: &mut out, detail, theme: Theme::Auto, sessions, contents, pictures };
         for mut message in messages.into_iter().filter(|message| self.keeps(message)) {
+            if self.keep == Keep::Tools {
+                message.content.retain(is_tool);
+            }
             self.cut(&mut message);
             page.message(&message)?;
         }
@@ -80,6 +87,8 @@ impl Fragment {
                 origin.is_prompt() || matches!(origin, Origin::Assistant | Origin::Summary)
             }
             Keep::Prompts => origin.is_prompt() || origin == Origin::Command,
+            Keep::Answers => matches!(origin, Origin::Assistant | Origin::Summary),
+            Keep::Tools => message.content.iter().any(is_tool),
             Keep::Errors => message.notes().failed || message.content.iter().any(failed),
         }
     }
@@ -99,6 +108,10 @@ impl Fragment {
             }
         }
     }
+}
+
+fn is_tool(block: &Block) -> bool {
+    matches!(block, Block::ToolUse { .. } | Block::ToolResult { .. })
 }
 
 fn shorten(text: &mut String, longest: usize) {

@@ -16,7 +16,7 @@ use crate::web::charts::{meter, ring};
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
 use crate::web::params::Params;
-use crate::web::reply::Page;
+use crate::web::reply::Kept;
 use crate::web::state::App;
 
 const PAGE: &str = "/insights";
@@ -28,7 +28,7 @@ const MOST: u64 = 20;
 pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Page {
+) -> Kept {
     sums(&app, PAGE, Choice::read(&params).or_since(EVER), draw).await
 }
 

@@ -1,23 +1,32 @@
 //! The search: the same language as `aj search`, with facets at the side.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use agent_journal::search::{Answer, Found, Hit, Query as Wanted, Snippet, Tier};
-use agent_journal::{Entry, TextKind};
+use agent_journal::search::{
+    Answer, Counts, Facet, Found, Hit, Mode, Options, Query as Wanted, Snippet, Sort, Tier,
+};
+use agent_journal::{Entry, Journal, TextKind};
+use anyhow::Result;
 use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
 use crate::output::{ago, count, thousands};
 use crate::web::layout::{self, Nav};
+use crate::web::pages::sessions::short_model;
 use crate::web::params::{self, Params};
-use crate::web::reply::Page;
+use crate::web::reply::Kept;
 use crate::web::state::App;
 
 /// Sessions of an answer.
-const SESSIONS: usize = 30;
+const SESSIONS: usize = 20;
+
+/// Values of a facet.
+const VALUES: usize = 8;
+
+/// Spans of time that an answer can be narrowed to.
+const TIMES: [(&str, &str); 3] = [("7d", "7 days"), ("30d", "30 days"), ("365d", "A year")];
 
 /// What can be typed, with what it finds.
 const EXAMPLES: [(&str, &str); 6] = [
@@ -40,30 +49,58 @@ enum Told {
 pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Page {
-    let asked = params.clone();
-    let told = app.ask(move |journal, now| {
-        let started = Instant::now();
-        let text = asked.get("q").unwrap_or_default();
-        let query = match Wanted::parse(text, now) {
-            Ok(query) => query,
-            Err(error) => return Ok(Told::Wrong(error.to_string())),
-        };
-        if query.clauses.iter().all(|clause| clause.negated) {
-            return Ok(Told::Nothing);
-        }
-        let offset = asked.number("offset").unwrap_or(0) as usize;
-        let answer = Box::new(journal.search(&query, SESSIONS, offset)?);
-        let took = started.elapsed().as_millis();
-        Ok(Told::Answer { answer, now: Box::new(now.clone()), took })
-    });
-    let told = told.await?;
+) -> Kept {
+    let mode = app.mode;
+    let write = move |journal: &Journal, params: &Params, now: &Zoned| {
+        Ok(write(&ask(journal, params, (now, mode))?, params))
+    };
+    super::moment(&app, "/search", params, write).await
+}
+
+fn write(told: &Told, params: &Params) -> Markup {
     if params.get("rows").is_some() {
-        return Ok(results(&told, &params));
+        return results(told, params);
     }
     let text = params.get("q").unwrap_or_default();
     let title = if text.is_empty() { "Search".to_owned() } else { format!("{text} · Search") };
-    Ok(layout::page(&title, Nav::Search, body(&told, &params)))
+    layout::page(&title, Nav::Search, body(told, params))
+}
+
+fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Told> {
+    let started = Instant::now();
+    let query = match Wanted::parse(params.get("q").unwrap_or_default(), now) {
+        Ok(query) => query,
+        Err(error) => return Ok(Told::Wrong(error.to_string())),
+    };
+    if query.clauses.iter().all(|clause| clause.negated) {
+        return Ok(Told::Nothing);
+    }
+    let options = Options {
+        mode,
+        sort: if params.get("sort") == Some("time") { Sort::Time } else { Sort::Relevance },
+        limit: SESSIONS,
+        offset: params.number("offset").unwrap_or(0) as usize,
+        facets: vec![Facet::Agent, Facet::Project, Facet::Model, Facet::Month],
+        zone: now.time_zone().clone(),
+        ..Options::default()
+    };
+    let answer = Box::new(find(journal, &query, &options)?);
+    let took = started.elapsed().as_millis();
+    Ok(Told::Answer { answer, now: Box::new(now.clone()), took })
+}
+
+/// Asks by words first. What has all of them comes before what is near in meaning, so that a page
+/// full of it is the answer already.
+fn find(journal: &Journal, query: &Wanted, options: &Options) -> Result<Answer> {
+    if options.mode == Mode::Hybrid {
+        let by_words = Options { mode: Mode::Lexical, ..options.clone() };
+        let answer = journal.find(query, &by_words)?;
+        let has_all = answer.stages.first().map_or(0, |stage| stage.found);
+        if has_all >= SESSIONS as u64 {
+            return Ok(answer);
+        }
+    }
+    Ok(journal.find(query, options)?)
 }
 
 fn body(told: &Told, params: &Params) -> Markup {
@@ -91,6 +128,7 @@ fn results(told: &Told, params: &Params) -> Markup {
                 (thousands(answer.total)) @if answer.total == 1 { " session" } @else { " sessions" }
                 " · " (took) " ms · "
                 span class={ "tier " (tier(answer.tier)) } { (tier(answer.tier)) }
+                (orders(params))
             }
             div.found {
                 ol.hits { @for found in &answer.sessions { (session(found, now)) } }
@@ -98,6 +136,19 @@ fn results(told: &Told, params: &Params) -> Markup {
             }
             (further(answer, params))
         },
+    }
+}
+
+/// The orders of an answer.
+fn orders(params: &Params) -> Markup {
+    let chosen = params.get("sort").unwrap_or_default();
+    html! {
+        span.orders role="group" aria-label="Order" {
+            @for (name, label) in [("", "Best first"), ("time", "Latest first")] {
+                a href=(params.with("/search", &[("sort", name), ("offset", ""), ("rows", "")]))
+                    aria-current=[(chosen == name).then_some("true")] { (label) }
+            }
+        }
     }
 }
 
@@ -200,52 +251,56 @@ pub(in crate::web) fn marked(snippet: &Snippet) -> Markup {
     }
 }
 
-/// What the answer could be narrowed by.
+/// What the answer could be narrowed by, with the number of sessions in the whole answer.
 fn facets(answer: &Answer, params: &Params) -> Markup {
-    let mut agents = BTreeMap::new();
-    let mut projects = BTreeMap::new();
-    for found in &answer.sessions {
-        *agents.entry(found.entry.agent.as_str()).or_insert(0_u64) += 1;
-        if let Some(project) = &found.entry.project {
-            *projects.entry(project.as_str()).or_insert(0_u64) += 1;
-        }
-    }
     html! {
         aside.facets aria-label="Narrow the search" {
-            (facet("Agent", "agent", agents, params))
-            (facet("Project", "project", projects, params))
+            @for (facet, counts) in &answer.facets { (facet_of(*facet, counts, params)) }
             h2 { "Said by" }
-            ul { @for role in ["user", "assistant", "tool"] { li { (narrow("role", role, params)) } } }
+            ul { @for role in ["user", "assistant", "tool"] { li { (narrow(&format!("role:{role}"), role, params)) } } }
             h2 { "Time" }
-            ul { @for time in ["7d", "30d", "365d"] { li { (narrow("since", time, params)) } } }
+            ul { @for (time, name) in TIMES { li { (narrow(&format!("since:{time}"), name, params)) } } }
         }
     }
 }
 
-fn facet(title: &str, field: &str, values: BTreeMap<&str, u64>, params: &Params) -> Markup {
-    let mut values: Vec<(&str, u64)> = values.into_iter().collect();
-    values.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
+fn facet_of(facet: Facet, counts: &Counts, params: &Params) -> Markup {
+    let (title, field) = match facet {
+        Facet::Agent => ("Agent", "agent"),
+        Facet::Project => ("Project", "project"),
+        Facet::Model => ("Model", "model"),
+        Facet::Month => ("Month", "since"),
+    };
+    let words = |value: &str| match facet {
+        Facet::Month => format!("since:{value} until:{value}"),
+        _ if value.contains(char::is_whitespace) => format!("{field}:\"{value}\""),
+        _ => format!("{field}:{value}"),
+    };
+    let name = |value: &str| match facet {
+        Facet::Agent => layout::agent_name(value),
+        Facet::Model => short_model(value).to_owned(),
+        _ => value.to_owned(),
+    };
+    // What has no value cannot be asked for.
+    let known: Vec<_> = counts.iter().filter(|(value, _)| value != "–").take(VALUES).collect();
     html! {
-        @if !values.is_empty() {
+        @if !known.is_empty() {
             h2 { (title) }
-            ul { @for (value, number) in values.into_iter().take(8) {
-                li { (narrow(field, value, params)) " " span.muted { (number) } }
+            ul { @for (value, number) in known {
+                li { (narrow(&words(value), &name(value), params)) " " span.muted { (thousands(*number)) } }
             } }
         }
     }
 }
 
-/// A link that adds a field to the query, or takes it out again.
-fn narrow(field: &str, value: &str, params: &Params) -> Markup {
-    let quoted =
-        if value.contains(char::is_whitespace) { format!("\"{value}\"") } else { value.to_owned() };
-    let word = format!("{field}:{quoted}");
+/// A link that adds words to the query, or takes them out again.
+fn narrow(words: &str, name: &str, params: &Params) -> Markup {
     let text = params.get("q").unwrap_or_default();
-    let rest: Vec<&str> = text.split_whitespace().filter(|one| *one != word).collect();
-    let is_on = rest.len() < text.split_whitespace().count();
-    let query = if is_on { rest.join(" ") } else { format!("{text} {word}") };
-    let href = params.with("/search", &[("q", &query), ("offset", ""), ("rows", "")]);
-    html! { a href=(href) aria-pressed=[is_on.then_some("true")] class=[is_on.then_some("on")] { (value) } }
+    let (spaced, part) = (format!(" {text} "), format!(" {words} "));
+    let is_on = spaced.contains(&part);
+    let query = if is_on { spaced.replacen(&part, " ", 1) } else { format!("{text} {words}") };
+    let href = params.with("/search", &[("q", query.trim()), ("offset", ""), ("rows", "")]);
+    html! { a href=(href) aria-pressed=[is_on.then_some("true")] class=[is_on.then_some("on")] title=(words) { (name) } }
 }
 
 fn help() -> Markup {

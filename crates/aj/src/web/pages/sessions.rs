@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use crate::output::{ago, amount, clock, count, duration, money, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::params::{self, ORDERS, Params};
-use crate::web::reply::Page;
+use crate::web::reply::Kept;
 use crate::web::state::App;
 
 /// Rows of a window.
@@ -40,14 +40,17 @@ struct List {
 pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Page {
-    let asked = params.clone();
-    let list = app.ask(move |journal, now| read(journal, &asked, now)).await?;
+) -> Kept {
+    super::moment(&app, "/", params, write).await
+}
+
+fn write(journal: &Journal, params: &Params, now: &Zoned) -> Result<Markup> {
+    let list = read(journal, params, now)?;
     // Scripts ask for the rows alone.
     if params.get("rows").is_some() {
-        return Ok(rows(&list, &params));
+        return Ok(rows(&list, params));
     }
-    Ok(layout::page("Sessions", Nav::Sessions, body(&list, &params)))
+    Ok(layout::page("Sessions", Nav::Sessions, body(&list, params)))
 }
 
 fn read(journal: &Journal, params: &Params, now: &Zoned) -> Result<List> {
@@ -219,7 +222,7 @@ fn name(entry: &Entry) -> &str {
 }
 
 /// A model's name without the day it was made.
-fn short_model(model: &str) -> &str {
+pub(in crate::web) fn short_model(model: &str) -> &str {
     let is_day = |day: &str| day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit());
     model.rsplit_once('-').filter(|(_, day)| is_day(day)).map_or(model, |(name, _)| name)
 }

@@ -92,7 +92,7 @@ fn nothing_of(absent: &[&AgentReport]) -> Markup {
                     dd {
                         @for root in report.roots.iter().take(1) { code { (root.path.display()) } }
                         @if report.roots.len() > 1 {
-                            details { summary.muted { "and " (report.roots.len() - 1) " more places" }
+                            details { summary.muted { "and " (count(report.roots.len() as u64 - 1, "more place")) }
                                 ul.places { @for root in &report.roots[1..] { li { code { (root.path.display()) } } } } }
                         }
                         p.muted { "Elsewhere? " code { (source_key(report.agent.key)) " = \"…\"" } }

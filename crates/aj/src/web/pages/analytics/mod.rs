@@ -22,7 +22,7 @@ use super::sums;
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
 use crate::web::params::Params;
-use crate::web::reply::Page;
+use crate::web::reply::Kept;
 use crate::web::state::App;
 
 /// The time a page is about when nothing else was asked for.
@@ -40,7 +40,7 @@ struct View<'a> {
 pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Page {
+) -> Kept {
     sums(&app, "/analytics", Choice::read(&params).or_since(USUAL), draw).await
 }
 

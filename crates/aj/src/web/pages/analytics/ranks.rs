@@ -11,6 +11,7 @@ use super::span::MODELS;
 use super::summary::percent;
 use crate::output::{amount, duration, money, thousands};
 use crate::web::charts::{COLORS, Rank, Ranking};
+use crate::web::pages::sessions::short_model;
 
 /// How many names are seen at once.
 const SEEN: usize = 8;
@@ -24,8 +25,8 @@ impl View<'_> {
             let it = &group.figures;
             let cached = it.cache_hit_ratio().map_or("–".to_owned(), percent);
             Rank {
-                name: group.key.clone(),
-                detail: None,
+                name: short_model(&group.key).to_owned(),
+                detail: Some(group.key.clone()),
                 link: self.part("model", &group.key),
                 size: it.tokens.total() as f64,
                 bad: 0.0,
@@ -117,8 +118,10 @@ impl View<'_> {
 
     pub(super) fn servers(&self) -> Markup {
         let mut servers: BTreeMap<&str, (u64, u64, u64, u64)> = BTreeMap::new();
+        let mut names: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for tool in &self.stats.tools {
             let Some(server) = tool.server() else { continue };
+            names.entry(server).or_default().push(format!("tool:{}", tool.tool));
             let sum = servers.entry(server).or_default();
             let add = (1, tool.calls, tool.results, tool.errors);
             *sum = (sum.0 + add.0, sum.1 + add.1, sum.2 + add.2, sum.3 + add.3);
@@ -130,7 +133,7 @@ impl View<'_> {
             Rank {
                 name: name.to_owned(),
                 detail: None,
-                link: None,
+                link: self.part("q", &names[name].join(" OR ")),
                 size: calls as f64,
                 bad: failed.unwrap_or(0.0),
                 color: 0,
@@ -147,9 +150,19 @@ impl View<'_> {
     }
 
     pub(super) fn files(&self) -> Markup {
-        let ranks = counted(&self.stats.files, 0, |path| self.part("file", path));
+        let mut ranks = counted(&self.stats.files, 0, |path| self.part("file", path));
+        for rank in &mut ranks {
+            let name = ending(&rank.name).to_owned();
+            rank.detail = Some(std::mem::replace(&mut rank.name, name));
+        }
         ranking(("files", "Files changed most", "File"), vec!["Changes"], ranks)
     }
+}
+
+/// The end of a path: the beginning is the same for all of a project's files.
+fn ending(path: &str) -> &str {
+    let parts = path.rmatch_indices(['/', '\\']);
+    parts.map(|(at, _)| at + 1).nth(2).map_or(path, |start| &path[start..])
 }
 
 fn heads() -> Vec<&'static str> {

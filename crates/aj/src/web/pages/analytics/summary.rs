@@ -72,7 +72,7 @@ impl View<'_> {
             tile("Tokens", amount(now.tokens.total()), self.token_note(), &|it| {
                 Some(it.tokens.total() as f64)
             }),
-            tile("Cost", money(&now.cost), self.cost_note(), &|it| it.cost.dollars()),
+            tile("Cost", money(&now.cost), self.cost_notes(), &|it| it.cost.dollars()),
             tile(
                 "Cache efficiency",
                 now.cache_hit_ratio().map_or("–".to_owned(), percent),
@@ -97,6 +97,15 @@ impl View<'_> {
             amount(tokens.output),
             amount(tokens.cache_read)
         )
+    }
+
+    /// What a session costs, and how sure that is.
+    fn cost_notes(&self) -> String {
+        let totals = &self.stats.totals;
+        let mean = totals.cost.dollars().filter(|_| totals.sessions > 0);
+        let mean =
+            mean.map(|dollars| format!("${:.2} a session · ", dollars / totals.sessions as f64));
+        mean.unwrap_or_default() + &self.cost_note()
     }
 
     /// How sure the cost is.

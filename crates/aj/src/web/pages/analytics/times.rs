@@ -169,7 +169,7 @@ impl View<'_> {
 fn spread((id, title, unit): (&str, &str, &str), counted: &[Counted], note: String) -> Markup {
     let column = |one: &Counted| Column {
         name: one.name.clone(),
-        short: one.name.replace(" and more", "+").replace("under ", "< "),
+        short: one.name.replace(" and more", "+").replace("under ", "< ").replace(" min", "m"),
         link: None,
         values: vec![Some(one.count as f64)],
     };

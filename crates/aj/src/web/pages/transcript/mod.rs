@@ -30,12 +30,18 @@ const COUNT: u64 = 60;
 const LIGHT: u64 = 3 * 1024 * 1024;
 
 /// What can be left out, by its name in the address.
-const KEEPS: [(&str, Keep, &str); 4] = [
+const KEEPS: [(&str, Keep, &str); 6] = [
     ("", Keep::All, "Everything"),
-    ("talk", Keep::Talk, "What was said"),
+    ("talk", Keep::Talk, "Conversation"),
     ("prompts", Keep::Prompts, "Prompts"),
+    ("answers", Keep::Answers, "Answers"),
+    ("tools", Keep::Tools, "Tools"),
     ("errors", Keep::Errors, "Failures"),
 ];
+
+/// What can be jumped to: the kind, its name, and the keys that lead on and back.
+const JUMPS: [(&str, &str, &str); 3] =
+    [("prompt", "Prompt", "n p"), ("tool", "Tool", "u U"), ("error", "Failure", "e E")];
 
 /// Everything a session's page shows.
 struct View {
@@ -156,7 +162,7 @@ fn conversation(view: &View, params: &Params) -> Markup {
                 }
             }
             div.text {
-                (tools(&base, params))
+                (tools(&view.entry, &base, params))
                 div.occurrences id="occurrences" aria-live="polite" {}
                 div.transcript id="transcript" data-live="transcript" { (piece(view, params)) }
                 @if !view.children.is_empty() { (children(&view.children)) }
@@ -165,8 +171,8 @@ fn conversation(view: &View, params: &Params) -> Markup {
     }
 }
 
-/// What is done with the text: find, leave out, fold.
-fn tools(base: &str, params: &Params) -> Markup {
+/// What is done with the text: find, leave out, jump, fold.
+fn tools(entry: &Entry, base: &str, params: &Params) -> Markup {
     let show = params.get("show").unwrap_or_default();
     html! {
         div.tools.noprint {
@@ -179,7 +185,29 @@ fn tools(base: &str, params: &Params) -> Markup {
                         aria-current=[(show == name).then_some("true")] { (label) }
                 }
             }
+            (jumps(entry))
             button type="button" id="fold" hidden { "Unfold tools" }
+        }
+    }
+}
+
+/// Buttons that lead from place to place; scripts show them.
+fn jumps(entry: &Entry) -> Markup {
+    let counts = entry.counts;
+    let numbers = [counts.user_prompts, counts.tool_calls, counts.tool_errors];
+    html! {
+        div.jumps role="group" aria-label="Jump" hidden {
+            @for ((kind, name, keys), number) in JUMPS.into_iter().zip(numbers) {
+                @if number > 0 {
+                    @let (on, back) = keys.split_once(' ').unwrap_or_default();
+                    span.jump class=[(kind == "error").then_some("bad")] {
+                        button type="button" data-jump=(kind) data-by="-1" aria-label={ "Previous " (name.to_lowercase()) } title={ "Previous: " (back) } { "↑" }
+                        span { (name) " " span.muted { (thousands(number)) } }
+                        button type="button" data-jump=(kind) data-by="1" aria-label={ "Next " (name.to_lowercase()) } title={ "Next: " (on) } { "↓" }
+                    }
+                }
+            }
+            span.sr id="jumped" role="status" {}
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use agent_journal::{Contents, Occurrence, Window};
+use agent_journal::{Contents, Landmark, Occurrence, Window};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, PreEscaped, html};
 
 use super::{COUNT, keep, markup, valid, window};
-use crate::output::count;
 use crate::output::json::View;
+use crate::output::{count, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::pages::search::marked;
 use crate::web::params::{self, Params};
@@ -22,8 +22,11 @@ use crate::web::state::App;
 /// How many places are told.
 const PLACES: usize = 200;
 
-/// How many prompts are listed: of more, a part.
+/// How many prompts are listed at once: more come in parts.
 const LANDMARKS: usize = 500;
+
+/// Prompts of a part.
+const PART: usize = 100;
 
 /// How many failures can be walked to.
 const ERRORS: usize = 5_000;
@@ -61,7 +64,11 @@ pub(in crate::web) async fn part(
 }
 
 /// The prompts of a session.
-pub(in crate::web) async fn outline(State(app): State<Arc<App>>, Path(id): Path<String>) -> Page {
+pub(in crate::web) async fn outline(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(params): Query<Params>,
+) -> Page {
     let (id, shared) = (valid(id)?, Arc::clone(&app));
     let (entry, contents) = app
         .ask(move |journal, _| {
@@ -70,32 +77,59 @@ pub(in crate::web) async fn outline(State(app): State<Arc<App>>, Path(id): Path<
             Ok((entry, contents))
         })
         .await?;
-    Ok(landmarks(&params::session(&entry.id), &contents))
+    let base = params::session(&entry.id);
+    Ok(match params.number("part") {
+        Some(part) => {
+            let skipped = (part as usize).saturating_mul(PART);
+            prompts(&base, contents.prompts.iter().skip(skipped).take(PART))
+        }
+        None => landmarks(&base, &contents),
+    })
 }
 
 /// The list of prompts, with what failed after them.
 pub(super) fn landmarks(base: &str, contents: &Contents) -> Markup {
     let total = contents.prompts.len();
-    let step = total.div_ceil(LANDMARKS).max(1);
     html! {
-        h2 { "Prompts " span.muted { (total) @if step > 1 { ", one in " (step) } } }
-        ol {
-            @for prompt in contents.prompts.iter().step_by(step) {
-                li {
-                    a href=(format!("{base}?from={0}#m{0}", prompt.index)) data-index=(prompt.index) {
-                        b { (prompt.index) }
-                        span {
-                            @if prompt.text.is_empty() { "(no text)" } @else { (prompt.text) }
-                            @if prompt.tools > 0 {
-                                small.muted { " " (count(prompt.tools, "tool"))
-                                    @if prompt.errors > 0 { " · " span.bad { (prompt.errors) " failed" } } }
-                            }
+        h2 { "Prompts " span.muted { (thousands(total as u64)) } }
+        @if total <= LANDMARKS {
+            ol { (prompts(base, contents.prompts.iter())) }
+        } @else {
+            @for (part, landmarks) in contents.prompts.chunks(PART).enumerate() { (folded(base, part, landmarks)) }
+        }
+        ol.errors hidden { @for index in contents.errors.iter().take(ERRORS) { li data-index=(index) {} } }
+    }
+}
+
+/// A part of a long list, fetched when it is opened.
+fn folded(base: &str, part: usize, landmarks: &[Landmark]) -> Markup {
+    let (first, last) = (part * PART + 1, part * PART + landmarks.len());
+    let at = |landmark: Option<&Landmark>| landmark.map_or(0, |landmark| landmark.index);
+    let (from, until) = (at(landmarks.first()), at(landmarks.last()));
+    html! {
+        details.part data-load=(format!("{base}/outline?part={part}")) data-from=(from) data-until=(until) {
+            summary { (thousands(first as u64)) "–" (thousands(last as u64)) }
+            ol { li { a href=(format!("{base}?from={from}#m{from}")) { b { (from) } span { "Open the session here" } } } }
+        }
+    }
+}
+
+fn prompts<'c>(base: &str, landmarks: impl Iterator<Item = &'c Landmark>) -> Markup {
+    html! {
+        @for prompt in landmarks {
+            li {
+                a href=(format!("{base}?from={0}#m{0}", prompt.index)) data-index=(prompt.index) {
+                    b { (prompt.index) }
+                    span {
+                        @if prompt.text.is_empty() { "(no text)" } @else { (prompt.text) }
+                        @if prompt.tools > 0 {
+                            small.muted { " " (count(prompt.tools, "tool"))
+                                @if prompt.errors > 0 { " · " span.bad { (prompt.errors) " failed" } } }
                         }
                     }
                 }
             }
         }
-        ol.errors hidden { @for index in contents.errors.iter().take(ERRORS) { li data-index=(index) {} } }
     }
 }
 
