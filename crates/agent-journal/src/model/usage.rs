@@ -24,7 +24,8 @@ pub struct Usage {
     pub cost_micros: Option<u64>,
     /// Set on a sum over the calls since then, in what their messages do not carry. It stands in
     /// for those calls: where the session's calls of that time are recorded one by one with their
-    /// input, they count and the sum does not.
+    /// input, they count and the sum does not. When it is the message's own instant this is one
+    /// call, told second-hand: it counts where the session records no call itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }

@@ -13,7 +13,8 @@ impl Store {
     ) -> Result<()> {
         let sql = "SELECT coalesce(usage.at, sessions.started_at, 0), usage.model, usage.input,
                    usage.output, usage.cache_read, usage.cache_creation, usage.cache_creation_1h,
-                   usage.reasoning, usage.cost_micros, usage.since IS NOT NULL, usage.at
+                   usage.reasoning, usage.cost_micros,
+                   usage.since IS NOT NULL AND usage.since IS NOT usage.at, usage.at
                    FROM usage LEFT JOIN sessions ON sessions.key = usage.owner
                    WHERE usage.owner = ?1 AND usage.counted = 1
                    ORDER BY usage.at, usage.telling, usage.position";
