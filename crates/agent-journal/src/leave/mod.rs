@@ -327,7 +327,9 @@ impl Export<'_> {
             agent_id: None,
             extensions: BTreeMap::new(),
         };
-        let notes = SessionNotes { children, ..listed(entry) };
+        let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
+        let calls = store.calls_beside(entry.key, entry.telling)?;
+        let notes = SessionNotes { children, calls, ..listed(entry) };
         Ok(Head {
             schema_version: outline.schema_version().to_owned(),
             export_timestamp: self.journal.now,

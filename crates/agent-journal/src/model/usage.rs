@@ -30,6 +30,23 @@ pub struct Usage {
     pub since: Option<Timestamp>,
 }
 
+/// A model call by itself, apart from any message.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelCall {
+    /// What it is counted under, the same in every journal; the usage names no identity then.
+    pub key: String,
+    /// When it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it used.
+    #[serde(flatten)]
+    pub usage: Usage,
+}
+
 /// Token classes that never overlap: `input` was neither read from nor written to a cache, and
 /// `reasoning` is a part of `output` that is shown but never added again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

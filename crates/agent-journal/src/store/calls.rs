@@ -34,12 +34,14 @@ impl Writer<'_> {
                            SELECT other.session FROM usage other
                            JOIN tellings ON tellings.key = other.telling
                            WHERE other.identity = ?1
-                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at, other.session
+                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at IS NULL,
+                           other.at, other.session
                            LIMIT 1)
                        WHERE identity = ?1 AND telling = (
                            SELECT telling FROM usage WHERE identity = ?1
                            ORDER BY output DESC, input + cache_read + cache_creation DESC,
-                           cost_micros IS NULL, at, session, telling LIMIT 1)";
+                           cost_micros IS NULL, model IS NULL, at IS NULL, at, session, telling
+                           LIMIT 1)";
             self.run(sql, identity)?;
             self.note_owner(identity)?;
         }

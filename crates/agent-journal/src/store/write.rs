@@ -266,7 +266,7 @@ impl Writer<'_> {
     }
 
     /// Stores a call. Of several records in one telling the largest output holds.
-    fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
+    pub(super) fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
         let sql = "INSERT INTO usage (identity, session, telling, position, at, model, input,
                    output, cache_read, cache_creation, cache_creation_1h, reasoning, cost_micros,
                    since, counted, owner)
