@@ -1,18 +1,22 @@
 //! The model calls that count, one by one.
 
-use rusqlite::{Row, params};
+use rusqlite::{Row, params, params_from_iter};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::chunk::UsageRow;
-use super::{Spent, Store, Writer, ledger};
+use super::{Entry, Spent, Store, Writer, ledger};
 use crate::error::Result;
 use crate::model::{ModelCall, SessionId, Timestamp, Tokens, Usage};
+use crate::search::Filter;
 
 /// Says in SQL which sessions' calls are told with a session: its own, and those of sessions that
 /// worked for it and are not shown.
 const INSIDE: &str = "WITH RECURSIVE inside (key) AS (SELECT ?1 UNION
      SELECT sessions.key FROM sessions JOIN inside ON sessions.parent = inside.key
      WHERE sessions.shown = 0)";
+
+/// The key of no telling.
+const NONE: u64 = 0;
 
 impl Store {
     /// Reads the calls that count for a session, in the order they were made.
@@ -38,6 +42,37 @@ impl Store {
             take(at.and_then(Timestamp::from_millis), spent)?;
         }
         Ok(())
+    }
+
+    /// Lists sessions that are not shown and worked for none that is known, as far as they made
+    /// calls that count: what they spent, and nothing of what they said.
+    pub(crate) fn spenders(&self, filter: &Filter, now: Timestamp) -> Result<Vec<Entry>> {
+        let (condition, values) = self.about(filter)?;
+        let millis = |at: Option<Timestamp>, or: i64| at.map_or(or, Timestamp::as_millis);
+        let tail = format!(
+            "WHERE {condition} AND sessions.shown = 0
+             AND coalesce(sessions.ended_at, 0) >= {} AND coalesce(sessions.started_at, 0) <= {}
+             AND NOT EXISTS (SELECT 1 FROM sessions up WHERE up.key = sessions.parent)
+             ORDER BY sessions.ended_at DESC, sessions.key",
+            millis(filter.since, i64::MIN),
+            millis(filter.until, i64::MAX)
+        );
+        let mut entries = self.entries(&tail, params_from_iter(values), now)?;
+        let mut failure = None;
+        entries.retain_mut(|entry| {
+            (entry.title, entry.title_source) = (entry.native_id.clone(), "id".to_owned());
+            (entry.counts, entry.tokens, entry.active_s) = Default::default();
+            (entry.models, entry.refs) = Default::default();
+            entry.telling = NONE;
+            match self.calls_beside(entry.key, NONE) {
+                Ok(calls) => !calls.is_empty(),
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
+            }
+        });
+        failure.map_or(Ok(entries), Err)
     }
 
     /// Reads the calls that count for a session and do not stand so in one of its tellings.
