@@ -307,7 +307,9 @@ fn spent(shelf: &Shelf) -> Vec<String> {
             all.push(format!("{name}: {calls} calls, {tokens}, {cost}"));
         }
     }
-    all.retain(|line| !line.contains(": 0 calls, {\"cache_creation\":0,\"cache_read\":0,\"input\":0,"));
+    all.retain(|line| {
+        !line.contains(": 0 calls, {\"cache_creation\":0,\"cache_read\":0,\"input\":0,")
+    });
     all.push(stats["totals"]["tokens"].to_string());
     all
 }

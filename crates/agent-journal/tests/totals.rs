@@ -118,7 +118,11 @@ fn each_fixture(mut lay_out: impl FnMut(&Home, &mut dyn FnMut(String, Totals))) 
         });
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(with_tokens.len(), ALL.len(), "an agent has no fixture with tokens: {with_tokens:?}");
+    assert_eq!(
+        with_tokens.len(),
+        ALL.len(),
+        "an agent has no fixture with tokens: {with_tokens:?}"
+    );
 }
 
 /// The same numbers in every run: a failure can be looked at again.
@@ -213,7 +217,11 @@ fn a_copy_elsewhere_counts_nothing_and_stays_when_the_original_goes() {
             let place = Place::of(home);
             let before = place.sources();
             let (from, to) = (place.home().join(&original), place.home().join(&other));
-            if from.is_dir() { copy(&from, &to) } else { put(&from, &to) }
+            if from.is_dir() {
+                copy(&from, &to)
+            } else {
+                put(&from, &to)
+            }
             // What nobody looks at counts nothing.
             if place.sources() == before {
                 continue;

@@ -80,7 +80,8 @@ impl Store {
         let columns = |row: &str| {
             let names = "at model input output cache_read cache_creation cache_creation_1h
                          reasoning cost_micros since";
-            let all: Vec<_> = names.split_whitespace().map(|name| format!("{row}.{name}")).collect();
+            let all: Vec<_> =
+                names.split_whitespace().map(|name| format!("{row}.{name}")).collect();
             all.join(", ")
         };
         let (columns, own) = (columns("usage"), columns("own"));
