@@ -338,7 +338,7 @@ impl Export<'_> {
         };
         let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
         let calls = store.calls_beside(entry.key, entry.telling)?;
-        let notes = SessionNotes { children, calls, ..listed(entry) };
+        let notes = SessionNotes { calls, children, ..listed(entry) };
         Ok(Head {
             schema_version: outline.schema_version().to_owned(),
             export_timestamp: self.journal.now,
