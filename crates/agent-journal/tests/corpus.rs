@@ -372,7 +372,9 @@ fn compare_journal(
     (name, mut rows): (&str, Vec<Expected>),
     wrong: &mut Vec<String>,
 ) -> usize {
-    rows.iter_mut().for_each(|row| row.locate(home));
+    for row in &mut rows {
+        row.locate(home);
+    }
     let cwds = rows.iter().filter_map(|row| row.cwd.as_ref().map(PathBuf::from));
     let mut projects: Vec<PathBuf> = cwds.filter(|cwd| cwd.starts_with(home)).collect();
     projects.push(home.join("project"));
