@@ -107,12 +107,12 @@ fn each_fixture(mut lay_out: impl FnMut(&Home, &mut dyn FnMut(String, Totals))) 
         if totals.len() > 1 {
             with_tokens.insert(agent);
         }
-        let name = fixture.strip_prefix(fixtures()).unwrap();
+        let name = fixture.strip_prefix(fixtures()).unwrap().display();
         lay_out(&home, &mut |how, found| {
             for (what, spent) in &found {
                 let expected = totals.get(what);
                 if expected != Some(spent) {
-                    wrong.push(format!("{name:?}, {how}: {what} {spent}, not {expected:?}"));
+                    wrong.push(format!("{name}, {how}: {what} {spent}, not {expected:?}"));
                 }
             }
         });
@@ -218,9 +218,9 @@ fn a_copy_elsewhere_counts_nothing_and_stays_when_the_original_goes() {
             let before = place.sources();
             let (from, to) = (place.home().join(&original), place.home().join(&other));
             if from.is_dir() {
-                copy(&from, &to)
+                copy(&from, &to);
             } else {
-                put(&from, &to)
+                put(&from, &to);
             }
             // What nobody looks at counts nothing.
             if place.sources() == before {
