@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::export::schema::{Head, Message};
 use crate::export::{Part, Surveyed, Trouble, documents, survey, told_message, told_session};
 use crate::journal::Journal;
-use crate::model::{Block, Session};
+use crate::model::{Block, ModelCall, Session};
 use crate::store::{ChunkBuilder, Packed, Place, SourceEnd, Store, Told, Writer};
 use crate::sync::{Lock, Progress, Sync, SyncOptions, telling_key};
 
@@ -140,6 +140,7 @@ impl<'a> Desk<'a> {
         if let Some(what) = complaint(&head) {
             return Err(self.file.wrong(format!("session {number}: {what}")));
         }
+        let calls = head.session.notes().calls;
         let session = told_session(head);
         let telling = telling_key(&session.id, self.file.path);
         let known = self.store.telling(telling, 0)?;
@@ -153,9 +154,23 @@ impl<'a> Desk<'a> {
         }
         self.writer.truncate(telling, 0, 0)?;
         let source = self.row(&session.id.agent)?;
+        self.calls(&session, source, calls)?;
         let is_new = known.is_none();
         self.open = Some(Open { session, telling, builder: ChunkBuilder::at(0), source, is_new });
         Ok(())
+    }
+
+    /// Takes in the calls that stand in no message: a telling of their own, so that the session's
+    /// own sums stay what its messages say.
+    fn calls(&mut self, session: &Session, source: i64, calls: Vec<ModelCall>) -> Result<()> {
+        let key = telling_key(&session.id, &self.file.path.join("calls"));
+        let is_new = self.store.account(key)?.is_none();
+        if is_new && calls.is_empty() {
+            return Ok(());
+        }
+        self.writer.calls(key, &session.id, calls)?;
+        let account = Session { id: session.id.clone(), kind: session.kind, ..Session::default() };
+        self.writer.telling(&Told { key, source, account, messages: 0, is_new })
     }
 
     /// The row of the file as a source of an agent.

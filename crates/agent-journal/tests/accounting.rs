@@ -343,6 +343,34 @@ fn what_is_not_counted_is_explained() {
     assert_eq!(unpriced, ["glm-5"]);
 }
 
+#[test]
+fn every_kind_of_what_is_not_counted_has_its_number() {
+    let home = Home::new();
+    let mut lines = claude("a", &calls(1..4));
+    let mut notice = claude("a", &calls(9..10)).remove(1);
+    notice["message"]["model"] = json!("<synthetic>");
+    notice["isApiErrorMessage"] = json!(true);
+    lines.push(notice);
+    home.write(&claude_path("-src-web", "a"), &lines);
+    home.write(&claude_path("-copy", "a"), &lines);
+    // Replayed under another id.
+    home.write(&claude_path("-src-web", "b"), &claude("b", &calls(1..3)));
+    let found = stats(&home.journal(), None);
+    let explained = found.explained.unwrap();
+    let count = |words: &str| {
+        let fits = explained.not_counted.iter().filter(|it| it.name.contains(words));
+        fits.map(|it| it.count).sum::<u64>()
+    };
+    assert_eq!(count("another file"), 3);
+    assert_eq!(count("replayed"), 2);
+    // The notice is the same in both files of the session, and one of them is shown.
+    assert_eq!(count("synthetic"), 1);
+    assert_eq!(found.totals.model_calls, 3);
+    let unpriced: Vec<_> =
+        explained.unpriced_models.iter().map(|it| (&*it.name, it.count)).collect();
+    assert_eq!(unpriced, [("glm-5", 3 + 36 + 300 + 7)]);
+}
+
 /// How a history is laid out in files.
 #[derive(Clone, Debug)]
 struct Layout {

@@ -9,9 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::connectors::{ALL, Connector, Machine, Source};
 use agent_journal::model::{Counts, Facts, Message, Origin, Role, Timestamp, Tokens};
+use agent_journal::search::{Filter, Scope};
 use serde::Deserialize;
+use support::shelf::Shelf;
 use support::{Tellings, Told, directories, fold, read, sources};
 
 #[derive(Debug, Deserialize)]
@@ -336,6 +339,108 @@ fn wanted_tokens(agent: &str, row: &Expected) -> ExpectedTokens {
         cache_read: tokens.cache_read,
         cache_creation: tokens.cache_creation,
         reasoning: tokens.reasoning,
+    }
+}
+
+#[test]
+fn the_journal_sums_up_to_the_expected_facts() {
+    let Some(corpus) = corpus() else {
+        println!("skipped: no sample histories at ../shared/corpus");
+        return;
+    };
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for (folder, agent) in FOLDERS {
+        for case in directories(&corpus.join("scrubbed").join(folder)) {
+            let text = fs::read_to_string(case.join("expected.json")).unwrap();
+            let rows: Vec<Expected> = serde_json::from_str(&text).unwrap();
+            let name = format!("{folder}/{}", case.file_name().unwrap().to_string_lossy());
+            compared += compare_journal(agent, &case.join("home"), (&name, rows), &mut wrong);
+        }
+    }
+    println!("{compared} sessions compared");
+    assert!(compared > 0, "the samples are there but nothing was compared");
+    let argued =
+        |line: &String| ARGUED.lines().any(|known| !known.is_empty() && line.starts_with(known));
+    wrong.retain(|line| !argued(line));
+    assert!(wrong.is_empty(), "{} sums differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Compares the sums of each session, and the total with that of the sessions.
+fn compare_journal(
+    agent: &str,
+    home: &Path,
+    (name, mut rows): (&str, Vec<Expected>),
+    wrong: &mut Vec<String>,
+) -> usize {
+    for row in &mut rows {
+        row.locate(home);
+    }
+    let cwds = rows.iter().filter_map(|row| row.cwd.as_ref().map(PathBuf::from));
+    let mut projects: Vec<PathBuf> = cwds.filter(|cwd| cwd.starts_with(home)).collect();
+    projects.push(home.join("project"));
+    let shelf = Shelf::new(Machine { home: home.to_owned(), projects, ..Machine::default() });
+    let entries = shelf.entries();
+    let mut compared = 0;
+    let mut sum = Tokens::default();
+    for row in rows.iter().filter(|row| row.kind == "session") {
+        let start = row.started_at.as_deref().and_then(instant);
+        let Some(entry) = entries.iter().find(|entry| match &row.session_id {
+            Some(native) => entry.native_id == *native && entry.agent == agent,
+            None => start.is_some() && entry.started_at == start,
+        }) else {
+            // A working copy is not listed, and what it spent counts.
+            sum += known(&wanted_tokens(agent, row), Tokens::default());
+            continue;
+        };
+        compared += 1;
+        let (ours, wanted) = (entry.tokens, wanted_tokens(agent, row));
+        sum += known(&wanted, ours);
+        for (fact, ours, theirs) in [
+            ("input", ours.input, wanted.input),
+            ("output", ours.output, wanted.output),
+            ("cache_read", ours.cache_read, wanted.cache_read),
+            ("cache_creation", ours.cache_creation, wanted.cache_creation),
+        ] {
+            if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+                let id = row.name();
+                wrong.push(format!("{name} {id} {fact}: {ours}, expected {theirs} (journal)"));
+            }
+        }
+    }
+    if compared > 0 && compared == entries.len() {
+        let stats = shelf.journal.stats(&query()).unwrap();
+        let not_counted = stats.explained.unwrap().not_counted;
+        let within = ["in one file", "synthetic"];
+        let repeated =
+            not_counted.iter().any(|reason| !within.iter().any(|it| reason.name.contains(it)));
+        let total = Tokens { reasoning: None, ..stats.totals.tokens };
+        // What several sessions record counts once; else the whole is the sum of its parts.
+        let fits = if repeated { total.total() <= sum.total() } else { total == sum };
+        if !fits {
+            wrong.push(format!("{name} total: {total:?}, of sessions {sum:?}"));
+        }
+    }
+    compared
+}
+
+/// What is expected, and where nothing is what was found.
+fn known(wanted: &ExpectedTokens, found: Tokens) -> Tokens {
+    Tokens {
+        input: wanted.input.unwrap_or(found.input),
+        output: wanted.output.unwrap_or(found.output),
+        cache_read: wanted.cache_read.unwrap_or(found.cache_read),
+        cache_creation: wanted.cache_creation.unwrap_or(found.cache_creation),
+        reasoning: None,
+    }
+}
+
+fn query() -> StatsQuery {
+    StatsQuery {
+        filter: Filter { scope: Scope::All, ..Filter::default() },
+        by: None,
+        extent: Extent::Tasks,
+        now: "2026-11-15T12:00:00[UTC]".parse().unwrap(),
+        explain: true,
     }
 }
 

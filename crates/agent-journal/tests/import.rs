@@ -281,6 +281,93 @@ fn a_picture_cannot_pass_for_another() {
     assert!(left.contains("\"data\":\"AQID\"") && !left.contains("\"hash\":\"00000000"), "{left}");
 }
 
+/// Every session, and what those that are not shown spent.
+fn whole(shelf: &Shelf) -> String {
+    let mut whole = everything(shelf, Placement::Separate);
+    let all = Filter { scope: Scope::All, ..Filter::default() };
+    for entry in shelf.journal.spenders(&all).unwrap() {
+        let line = shelf.written(&entry, "ndjson", Options::default());
+        assert!(line.contains("\"messages\":[]"), "{line}");
+        whole.push_str(&line);
+    }
+    whole
+}
+
+/// Calls, tokens and cost of everything, of each agent, model and day.
+fn spent(shelf: &Shelf) -> Vec<String> {
+    let stats = stats(shelf);
+    let mut all = Vec::new();
+    for part in ["agents", "models", "days"] {
+        for group in stats[part].as_array().unwrap() {
+            let (name, figures) = match group.as_array() {
+                Some(day) => (&day[0], &day[1]),
+                None => (&group["key"], group),
+            };
+            let [calls, tokens, cost] = ["model_calls", "tokens", "cost"].map(|it| &figures[it]);
+            all.push(format!("{name}: {calls} calls, {tokens}, {cost}"));
+        }
+    }
+    all.retain(|line| {
+        !line.contains(": 0 calls, {\"cache_creation\":0,\"cache_read\":0,\"input\":0,")
+    });
+    all.push(stats["totals"]["tokens"].to_string());
+    all
+}
+
+/// What was spent is the same in a journal of what left another one, and in one that took in what
+/// left itself.
+fn check_spent(name: &str, shelf: &mut Shelf) -> Vec<String> {
+    let before = spent(shelf);
+    let mut wrong = Vec::new();
+    let mut compare = |how: &str, after: Vec<String>| {
+        let differ = |one: &[String], other: &[String]| -> Vec<String> {
+            one.iter().filter(|line| !other.contains(line)).cloned().collect()
+        };
+        if before != after {
+            let (lost, new) = (differ(&before, &after), differ(&after, &before));
+            wrong.push(format!("{name}, {how}: {lost:#?} became {new:#?}"));
+        }
+    };
+    let left = whole(shelf);
+    if left.is_empty() {
+        return Vec::new();
+    }
+    let parcel = Parcel::of(&left);
+    let mut other = elsewhere();
+    parcel.enter(&mut other).unwrap();
+    compare("elsewhere", spent(&other));
+    let again = whole(&other);
+    let mut third = elsewhere();
+    Parcel::of(&again).enter(&mut third).unwrap();
+    compare("twice", spent(&third));
+    parcel.enter(shelf).unwrap();
+    compare("at home", spent(shelf));
+    wrong
+}
+
+#[test]
+fn what_every_fixture_spent_comes_back() {
+    let wrong: Vec<String> = every_fixture()
+        .iter()
+        .flat_map(|fixture| {
+            let home = support::Home::of(fixture);
+            let projects = support::directories(home.path());
+            let mut shelf = Shelf::new(Machine { projects, ..home.machine() });
+            check_spent(&fixture.display().to_string(), &mut shelf)
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_every_sample_history_spent_comes_back() {
+    let wrong: Vec<String> = samples()
+        .into_iter()
+        .flat_map(|(name, machine, _home)| check_spent(&name, &mut Shelf::new(machine)))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Sessions are found again by their ids.
 #[test]
 fn sub_agents_stay_with_their_parents() {

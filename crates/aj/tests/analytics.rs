@@ -49,6 +49,44 @@ fn the_page_shows_what_the_command_line_says() {
     }
 }
 
+/// A page without what is not for reading.
+fn readable(page: &str) -> String {
+    let mut text = String::new();
+    for part in
+        page.split('<').filter(|part| !part.starts_with("style") && !part.starts_with("script"))
+    {
+        text.push_str(part.split_once('>').map_or(part, |(_, text)| text));
+        text.push(' ');
+    }
+    text
+}
+
+#[test]
+fn an_unknown_model_is_unpriced_on_every_page() {
+    let test = Test::new();
+    let now = jiff::Timestamp::now();
+    let base = |kind: &str, uuid: &str, message: Value| {
+        serde_json::json!({ "sessionId": "s1", "cwd": "/src/web", "type": kind, "uuid": uuid,
+                            "timestamp": now, "message": message })
+    };
+    let prompt = serde_json::json!({ "role": "user", "content": "please fix the login" });
+    let usage = serde_json::json!({ "input_tokens": 1_000_000, "output_tokens": 2_000 });
+    let answer = serde_json::json!({ "id": "m1", "role": "assistant", "model": "nobody-knows-1",
+                                     "usage": usage, "content": "done" });
+    let lines = [base("user", "u1", prompt), base("assistant", "u2", answer)];
+    let lines = lines.map(|line| format!("{line}\n")).concat();
+    test.write(".claude/projects/-src-web/s1.jsonl", lines);
+    test.aj("index").code(0);
+    let server = Server::start(&test);
+    for path in ["/", "/session/claude-code:s1", "/search?q=login", "/analytics", "/insights"] {
+        let (status, page) = server.get(path);
+        assert_eq!(status, 200, "{path}");
+        let words = readable(&page);
+        let around = words.find('$').map(|at| words[..at + 3].split("  ").last());
+        assert!(around.is_none(), "{path}: {around:?}");
+    }
+}
+
 #[test]
 fn every_metric_has_its_chart_and_every_chart_its_numbers() {
     let test = lived_in();

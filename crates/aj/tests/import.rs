@@ -33,6 +33,32 @@ fn everything(test: &Test) -> Vec<String> {
 }
 
 #[test]
+fn what_was_spent_out_of_sight_goes_along_with_everything() {
+    let test = support::two_agents();
+    let hidden = r#"{"sessionId":"bg","projectHash":"p","startTime":"2026-05-04T08:00:00.000Z",
+        "lastUpdated":"2026-05-04T08:00:10.000Z","kind":"subagent","messages":[
+        {"id":"m0","timestamp":"2026-05-04T08:00:01.000Z","type":"user","content":"secret words"},
+        {"id":"m1","timestamp":"2026-05-04T08:00:05.000Z","type":"gemini","content":"none",
+         "tokens":{"input":90,"output":4,"cached":40,"thoughts":2,"tool":0,"total":96},
+         "model":"gemini-3-flash-preview"}]}"#;
+    test.write(".gemini/tmp/p/chats/skill-extraction-1/bg.json", hidden);
+    let file = test.beside("all.ndjson");
+    let path = file.to_str().unwrap();
+    test.args(["export", "--all", "--format", "ndjson", "-o", path]).code(0);
+    let left = fs::read_to_string(&file).unwrap();
+    assert!(left.contains("\"bg\"") && !left.contains("secret words"), "{left}");
+    let other = Test::new();
+    other.args(["import", path]).code(0);
+    let tokens = |test: &Test| test.aj("stats --json").json()["totals"]["tokens"].clone();
+    assert_eq!(tokens(&test), tokens(&other));
+    assert!(tokens(&other)["cache_read"].as_u64() >= Some(40));
+    assert_eq!(
+        test.aj("list --all --json").json()["total"],
+        other.aj("list --all --json").json()["total"]
+    );
+}
+
+#[test]
 fn a_backup_comes_back_however_it_is_packed() {
     let test = demo();
     let left = everything(&test);

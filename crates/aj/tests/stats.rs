@@ -89,6 +89,12 @@ fn an_unknown_model_is_unpriced_in_every_view() {
     assert_eq!(stats["totals"]["cost"]["priced_share"], 0.0);
     assert_eq!(home.json(&["list"])["sessions"][0]["cost"]["usd"], Value::Null);
     assert_eq!(home.json(&["statusline"])["session"]["cost"]["usd"], Value::Null);
+    assert_eq!(home.json(&["show", "s1"])["session"]["cost"]["usd"], Value::Null);
+    assert_eq!(home.json(&["search", "login"])["sessions"][0]["cost"]["usd"], Value::Null);
+    for format in ["html", "markdown", "json", "ndjson"] {
+        let (text, code) = home.run(&["export", "s1", "-o", "-", "--format", format]);
+        assert!(code == 0 && !text.contains("$0") && !text.contains("usd"), "{format}\n{text}");
+    }
     let (text, _) = home.run(&["stats", "--explain"]);
     assert!(text.contains("tokens without a price: nobody-knows-1"), "{text}");
 }
@@ -104,6 +110,14 @@ fn a_known_model_is_estimated_and_marked_so() {
                         "totalCacheCreation": 0 });
     assert_eq!(stats["tokenUsage"], usage);
     assert_eq!(stats["totals"]["active_s"], 180);
+    for args in [&["list"] as &[&str], &["search", "login"]] {
+        assert_eq!(home.json(args)["sessions"][0]["cost"]["usd"], 10.0, "{args:?}");
+    }
+    let session = &home.json(&["show", "s1"])["session"];
+    assert_eq!(
+        (&session["cost"]["usd"], &session["cost"]["basis"]),
+        (&json!(10.0), &json!("estimated"))
+    );
     for args in [&["stats"] as &[&str], &["list"], &["show", "s1"], &["statusline"]] {
         let (text, _) = home.run(args);
         assert!(text.contains("~$10.00"), "{args:?}\n{text}");

@@ -289,6 +289,7 @@ impl<'p> Tally<'p> {
             ("the call in another session (resumed, forked, replayed)", repeats.in_sessions),
             ("the call in a working copy of its session", repeats.in_working_copies),
             ("a sum over calls that are recorded one by one", repeats.sums),
+            ("an answer that the program wrote itself (synthetic)", repeats.synthetic),
         ];
         let not_counted = reasons
             .into_iter()

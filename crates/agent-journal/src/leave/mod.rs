@@ -22,7 +22,7 @@ use crate::export::{
 use crate::export::{Open, Spending, Tables};
 use crate::journal::Journal;
 use crate::model::{Block, Message, Timestamp};
-use crate::search::Filter;
+use crate::search::{Filter, Scope};
 use crate::store::Entry;
 
 /// One way out, used for any number of sessions.
@@ -62,6 +62,15 @@ impl Journal {
     /// Opens a way out.
     pub fn export(&self, format: &'static dyn Format, options: Options) -> Export<'_> {
         Export { journal: self, format, options, around: RefCell::default() }
+    }
+
+    /// Lists what goes along with all sessions a filter chooses, so that sums stay what they are:
+    /// sessions that are never shown and belong to none that is, with their calls alone.
+    pub fn spenders(&self, filter: &Filter) -> Result<Vec<Entry>> {
+        if filter.scope != Scope::All {
+            return Ok(Vec::new());
+        }
+        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.spenders(filter, self.now))
     }
 
     /// What takes secrets and the owner of this journal out of texts.
@@ -327,7 +336,9 @@ impl Export<'_> {
             agent_id: None,
             extensions: BTreeMap::new(),
         };
-        let notes = SessionNotes { children, ..listed(entry) };
+        let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
+        let calls = store.calls_beside(entry.key, entry.telling)?;
+        let notes = SessionNotes { calls, children, ..listed(entry) };
         Ok(Head {
             schema_version: outline.schema_version().to_owned(),
             export_timestamp: self.journal.now,

@@ -51,6 +51,9 @@ pub struct Facts {
     /// How many pictures.
     #[serde(skip_serializing_if = "is_none")]
     pub images: u64,
+    /// Answers that the program wrote itself, in place of a model.
+    #[serde(skip_serializing_if = "is_none")]
+    pub synthetic: u64,
     /// Models, with the number of messages each wrote.
     pub models: BTreeMap<String, u64>,
     /// When the messages were recorded, in milliseconds since 1970.
@@ -122,6 +125,8 @@ impl Facts {
             // It worked for the session, though none of the messages is known to be its own.
             self.models.entry(model.clone()).or_default();
         }
+        self.synthetic +=
+            u64::from(message.role == Role::Assistant && message.origin == Origin::System);
         if matches!(message.role, Role::User | Role::Assistant) || message.failed {
             self.ends_failed = Some(message.failed);
         }
@@ -202,6 +207,7 @@ impl Facts {
             *self.files.entry(file).or_default() += count;
         }
         self.images += later.images;
+        self.synthetic += later.synthetic;
         self.results.extend(later.results);
         self.errors.extend(later.errors);
         self.times.extend(later.times);

@@ -24,9 +24,27 @@ pub struct Usage {
     pub cost_micros: Option<u64>,
     /// Set on a sum over the calls since then, in what their messages do not carry. It stands in
     /// for those calls: where the session's calls of that time are recorded one by one with their
-    /// input, they count and the sum does not.
+    /// input, they count and the sum does not. When it is the message's own instant this is one
+    /// call, told second-hand: it counts where the session records no call itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+}
+
+/// A model call by itself, apart from any message.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelCall {
+    /// What it is counted under, the same in every journal; the usage names no identity then.
+    pub key: String,
+    /// When it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it used.
+    #[serde(flatten)]
+    pub usage: Usage,
 }
 
 /// Token classes that never overlap: `input` was neither read from nor written to a cache, and

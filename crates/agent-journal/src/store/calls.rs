@@ -8,13 +8,14 @@ use super::ledger::{self, Done, Spent};
 use crate::error::Result;
 use crate::model::{Facts, Kind, Session, Timestamp, Tokens};
 
-/// Says in SQL that a row of `usage` is a sum whose calls are also recorded one by one, with their
-/// input, among the rows that fit a condition on `one`.
+/// Says in SQL that a row of `usage` stands in for calls that are also recorded one by one, with
+/// their input, among the rows that fit a condition on `one`. A sum stands in for those of its
+/// time, a call that was told second-hand for whatever there is.
 pub(super) fn told_one_by_one(condition: &str) -> String {
     format!(
         "(usage.since IS NOT NULL AND EXISTS (SELECT 1 FROM usage one WHERE {condition}
          AND one.since IS NULL AND one.input + one.cache_read + one.cache_creation > 0
-         AND one.at BETWEEN usage.since AND usage.at))"
+         AND (usage.since = usage.at OR one.at BETWEEN usage.since AND usage.at)))"
     )
 }
 
@@ -33,12 +34,14 @@ impl Writer<'_> {
                            SELECT other.session FROM usage other
                            JOIN tellings ON tellings.key = other.telling
                            WHERE other.identity = ?1
-                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at, other.session
+                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at IS NULL,
+                           other.at, other.session
                            LIMIT 1)
                        WHERE identity = ?1 AND telling = (
                            SELECT telling FROM usage WHERE identity = ?1
                            ORDER BY output DESC, input + cache_read + cache_creation DESC,
-                           cost_micros IS NULL, at, session, telling LIMIT 1)";
+                           cost_micros IS NULL, model IS NULL, at IS NULL, at, session, telling
+                           LIMIT 1)";
             self.run(sql, identity)?;
             self.note_owner(identity)?;
         }
@@ -129,7 +132,8 @@ impl Writer<'_> {
     fn spent(&self, owner: u64) -> Result<Vec<Spent>> {
         let sql = "SELECT coalesce(usage.at, sessions.started_at, 0), usage.model, usage.input,
                    usage.output, usage.cache_read, usage.cache_creation, usage.cache_creation_1h,
-                   usage.reasoning, usage.cost_micros, usage.since IS NOT NULL FROM usage
+                   usage.reasoning, usage.cost_micros,
+                   usage.since IS NOT NULL AND usage.since IS NOT usage.at FROM usage
                    LEFT JOIN sessions ON sessions.key = usage.owner
                    WHERE usage.owner = ?1 AND usage.counted = 1";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
@@ -239,6 +243,15 @@ mod tests {
         journal.tell("log", 1, log());
         journal.tell("store", 2, vec![usage("late", 9_000, None, (40, 4))]);
         assert_eq!(journal.totals(1).0, (740, 34));
+    }
+
+    #[test]
+    fn a_call_told_second_hand_gives_way_to_any_record_of_the_session_itself() {
+        let journal = Journal::new();
+        journal.tell("parent", 1, vec![usage("a", 1_000, Some(1_000), (300, 10))]);
+        assert_eq!(journal.totals(1), ((300, 10), (300, 10)));
+        journal.tell("own", 2, vec![usage("b", 1_003, None, (290, 9))]);
+        assert_eq!(journal.totals(2), ((290, 9), (290, 9)));
     }
 
     #[test]

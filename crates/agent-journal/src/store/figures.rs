@@ -1,9 +1,10 @@
 //! Reading what sessions did and spent.
 
 use rusqlite::{OptionalExtension, Row, params_from_iter};
+use serde::Deserialize;
 
-use super::Store;
 use super::ledger::{self, Done, Spent};
+use super::{Store, chunk};
 use crate::error::Result;
 use crate::model::Ref;
 use crate::search::Filter;
@@ -54,8 +55,10 @@ pub(crate) struct Repeats {
     pub(crate) in_sessions: u64,
     /// The call in a working copy of its session.
     pub(crate) in_working_copies: u64,
-    /// Sums whose calls are recorded one by one.
+    /// Sums whose calls are recorded one by one, and calls told second-hand.
     pub(crate) sums: u64,
+    /// Answers that the program wrote itself, in place of a model.
+    pub(crate) synthetic: u64,
 }
 
 impl Store {
@@ -99,20 +102,19 @@ impl Store {
 
     /// Counts the records of calls that are not counted, by the reason.
     pub(crate) fn repeats(&self) -> Result<Repeats> {
-        let sql = "SELECT total(repeats), total(NOT counted AND since IS NOT NULL AND NOT told),
-                   total(NOT counted AND told AND is_copy),
-                   total(NOT counted AND told AND NOT is_copy AND is_same),
-                   total(NOT counted AND told AND NOT is_copy AND NOT is_same)
-                   FROM (SELECT usage.repeats, usage.counted, usage.since,
-                       winner.session IS NOT NULL AS told,
-                       winner.session = usage.session AS is_same,
-                       coalesce(sessions.kind = 2, 0) AS is_copy
-                       FROM usage LEFT JOIN usage winner
-                       ON NOT usage.counted AND winner.identity = usage.identity AND winner.counted = 1
-                       LEFT JOIN sessions ON sessions.key = usage.session)";
+        // Of a call's records the owner's first one counts, whichever of them is the fullest.
+        let sql = "SELECT total(repeats), total(iif(owner IS NULL, records, 0)),
+                   total(owner != session AND kind IS 2), total(iif(owner IS NULL, 0, records - 1)),
+                   total(owner != session AND kind IS NOT 2)
+                   FROM (SELECT usage.session, count(*) AS records, total(repeats) AS repeats,
+                       (SELECT winner.owner FROM usage winner
+                        WHERE winner.identity = usage.identity AND winner.counted = 1) AS owner
+                       FROM usage GROUP BY usage.identity, usage.session) AS told
+                   LEFT JOIN sessions ON sessions.key = told.session";
         let repeats = self.connection.query_row(sql, [], |row| {
             let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
             Ok(Repeats {
+                synthetic: 0,
                 in_file: number(0)?,
                 sums: number(1)?,
                 in_working_copies: number(2)?,
@@ -120,7 +122,29 @@ impl Store {
                 in_sessions: number(4)?,
             })
         });
-        repeats.map_err(self.error())
+        let repeats = repeats.map_err(self.error())?;
+        Ok(Repeats { synthetic: self.synthetic()?, ..repeats })
+    }
+
+    /// Counts the answers no model wrote, in what is shown.
+    fn synthetic(&self) -> Result<u64> {
+        /// Of all facts the one that is asked for: the others take their time to read.
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Brief {
+            synthetic: u64,
+        }
+        let sql = "SELECT facts FROM chunks JOIN tellings ON tellings.key = chunks.telling
+                   WHERE hidden = 0";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([]).map_err(self.error())?;
+        let mut count = 0;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let packed = row.get_ref(0).and_then(|it| Ok(it.as_blob()?)).map_err(self.error())?;
+            let facts = chunk::unpack(packed).and_then(|json| serde_json::from_slice(&json).ok());
+            count += facts.map_or(0, |brief: Brief| brief.synthetic);
+        }
+        Ok(count)
     }
 }
 

@@ -111,7 +111,8 @@ CREATE INDEX sessions_by_generation ON sessions (generation);
 
 -- One call of a model as one session records it. Of all records of a call exactly one is counted,
 -- the fullest; its owner is the session that made the call first. A sum over calls that are also
--- recorded one by one is not counted at all.
+-- recorded one by one is not counted at all, nor is a call that was told second-hand where its
+-- session records calls itself.
 CREATE TABLE usage (
     identity        BLOB NOT NULL,
     session         INTEGER NOT NULL,
@@ -126,7 +127,8 @@ CREATE TABLE usage (
     cache_creation_1h INTEGER NOT NULL,
     reasoning       INTEGER,
     cost_micros     INTEGER,            -- as the agent recorded it
-    since           INTEGER,            -- set on a sum over the calls since then
+    since           INTEGER,            -- set on a sum over the calls since then;
+                                        -- equal to `at`: one call, told second-hand
     repeats         INTEGER NOT NULL DEFAULT 0, -- further records of the call in this telling
     counted         INTEGER NOT NULL DEFAULT 1,
     owner           INTEGER NOT NULL,

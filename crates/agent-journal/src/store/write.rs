@@ -266,7 +266,7 @@ impl Writer<'_> {
     }
 
     /// Stores a call. Of several records in one telling the largest output holds.
-    fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
+    pub(super) fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
         // A single row needs no journal of its own for the case that it does not fit: OR FAIL.
         let sql =
             "INSERT OR FAIL INTO usage (identity, session, telling, position, at, model, input,

@@ -3,11 +3,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent_journal::Entry;
-use agent_journal::analyze::Cost;
 use agent_journal::search::Scope;
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::FilterArgs;
 use crate::context::Context;
@@ -49,7 +47,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     })?;
     let (entries, total) = answered.answer;
     if context.json {
-        let sessions = entries.iter().map(|(entry, cost)| with_cost(entry, cost));
+        let sessions = entries.iter().map(|(entry, cost)| output::json::session(entry, cost));
         let sessions = sessions.collect::<Result<Vec<_>>>()?;
         output::json::print("list", json!({ "total": total, "sessions": sessions }))?;
         return Ok(found(!entries.is_empty()));
@@ -63,10 +61,4 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         remark(&format!(" {} of {total} sessions · `--limit 0` shows all", entries.len()));
     }
     Ok(found(!entries.is_empty()))
-}
-
-fn with_cost(entry: &Entry, cost: &Cost) -> Result<Value> {
-    let mut document = serde_json::to_value(entry)?;
-    document["cost"] = serde_json::to_value(cost)?;
-    Ok(document)
 }

@@ -119,9 +119,16 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         bail!("nothing is found by meaning while `index.vector.enabled` is false");
     }
     let answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
+    let costs = if context.json {
+        let sessions = answered.answer.sessions.iter();
+        answered.journal.costs(&sessions.map(|found| found.entry.clone()).collect::<Vec<_>>())?
+    } else {
+        Vec::new()
+    };
     let report = Report {
         query: &query,
         answer: &answered.answer,
+        costs: &costs,
         options: &options,
         took: started.elapsed().as_millis() as u64,
         freshness: answered.freshness,

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::output;
-use crate::output::json::Stream;
+use crate::output::json::{Stream, session};
 use crate::output::pager::Pager;
 use crate::output::transcript::{Detail, Transcript};
 
@@ -57,9 +57,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         args.context.unwrap_or(context.settings.number("search.default_context") as u64),
     )?;
     let window = Window { journal: &journal, entry: &entry, range };
+    let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
     if context.json {
         let out = BufWriter::new(std::io::stdout().lock());
-        let mut stream = Stream::begin(out, "show", &entry)?;
+        let mut stream = Stream::begin(out, "show", &session(&entry, &cost)?)?;
         window.each(|position, message| stream.message(position, message))?;
         stream.end()?;
         return Ok(FOUND);
@@ -70,7 +71,6 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut transcript = Transcript::new(out, &entry, detail, output::width());
     // Whoever reads a pipe gets the text as it was written.
     transcript.is_rendered = std::io::stdout().is_terminal();
-    let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
     transcript.header(&context.now, &cost)?;
     window.each(|position, message| transcript.message(position, message))?;
     let mut out = transcript.out;

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use agent_journal::Entry;
+use agent_journal::analyze::Cost;
 use agent_journal::model::{Block, Message};
 use anyhow::Result;
 use serde::Serialize;
@@ -17,6 +18,13 @@ pub(crate) fn print(schema: &str, mut document: Value) -> Result<()> {
     Ok(())
 }
 
+/// A session as programs see it: as it is listed, with what it cost.
+pub(crate) fn session(entry: &Entry, cost: &Cost) -> Result<Value> {
+    let mut document = serde_json::to_value(entry)?;
+    document["cost"] = serde_json::to_value(cost)?;
+    Ok(document)
+}
+
 /// Writes a session with its messages, a piece at a time.
 pub(crate) struct Stream<W: Write> {
     out: W,
@@ -24,8 +32,7 @@ pub(crate) struct Stream<W: Write> {
 }
 
 impl<W: Write> Stream<W> {
-    pub(crate) fn begin(mut out: W, schema: &str, session: &Entry) -> Result<Self> {
-        let session = serde_json::to_string(session)?;
+    pub(crate) fn begin(mut out: W, schema: &str, session: &Value) -> Result<Self> {
         write!(out, "{{\"schema\":\"aj.{schema}/1\",\"session\":{session},\"messages\":[")?;
         Ok(Self { out, first: true })
     }

@@ -16,8 +16,8 @@ pub(super) struct Place {
     pub(super) native: Option<String>,
     pub(super) parent: Option<String>,
     pub(super) kind: Kind,
-    /// Where transcripts of this session's sub-agents would be.
-    pub(super) agents: PathBuf,
+    /// Where transcripts of sub-agents would be, by session.
+    agents: PathBuf,
 }
 
 impl Place {
@@ -25,7 +25,7 @@ impl Place {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
         let project = folder.parent().unwrap_or(Path::new(""));
-        let agents = project.join("subagents").join(&stem);
+        let agents = project.join("subagents");
         let Some(agent) = stem.strip_prefix("agent-") else {
             let is_chat = folder.file_name().is_some_and(|name| name == "chats");
             return Self {
@@ -38,6 +38,11 @@ impl Place {
         let parent = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let native = agent_id(agent, parent.as_deref().unwrap_or_default());
         Self { native: Some(native), parent, kind: Kind::Agent, agents }
+    }
+
+    /// Whether a session's sub-agents have transcripts of their own.
+    pub(super) fn has_transcripts(&self, session: &str) -> bool {
+        !session.is_empty() && self.agents.join(session).is_dir()
     }
 }
 

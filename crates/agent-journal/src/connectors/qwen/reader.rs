@@ -46,8 +46,7 @@ struct Reader<'s> {
     agents: BTreeMap<String, Session>,
     /// The sub-agent whose messages are being told; `None` is the session itself.
     current: Option<String>,
-    /// Whether sub-agents have transcripts of their own.
-    has_transcripts: bool,
+    place: Place,
     told: u64,
     /// Messages told before a last line that may not be whole.
     settled: Option<u64>,
@@ -67,16 +66,16 @@ struct State {
 
 impl<'s> Reader<'s> {
     fn new(path: &Path, start: &Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
-        let place = Place::of(path);
+        let mut place = Place::of(path);
         let mut state: State = serde_json::from_slice(&start.state).unwrap_or_default();
         if state.native.is_empty() {
-            state.native = match place.native {
+            state.native = match place.native.take() {
                 Some(native) => native,
                 None => place::first_session(path)?,
             };
         }
         let mut session = Session::new(AGENT.id, state.native.clone());
-        session.parent = place.parent;
+        session.parent = place.parent.take();
         session.kind = place.kind;
         if place.kind == Kind::Agent {
             place::sidecar(path, &mut session);
@@ -87,7 +86,7 @@ impl<'s> Reader<'s> {
             state,
             agents: BTreeMap::new(),
             current: None,
-            has_transcripts: place.agents.is_dir(),
+            place,
             told: start.messages,
             settled: None,
             end: start.offset,
@@ -102,16 +101,16 @@ impl<'s> Reader<'s> {
         self.sink.accept(Record::Session(Box::new(session)))
     }
 
-    /// Notes that a sub-agent was at work.
-    fn note_agent(&mut self, agent: &str, at: Option<Timestamp>) {
+    /// Notes that a sub-agent was at work for a session: this one, or the one it is a copy of.
+    fn note_agent(&mut self, (parent, agent): (&str, &str), at: Option<Timestamp>) {
         if !self.agents.contains_key(agent) {
             let mut session = Session {
-                parent: Some(self.state.native.clone()),
+                parent: Some(parent.to_owned()),
                 kind: Kind::Agent,
                 cwd: self.session.cwd.clone(),
                 branch: self.session.branch.clone(),
                 agent_version: self.session.agent_version.clone(),
-                ..Session::new(AGENT.id, place::agent_id(agent, &self.state.native))
+                ..Session::new(AGENT.id, place::agent_id(agent, parent))
             };
             session.title(TitleRank::Slug, agent);
             self.agents.insert(agent.to_owned(), session);
@@ -285,15 +284,17 @@ impl<'s> Reader<'s> {
         let raw = line.payload;
         let event = raw.and_then(|raw| serde_json::from_str::<Payload<'_>>(raw.get()).ok());
         let event: Option<Event<'_>> = event.map(|payload| payload.event);
-        let agent = event.as_ref().and_then(Event::agent).map(str::to_owned);
-        let (Some(event), Some(agent), false) = (event, agent, self.has_transcripts) else {
+        let agent = event.as_ref().and_then(Event::agent);
+        let agent = agent.map(|(session, agent)| (session.to_owned(), agent.to_owned()));
+        let known = agent.filter(|(session, _)| !self.place.has_transcripts(session));
+        let (Some(event), Some((session, agent))) = (event, known) else {
             return self.sink.accept(Record::passed(offset, "ui_telemetry"));
         };
         self.state.has_agents = true;
         let mut envelope = line.envelope();
         // The chain of parents is the session's, and most of its links are not told.
         envelope.parent = None;
-        self.note_agent(&agent, envelope.at);
+        self.note_agent((&session, &agent), envelope.at);
         for message in event.messages(envelope) {
             self.tell(Some(&agent), message)?;
         }

@@ -44,12 +44,11 @@ pub(super) struct Event<'a> {
 }
 
 impl Event<'_> {
-    /// The sub-agent that an event belongs to, from `<session>#<agent>#<turn>`. The session's own
-    /// events leave the middle empty.
-    pub(super) fn agent(&self) -> Option<&str> {
+    /// The session and the sub-agent that an event belongs to, from `<session>#<agent>#<turn>`.
+    /// The session's own events leave the middle empty.
+    pub(super) fn agent(&self) -> Option<(&str, &str)> {
         let (before, _) = self.prompt_id.as_ref()?.as_str().rsplit_once('#')?;
-        let (_, agent) = before.rsplit_once('#')?;
-        (!agent.is_empty()).then_some(agent)
+        before.rsplit_once('#').filter(|(_, agent)| !agent.is_empty())
     }
 
     /// Makes messages of an event, in place of the ones nobody wrote down.
@@ -72,7 +71,9 @@ impl Event<'_> {
                     cache_creation: 0,
                     reasoning: Some(self.thoughts_token_count),
                 };
-                message.usage = Some(Usage { identity, tokens, ..Usage::default() });
+                // The sub-agent's transcript may turn up in another folder.
+                let since = message.at;
+                message.usage = Some(Usage { identity, tokens, since, ..Usage::default() });
                 vec![message]
             }
             "tool_call" => self.call(message),
@@ -120,13 +121,13 @@ mod tests {
 
     #[test]
     fn only_prompt_ids_with_a_name_in_the_middle_belong_to_a_sub_agent() {
-        let check = |prompt: &str, expected: Option<&str>| {
+        let check = |prompt: &str, expected: Option<(&str, &str)>| {
             let event = format!(r#"{{"event.name":"x.tool_call","prompt_id":"{prompt}"}}"#);
             let event: Event<'_> = serde_json::from_str(&event).unwrap();
             assert_eq!(event.agent(), expected, "{prompt}");
         };
         check("1a2b########0", None);
-        check("1a2b#Explore-x1y2z3#12", Some("Explore-x1y2z3"));
+        check("1a2b#Explore-x1y2z3#12", Some(("1a2b", "Explore-x1y2z3")));
         check("prompt_suggestion", None);
         check("1a2b#0", None);
     }

@@ -79,7 +79,8 @@ pub struct Session {
     pub parent_session_id: Option<String>,
     /// The sub-agent's id.
     pub agent_id: Option<String>,
-    /// What does not map, by agent; under `agent-journal` what the journal itself knows.
+    /// What does not map, by agent; under `agent-journal` what the journal itself knows, with
+    /// `calls`: those that count for the session and stand in none of its messages, or not in full.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(test, schemars(with = "BTreeMap<String, BTreeMap<String, serde_json::Value>>"))]
     pub extensions: BTreeMap<String, Json>,

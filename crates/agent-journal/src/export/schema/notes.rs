@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Counts, Kind, Origin, Ref, Summary, Title, Tokens, Usage};
+use crate::model::{Counts, Kind, ModelCall, Origin, Ref, Summary, Title, Tokens, Usage};
 
 /// What the journal knows of a session beyond the schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,10 @@ pub struct SessionNotes {
     pub counts: Counts,
     /// Tokens of the session alone.
     pub tokens: Tokens,
+    /// Calls that count for the session and stand in none of its messages, or not in full there:
+    /// other files of the session record them, or a working copy that is not shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ModelCall>,
     /// Sessions that this one started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<String>,

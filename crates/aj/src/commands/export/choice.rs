@@ -26,7 +26,12 @@ impl Choice<'_> {
         let scope = if apart { Scope::All } else { Scope::Roots };
         if self.args.all {
             let filter = self.args.filter.filter(scope, &self.context.now)?;
-            return Ok(self.journal.sessions(&filter, None)?);
+            let mut entries = self.journal.sessions(&filter, None)?;
+            // What is counted must be in it, whoever spent it.
+            if matches!(target.format.together(), Together::OneFile | Together::Tables) {
+                entries.extend(self.journal.spenders(&filter)?);
+            }
+            return Ok(entries);
         }
         if let Some(mut entries) = self.by_id()? {
             if apart && target.format.together() == Together::OneFile {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Report, place};
 use crate::output::cut_bytes;
+use crate::output::json::session;
 
 /// As much of a message around a hit as is told, in bytes.
 const AROUND: usize = 600;
@@ -70,7 +71,7 @@ fn make(report: &Report<'_>, part: Part) -> Result<Value> {
             "meanings": answer.uncovered,
         },
         "total": answer.total,
-        "sessions": sessions(shown, report.max_bytes.is_some())?,
+        "sessions": sessions(shown, report)?,
         "hits": hits,
     });
     let Some(object) = document.as_object_mut() else { return Ok(document) };
@@ -101,10 +102,12 @@ fn best(found: &Found, most: usize) -> impl Iterator<Item = &Hit> {
 }
 
 /// The sessions of the results, each once: in full, or what names them.
-fn sessions(shown: &[Found], brief: bool) -> Result<Vec<Value>> {
+fn sessions(shown: &[Found], report: &Report<'_>) -> Result<Vec<Value>> {
+    let brief = report.max_bytes.is_some();
     let mut known = HashSet::new();
     let mut all = Vec::new();
-    for found in shown.iter().filter(|found| known.insert(&found.entry.id)) {
+    let costed = shown.iter().zip(report.costs);
+    for (found, cost) in costed.filter(|(found, _)| known.insert(&found.entry.id)) {
         let entry: &Entry = &found.entry;
         all.push(if brief {
             json!({
@@ -112,7 +115,7 @@ fn sessions(shown: &[Found], brief: bool) -> Result<Vec<Value>> {
                 "branch": entry.branch, "ended_at": entry.ended_at,
             })
         } else {
-            serde_json::to_value(entry)?
+            session(entry, cost)?
         });
     }
     Ok(all)

@@ -7,6 +7,7 @@ pub(crate) use json::document;
 pub(crate) use text::{closing, text};
 
 use agent_journal::Entry;
+use agent_journal::analyze::Cost;
 use agent_journal::search::{Answer, Found, Hit, Options, Query};
 use jiff::Zoned;
 
@@ -16,6 +17,8 @@ use crate::context::Freshness;
 pub(crate) struct Report<'a> {
     pub(crate) query: &'a Query,
     pub(crate) answer: &'a Answer,
+    /// What the sessions of the answer cost; only for programs.
+    pub(crate) costs: &'a [Cost],
     pub(crate) options: &'a Options,
     /// Milliseconds.
     pub(crate) took: u64,

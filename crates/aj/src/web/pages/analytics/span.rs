@@ -45,8 +45,9 @@ pub(super) struct Step {
     pub(super) results: u64,
     pub(super) errors: u64,
     pub(super) tokens: Tokens,
-    /// Tokens and millionths of a dollar by model; the last are those of all others.
-    pub(super) spent: Vec<(u64, u64)>,
+    /// Tokens and millionths of a dollar, where they are known, by model; the last are those of
+    /// all others.
+    pub(super) spent: Vec<(u64, Option<u64>)>,
 }
 
 impl Span {
@@ -96,8 +97,11 @@ impl Span {
             let model = self.models.iter().position(|model| *model == one.model);
             let model = model.unwrap_or(self.models.len());
             if let Some(step) = place(one.date).and_then(|at| self.steps.get_mut(at)) {
-                step.spent[model].0 += one.tokens.total();
-                step.spent[model].1 += one.cost.micros().unwrap_or(0);
+                let (tokens, micros) = &mut step.spent[model];
+                *tokens += one.tokens.total();
+                if let Some(cost) = one.cost.micros() {
+                    *micros.get_or_insert(0) += cost;
+                }
             }
         }
     }
@@ -161,7 +165,7 @@ impl Step {
             results: 0,
             errors: 0,
             tokens: Tokens::default(),
-            spent: vec![(0, 0); models],
+            spent: vec![(0, None); models],
         }
     }
 

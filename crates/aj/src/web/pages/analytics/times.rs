@@ -56,8 +56,17 @@ impl View<'_> {
     }
 
     pub(super) fn cost(&self) -> Markup {
-        let values =
-            |step: &Step| step.spent.iter().map(|(_, micros)| Some(*micros as f64 / 1e6)).collect();
+        // A model without a price has no amount, not even where it rested.
+        let has_price =
+            |model: usize| self.span.steps.iter().any(|step| step.spent[model].1.is_some());
+        let priced: Vec<bool> = (0..=self.span.models.len()).map(has_price).collect();
+        let values = |step: &Step| {
+            let models = step.spent.iter().zip(&priced);
+            let micros = models.map(|((tokens, micros), is_priced)| {
+                micros.or((*tokens == 0 && *is_priced).then_some(0))
+            });
+            micros.map(|micros| micros.map(|it| it as f64 / 1e6)).collect()
+        };
         let plot = self.over_time(("cost", "Cost by model"), self.by_model(), dollars, values);
         Plot { note: format!("per {}, {}", self.span.unit.name(), self.cost_note()), ..plot }.bars()
     }
