@@ -18,7 +18,7 @@ use crate::connectors::Stamp;
 const TICK: i64 = 2_000_000_000;
 
 /// Fewer things than this are looked at sooner than a thread is started.
-const WORTH_A_THREAD: usize = 256;
+const WORTH_A_THREAD: usize = 512;
 
 thread_local! {
     static NOTES: RefCell<Option<Vec<Thing>>> = const { RefCell::new(None) };
@@ -111,6 +111,10 @@ impl Sight {
                 }
             }
         };
+        if self.things.len() <= WORTH_A_THREAD {
+            look(&self.things);
+            return !differs.into_inner();
+        }
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = self.things.len().div_ceil(threads).max(WORTH_A_THREAD);
         let mut shares = self.things.chunks(share);

@@ -84,23 +84,9 @@ fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Resul
         zone: now.time_zone().clone(),
         ..Options::default()
     };
-    let answer = Box::new(find(journal, &query, &options)?);
+    let answer = Box::new(journal.find(&query, &options)?);
     let took = started.elapsed().as_millis();
     Ok(Told::Answer { answer, now: Box::new(now.clone()), took })
-}
-
-/// Asks by words first. What has all of them comes before what is near in meaning, so that a page
-/// full of it is the answer already.
-fn find(journal: &Journal, query: &Wanted, options: &Options) -> Result<Answer> {
-    if options.mode == Mode::Hybrid {
-        let by_words = Options { mode: Mode::Lexical, ..options.clone() };
-        let answer = journal.find(query, &by_words)?;
-        let has_all = answer.stages.first().map_or(0, |stage| stage.found);
-        if has_all >= SESSIONS as u64 {
-            return Ok(answer);
-        }
-    }
-    Ok(journal.find(query, options)?)
 }
 
 fn body(told: &Told, params: &Params) -> Markup {
