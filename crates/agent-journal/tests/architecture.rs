@@ -11,17 +11,18 @@ use agent_journal::connectors::ALL;
 /// Who may know whom; what is not listed is an error. An exception says its reason.
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
+    ("maps", &[]),
     ("error", &[]),
     // A user may name prices and further homes.
     ("config", &["analyze", "connectors"]),
     ("connectors", &["model", "error"]),
     // `search::Filter` says itself in SQL; the kind of a home is recorded.
-    ("store", &["model", "error", "search", "config"]),
+    ("store", &["model", "maps", "error", "search", "config"]),
     // The index lies in a directory as private as the store's; the user chooses the embedder.
     ("index", &["model", "error", "store", "config"]),
     // A query resolves the names of agents.
-    ("search", &["model", "error", "store", "index", "connectors"]),
-    ("analyze", &["model", "error", "store", "search"]),
+    ("search", &["model", "maps", "error", "store", "index", "connectors"]),
+    ("analyze", &["model", "maps", "error", "store", "search"]),
     ("export", &["model", "error"]),
     ("sync", &["model", "error", "config", "connectors", "store", "index"]),
 ];

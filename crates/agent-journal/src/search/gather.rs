@@ -43,8 +43,6 @@ pub(super) struct Group {
     pub(super) count: u64,
     /// The best matches, best first.
     pub(super) best: Vec<Match>,
-    /// Where the last match was: windows of one text follow each other.
-    last: Option<(u64, Option<u64>, TextKind)>,
     /// What the session is worth when more than its matches by words has a say.
     pub(super) worth: Option<Score>,
 }
@@ -73,7 +71,7 @@ impl Match {
 
 impl Group {
     pub(super) fn new(telling: u64, tier: Tier) -> Self {
-        Self { telling, tier, count: 0, best: Vec::new(), last: None, worth: None }
+        Self { telling, tier, count: 0, best: Vec::new(), worth: None }
     }
 
     /// What the session as a whole is worth: its best match, and a little for the next ones.
@@ -93,7 +91,6 @@ impl Group {
             tier,
             count: 1,
             best: vec![one],
-            last: None,
             worth: None,
         })
     }
@@ -105,19 +102,20 @@ impl Group {
 
     /// Adds a match; windows of one text are one match.
     pub(super) fn add(&mut self, new: Match, keep: usize) {
-        let place = (new.telling, new.position, new.kind);
-        if self.last == Some(place) {
-            let from = if keep > BEST { self.best.len().saturating_sub(1) } else { 0 };
-            if let Some(at) = self.best[from..].iter().position(|one| one.is_same(&new)) {
-                if self.best[from + at].score >= new.score {
-                    return;
-                }
-                self.best.remove(from + at);
-            }
+        // Windows of one text follow each other, so the whole list need not be looked through.
+        let known = if keep > BEST {
+            self.best.last_mut().filter(|one| one.is_same(&new))
         } else {
-            self.count += 1;
-            self.last = Some(place);
+            self.best.iter_mut().find(|one| one.is_same(&new))
+        };
+        if let Some(known) = known {
+            known.score = known.score.max(new.score);
+            if keep <= BEST {
+                self.sort();
+            }
+            return;
         }
+        self.count += 1;
         if keep > BEST {
             return self.best.push(new);
         }

@@ -115,7 +115,6 @@ pub(super) const PEERS: [Peer; 8] = [
         ],
         keeps: &[".agentsview"],
         stop: &["daemon", "stop"],
-        ..NOTHING
     },
     Peer {
         name: "ccusage",
