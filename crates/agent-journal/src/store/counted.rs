@@ -20,6 +20,7 @@ const NONE: u64 = 0;
 
 impl Store {
     /// Reads the calls that count for a session, in the order they were made.
+    #[cfg(feature = "parquet")]
     pub(crate) fn counted_calls(
         &self,
         owner: u64,

@@ -7,7 +7,6 @@ mod browse;
 mod calls;
 mod choose;
 mod chunk;
-#[cfg(feature = "parquet")]
 mod counted;
 mod figures;
 mod ledger;
