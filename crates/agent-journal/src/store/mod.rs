@@ -3,10 +3,12 @@
 //! number read; readers never wait.
 
 mod account;
+mod beside;
 mod browse;
 mod calls;
 mod choose;
 mod chunk;
+#[cfg(feature = "parquet")]
 mod counted;
 mod figures;
 mod ledger;
