@@ -77,6 +77,11 @@ impl Packed {
             Self { hash: xxh3_64(line), line: line.clone() }
         })
     }
+
+    /// How many bytes it takes before it is compressed.
+    pub(crate) fn size(&self) -> u64 {
+        self.line.len() as u64
+    }
 }
 
 impl ChunkBuilder {

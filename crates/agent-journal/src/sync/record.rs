@@ -28,6 +28,10 @@ pub(super) enum Event {
     Failed(Error),
 }
 
+/// How many bytes of messages of several sessions may wait for their runs to be full. A database
+/// of thousands of sessions would fill the memory with the beginnings of runs.
+const WAITING: u64 = 16 << 20;
+
 /// Records one source.
 pub(super) struct Recorder<'a> {
     job: &'a Job,
@@ -39,6 +43,8 @@ pub(super) struct Recorder<'a> {
     open: Vec<Open>,
     by_id: HashMap<SessionId, usize>,
     current: usize,
+    /// Bytes of messages since all runs were handed over.
+    waiting: u64,
     records: u64,
     raw: u64,
     skipped: BTreeMap<String, u64>,
@@ -78,6 +84,7 @@ impl<'a> Recorder<'a> {
             open: Vec::new(),
             by_id: HashMap::new(),
             current: 0,
+            waiting: 0,
             records: 0,
             raw: 0,
             skipped: BTreeMap::new(),
@@ -193,8 +200,21 @@ impl<'a> Recorder<'a> {
         if let Some(builder) = &mut open.builder {
             builder.add(&open.account.id, &mut message, &packed);
             open.position += 1;
+            self.waiting += packed.size();
         }
-        self.flush(Flush::Full)
+        self.flush(Flush::Full)?;
+        if self.waiting > WAITING && self.open.len() > 1 { self.flush_all() } else { Ok(()) }
+    }
+
+    /// Hands over the runs of all sessions, full or not.
+    fn flush_all(&mut self) -> Result<()> {
+        let current = self.current;
+        for at in 0..self.open.len() {
+            self.current = at;
+            self.flush(Flush::Last)?;
+        }
+        (self.current, self.waiting) = (current, 0);
+        Ok(())
     }
 
     /// Begins to tell anew at the current position, unless that has begun already.
