@@ -9,12 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent_journal::analyze::{Extent, StatsQuery};
+use agent_journal::analyze::StatsQuery;
 use agent_journal::connectors::{ALL, Connector, Machine, Source};
 use agent_journal::model::{Counts, Facts, Message, Origin, Role, Timestamp, Tokens};
-use agent_journal::search::{Filter, Scope};
 use serde::Deserialize;
-use support::shelf::Shelf;
+use support::shelf::{Shelf, of_all};
 use support::{Tellings, Told, directories, fold, read, sources};
 
 #[derive(Debug, Deserialize)]
@@ -435,13 +434,7 @@ fn known(wanted: &ExpectedTokens, found: Tokens) -> Tokens {
 }
 
 fn query() -> StatsQuery {
-    StatsQuery {
-        filter: Filter { scope: Scope::All, ..Filter::default() },
-        by: None,
-        extent: Extent::Tasks,
-        now: "2026-11-15T12:00:00[UTC]".parse().unwrap(),
-        explain: true,
-    }
+    StatsQuery { explain: true, ..of_all() }
 }
 
 /// The originals that stand under other names and in other folders: each file read by itself.

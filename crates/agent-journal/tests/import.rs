@@ -9,14 +9,14 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agent_journal::analyze::{Extent, Stats, StatsQuery};
+use agent_journal::analyze::Stats;
 use agent_journal::connectors::Machine;
 use agent_journal::export::schema::Document;
 use agent_journal::export::{Detail, Options, Pick, Placement};
 use agent_journal::search::{Filter, Scope};
 use agent_journal::{Arrival, Arriving, SyncOptions};
 use support::fixtures;
-use support::shelf::{Shelf, every_fixture, samples};
+use support::shelf::{Shelf, every_fixture, of_all, samples};
 
 const EXAMPLE: &str = include_str!("export/example.json");
 
@@ -71,14 +71,7 @@ fn timeless(lines: &str) -> Vec<String> {
 }
 
 fn stats(shelf: &Shelf) -> serde_json::Value {
-    let query = StatsQuery {
-        filter: Filter { scope: Scope::All, ..Filter::default() },
-        by: None,
-        extent: Extent::Tasks,
-        now: "2026-11-15T12:00:00[UTC]".parse().unwrap(),
-        explain: false,
-    };
-    let stats: Stats = shelf.journal.stats(&query).unwrap();
+    let stats: Stats = shelf.journal.stats(&of_all()).unwrap();
     serde_json::to_value(stats).unwrap()
 }
 

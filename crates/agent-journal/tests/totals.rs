@@ -10,12 +10,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent_journal::analyze::{Extent, Figures, StatsQuery};
+use agent_journal::analyze::Figures;
 use agent_journal::connectors::{ALL, Machine, Source};
-use agent_journal::search::{Filter, Scope};
 use agent_journal::{Config, Home as Further, HomeKind, Journal, SyncOptions};
 use proptest::prelude::RngExt;
-use support::shelf::every_fixture;
+use support::shelf::{every_fixture, of_all};
 use support::{Home, copy, each_file, fixtures};
 
 /// What each agent and each model spent: calls, tokens, cost.
@@ -64,14 +63,7 @@ impl Place {
         config.homes = (1..self.homes).map(further).collect();
         let mut journal = Journal::open(config, self.machine(0)).unwrap();
         journal.sync(options, &mut |_| {}).unwrap();
-        let query = StatsQuery {
-            filter: Filter { scope: Scope::All, ..Filter::default() },
-            by: None,
-            extent: Extent::Tasks,
-            now: "2026-11-15T12:00:00[UTC]".parse().unwrap(),
-            explain: false,
-        };
-        let stats = journal.stats(&query).unwrap();
+        let stats = journal.stats(&of_all()).unwrap();
         let agents = stats.agents.iter().chain(&stats.models);
         let mut totals: Totals =
             agents.map(|group| (group.key.clone(), spent(&group.figures))).collect();

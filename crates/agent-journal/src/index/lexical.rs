@@ -223,7 +223,8 @@ impl Columns {
         })
     }
 
-    /// Where a document with a position stands in its telling; none for what is about the session as a whole.
+    /// Where a document with this position stands in its telling; none for what is about the
+    /// session as a whole.
     pub(crate) fn place(position: u64) -> Option<u64> {
         (position != WHOLE).then_some(position)
     }

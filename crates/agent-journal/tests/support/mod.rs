@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
 #![allow(missing_docs, unreachable_pub, reason = "test support")]
 
+pub mod place;
 pub mod shelf;
 
 use std::collections::BTreeMap;

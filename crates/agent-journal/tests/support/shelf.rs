@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::connectors::Machine;
 use agent_journal::export::{Options, Whole, format};
 use agent_journal::search::{Filter, Scope};
@@ -50,6 +51,17 @@ impl Shelf {
         let mut export = self.journal.export(format(name).unwrap(), options);
         export.write(entry, &mut Whole(&mut bytes)).unwrap();
         String::from_utf8(bytes).unwrap()
+    }
+}
+
+/// Asks what all sessions spent.
+pub fn of_all() -> StatsQuery {
+    StatsQuery {
+        filter: Filter { scope: Scope::All, ..Filter::default() },
+        by: None,
+        extent: Extent::Tasks,
+        now: "2026-11-15T12:00:00[UTC]".parse().unwrap(),
+        explain: false,
     }
 }
 

@@ -1,0 +1,161 @@
+//! One session told in several places: copies, summaries, resumed and moved files.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use std::fs;
+
+use agent_journal::connectors::Machine;
+use agent_journal::{Entry, Journal, SyncOptions};
+use serde_json::json;
+use support::place::{Place, Script, all, found};
+
+fn listed(journal: &Journal) -> Vec<Entry> {
+    journal.sessions(&all(), None).unwrap()
+}
+
+#[test]
+fn working_copies_are_neither_listed_nor_found_and_their_calls_count_once() {
+    let session = Script::new(1).you("map the repository").agent("three packages");
+    let copy =
+        Script::new(1).you("map the repository").agent("three packages").agent("summary zebra");
+    let calls = |lines: &str| lines.matches("output_tokens").count() as i64;
+    for copy_first in [true, false] {
+        let place = Place::new();
+        let copy_path = format!(
+            ".claude/projects/-home-mara-web/{}/subagents/agent-acompact-28136244.jsonl",
+            session.id
+        );
+        let mut files = vec![(session.path(), &session.lines), (copy_path, &copy.lines)];
+        if copy_first {
+            files.reverse();
+        }
+        for (path, lines) in files {
+            place.file(&path, lines);
+            place.sync();
+        }
+        let journal = place.sync();
+        let ids: Vec<String> = listed(&journal).into_iter().map(|entry| entry.native_id).collect();
+        assert_eq!(ids, [session.id.as_str()]);
+        assert!(listed(&journal)[0].children.is_empty());
+        assert!(found(&journal, "zebra").is_empty());
+        assert_eq!(found(&journal, "packages").len(), 1);
+        // The copied call once, and the copy's own.
+        assert_eq!(place.counted(), (calls(&copy.lines), 6, 10));
+        let sql = "SELECT count(*) FROM usage WHERE counted AND owner = (SELECT key FROM sessions WHERE kind = 0)";
+        let owned: i64 = place.database().query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(owned, calls(&session.lines), "the original owns the call it made");
+    }
+}
+
+#[test]
+fn a_summary_names_the_session_it_ends_in_whichever_is_read_first() {
+    let session = Script::new(1).you("port the parser").agent("ported").you("and the printer");
+    let summary =
+        json!({ "type": "summary", "summary": "Port everything", "leafUuid": session.uuid(2) });
+    let other = Script::new(2).you("something else").agent("done");
+    let lines = format!("{summary}\n{}", other.lines);
+    for order in [[0, 1], [1, 0]] {
+        let place = Place::new();
+        for at in order {
+            match at {
+                0 => place.file(&session.path(), &session.lines),
+                _ => place.file(&other.path(), &lines),
+            }
+            place.sync();
+        }
+        let journal = place.sync();
+        let title =
+            |id: &str| journal.session(id).map(|entry| (entry.title, entry.title_source)).unwrap();
+        assert_eq!(title(&session.id), ("Port everything".into(), "summary".into()));
+        assert_eq!(title(&other.id), ("something else".into(), "prompt".into()));
+        assert_eq!(
+            found(&journal, "everything").into_keys().collect::<Vec<_>>(),
+            [format!("claude-code:{}", session.id)]
+        );
+    }
+}
+
+#[test]
+fn a_session_in_two_places_is_one_session_and_the_fullest_is_shown() {
+    let short = Script::new(1).you("apple").agent("banana");
+    let long = Script::new(1).you("apple").agent("banana").you("cherry").agent("date");
+    let elsewhere = short.path().replace(".claude/", ".config/claude/");
+    for order in [[0, 1], [1, 0]] {
+        let place = Place::new();
+        for at in order {
+            match at {
+                0 => place.file(&short.path(), &short.lines),
+                _ => place.file(&elsewhere, &long.lines),
+            }
+            place.sync();
+        }
+        let journal = place.sync();
+        let entries = listed(&journal);
+        assert_eq!(entries.len(), 1);
+        assert_eq!(entries[0].counts.messages, 4);
+        assert!(entries[0].source.path.contains(".config/claude"));
+        assert_eq!(found(&journal, "apple").len(), 1);
+        assert_eq!(found(&journal, "cherry").len(), 1);
+        assert_eq!(place.counted().0, 2, "calls recorded in both places count once");
+
+        // The fuller one is gone: what it told is kept.
+        fs::remove_file(place.home().join(&elsewhere)).unwrap();
+        let entries = listed(&place.sync());
+        assert_eq!((entries[0].counts.messages, entries[0].source.present), (4, false));
+
+        // The other one overtakes it.
+        let longest =
+            Script::new(1).you("apple").agent("banana").you("cherry").agent("date").you("elder");
+        place.file(&short.path(), &longest.lines);
+        let journal = place.sync();
+        assert_eq!(listed(&journal)[0].counts.messages, 5);
+        assert!(listed(&journal)[0].source.present);
+        assert_eq!(found(&journal, "cherry").len(), 1);
+        assert_eq!(found(&journal, "elder").len(), 1);
+    }
+}
+
+#[test]
+fn a_resumed_session_that_repeats_its_history_counts_it_once() {
+    let first = Script::new(1).you("apple").agent("banana");
+    let mut resumed = Script::new(2);
+    // The same records under another session's name, then its own.
+    resumed.lines = first.lines.replace(
+        &format!("\"sessionId\":\"{}\"", first.id),
+        &format!("\"sessionId\":\"{}\"", resumed.id),
+    );
+    resumed.count = first.count;
+    let resumed = resumed.you("cherry").agent("date");
+    for order in [[0, 1], [1, 0]] {
+        let place = Place::new();
+        for at in order {
+            let script = if at == 0 { &first } else { &resumed };
+            place.file(&script.path(), &script.lines);
+            place.sync();
+        }
+        let journal = place.sync();
+        assert_eq!(listed(&journal).len(), 2);
+        assert_eq!(place.counted(), (2, 6, 10));
+    }
+}
+
+#[test]
+fn a_budget_of_nothing_leaves_everything_for_later_and_says_so() {
+    let place = Place::new();
+    for number in 0..20 {
+        let session = Script::new(number).you("apple").agent("banana");
+        place.file(&session.path(), &session.lines);
+    }
+    let machine = Machine { home: place.home(), ..Machine::default() };
+    let mut journal = Journal::open(place.config(), machine).unwrap();
+    let options = SyncOptions { budget: Some(std::time::Duration::ZERO), ..SyncOptions::default() };
+    let report = journal.sync(options, &mut |_| {}).unwrap();
+    assert_eq!(report.sources + report.pending_sources, 20);
+    assert!(report.pending_sources > 0);
+    let report = journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.pending_sources, 0);
+    assert_eq!(listed(&journal).len(), 20);
+    assert_eq!(found(&journal, "banana").len(), 20);
+}
