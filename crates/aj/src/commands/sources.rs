@@ -58,7 +58,7 @@ fn meaning(coverage: &Coverage) -> String {
     let state = match embedder {
         None => "nothing is found by meaning".to_owned(),
         Some(_) if covered == sessions => {
-            format!("all found by meaning ({} texts)", amount(*vectors))
+            format!("all found by meaning ({})", count(*vectors, "text"))
         }
         Some(_) => format!(
             "{} of {} found by meaning; `aj index` adds the others",
