@@ -122,7 +122,9 @@ impl Item {
         let kept = cut(&self.text, room);
         let more = if kept.len() < self.text.len() { " [...]" } else { "" };
         if !self.is_block {
-            return format!("- {}{more}{place}\n", kept.trim_end());
+            // A name that is cut off is a name still.
+            let close = if kept.matches('`').count() % 2 == 1 { "`" } else { "" };
+            return format!("- {}{close}{more}{place}\n", kept.trim_end());
         }
         let quoted = kept.trim_end().replace('\n', "\n> ");
         format!("> {quoted}{more}{place}\n")
@@ -225,4 +227,18 @@ fn ending(output: &str) -> &str {
     let start =
         if start == 0 { 0 } else { trimmed[start..].find('\n').map_or(start, |at| start + at + 1) };
     &trimmed[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_cut_off_is_closed() {
+        let text = format!("`src/{}.rs`", "long/".repeat(60));
+        let item = Item { text, place: "3f1c#2".to_owned(), message: 2, is_block: false };
+        let (short, whole) = (item.at(20), item.at(1000));
+        assert!(short.contains("` [...] (3f1c#2)"), "{short}");
+        assert_eq!((short.matches('`').count(), whole.matches('`').count()), (2, 2));
+    }
 }

@@ -161,7 +161,7 @@ fn found(journal: &agent_journal::Journal, params: &Params, now: &Zoned) -> Resu
     query.filter.branches.extend(also.branches);
     query.filter.since = query.filter.since.max(also.since);
     query.filter.until = query.filter.until.or(also.until);
-    if query.clauses.iter().all(|clause| clause.negated) {
+    if !query.looks_for_something() {
         return Ok(json!({ "query": query.text, "total": 0, "sessions": [], "hits": [] }));
     }
     let limit = params.number("limit").unwrap_or(20).clamp(1, 100) as usize;

@@ -8,6 +8,7 @@ pub(super) mod sources;
 pub(super) mod transcript;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_journal::Journal;
 use axum::http::StatusCode;
@@ -23,29 +24,31 @@ use super::state::App;
 /// What draws a page of sums.
 type Draw = fn(&Journal, &Zoned, &Choice) -> anyhow::Result<Markup>;
 
-/// A page of sums: drawn from the journal, or as it was drawn last if nothing changed since.
-async fn sums(app: &Arc<App>, address: &'static str, choice: Choice, draw: Draw) -> Kept {
+/// A page of sums: they hold to the quarter hour.
+async fn sums(app: &Arc<App>, path: &'static str, choice: Choice, draw: Draw) -> Kept {
     // An address that cannot be understood is the reader's to mend.
     choice.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
-    let shared = Arc::clone(app);
-    let page = app.ask(move |journal, now| {
-        let address = choice.link(address, &[("token", "")]);
-        let page = (address.as_str(), QUARTER);
-        shared.pages.page(page, (journal, now), || draw(journal, now, &choice))
-    });
-    Ok(page.await?)
+    let address = choice.link(path, &[("token", "")]);
+    kept(app, (address, QUARTER), move |journal, now| draw(journal, now, &choice)).await
 }
 
-/// A page of sessions: the same for a moment if nothing changes.
+/// A page of sessions: the same for a moment.
 async fn moment<W>(app: &Arc<App>, path: &'static str, params: Params, write: W) -> Kept
 where
     W: FnOnce(&Journal, &Params, &Zoned) -> anyhow::Result<Markup> + Send + 'static,
 {
+    let address = params.with(path, &[("token", "")]);
+    kept(app, (address, MOMENT), move |journal, now| write(journal, &params, now)).await
+}
+
+/// A page as it was made last if nothing changed since and its time is not over, or made anew.
+async fn kept<M>(app: &Arc<App>, (address, lasting): (String, Duration), make: M) -> Kept
+where
+    M: FnOnce(&Journal, &Zoned) -> anyhow::Result<Markup> + Send + 'static,
+{
     let shared = Arc::clone(app);
     let page = app.ask(move |journal, now| {
-        let address = params.with(path, &[("token", "")]);
-        let page = (address.as_str(), MOMENT);
-        shared.pages.page(page, (journal, now), || write(journal, &params, now))
+        shared.pages.page((&address, lasting), (journal, now), || make(journal, now))
     });
     Ok(page.await?)
 }

@@ -72,7 +72,7 @@ fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Resul
         Ok(query) => query,
         Err(error) => return Ok(Told::Wrong(error.to_string())),
     };
-    if query.clauses.iter().all(|clause| clause.negated) {
+    if !query.looks_for_something() {
         return Ok(Told::Nothing);
     }
     let options = Options {
