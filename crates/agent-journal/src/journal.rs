@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -13,11 +14,12 @@ use crate::config::Config;
 use crate::connectors::formats::{glob, sight, sqlite};
 use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
+use crate::helper::Helper;
 use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
 use crate::model::{Message, Session, Timestamp};
 use crate::search::{Answer, Filter, Mode, Options, Query, Search};
 use crate::store::{AgentTotals, Entry, Store};
-use crate::sync::{self, Lock, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
+use crate::sync::{self, Lock, Look, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
 
 /// How often a search looks for an index that another process is making.
 const PATIENCE: usize = 50;
@@ -36,6 +38,7 @@ pub struct Journal {
     pub(crate) store: Option<Store>,
     pub(crate) now: Timestamp,
     index: Opened,
+    helper: Arc<Helper>,
 }
 
 /// What an agent's files came to.
@@ -84,13 +87,20 @@ impl Journal {
     pub fn open(config: Config, machine: Machine) -> Result<Self> {
         let path = config.journal_dir.join("journal.db");
         let store = Store::open(&path)?;
-        Ok(Self { config, machine, path, store, now: now(), index: Opened::default() })
+        let (index, helper) = (Opened::default(), Arc::default());
+        Ok(Self { config, machine, path, store, now: now(), index, helper })
     }
 
     /// Opens the same journal once more, for another thread; what is mapped is shared.
     pub fn beside(&self) -> Result<Self> {
         let other = Self::open(self.config.clone(), self.machine.clone())?;
         Ok(Self { index: self.index.clone(), ..other })
+    }
+
+    /// Lets another thread take part in what takes long.
+    #[must_use]
+    pub fn helped_by(self, helper: Arc<Helper>) -> Self {
+        Self { helper, ..self }
     }
 
     /// Looks at the clock again, and for a journal that was made since: for those who keep one
@@ -184,13 +194,18 @@ impl Journal {
 
     /// Looks for what the agents wrote since the last time.
     pub fn news(&self) -> Result<News> {
+        self.news_by(&Look::begin(&self.config))
+    }
+
+    /// Looks for what the agents wrote since the last time, by a look that has begun.
+    pub fn news_by(&self, look: &Look) -> Result<News> {
         let Some(store) = &self.store else {
             return Ok(News { plan: self.plan(false)?, indexed: true, ..News::default() });
         };
         let (identity, generation) = sync::state(store)?;
         let indexed = self.is_indexed()?;
         let memory = Memory::new(&self.config, &self.machine, (identity, generation));
-        if indexed && memory.holds() {
+        if indexed && memory.is_of(look) && look.holds() {
             return Ok(News { generation, indexed, ..News::default() });
         }
         let began = jiff::Timestamp::now().as_nanosecond() as i64;
@@ -370,7 +385,8 @@ impl Journal {
         let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
         let semantic = semantic.and_then(Semantic::read);
         let path = &self.config.index_dir;
-        let search = Search { store, lexical: &lexical, semantic, path, now: self.now };
+        let (helper, now) = (&*self.helper, self.now);
+        let search = Search { store, lexical: &lexical, semantic, path, helper, now };
         match search.run(query, options) {
             Err(Error::Index { .. }) => Ok(None),
             Err(error) => Err(error),

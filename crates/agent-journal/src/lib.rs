@@ -19,6 +19,7 @@ mod config;
 mod error;
 mod follow;
 mod health;
+mod helper;
 mod index;
 mod journal;
 mod leave;
@@ -34,6 +35,7 @@ pub use arrive::{Arrival, Arriving};
 pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
 pub use health::{Health, IndexState};
+pub use helper::Helper;
 #[doc(hidden)]
 pub use index::embed_by;
 pub use index::{Coverage, TextKind, fatal_damage, is_guarded};
@@ -42,6 +44,8 @@ pub use leave::{Export, Secret};
 pub use reach::{Missed, Reach, ReachQuery, ReachRow};
 pub use resume::{Guess, Obstacle, Resumption};
 pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin};
-pub use sync::{Changes, News, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};
+pub use sync::{
+    Changes, Look, News, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions,
+};
 pub use trace::{Author, Blame, BlamedFile, Touch, TouchedFile};
 pub use view::{Contents, Landmark, Occurrence, Shown, Window};

@@ -12,6 +12,7 @@ use agent_journal::connectors::ALL;
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("maps", &[]),
+    ("helper", &[]),
     ("error", &[]),
     // A user may name prices and further homes.
     ("config", &["analyze", "connectors"]),
@@ -21,10 +22,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // The index lies in a directory as private as the store's; the user chooses the embedder.
     ("index", &["model", "error", "store", "config"]),
     // A query resolves the names of agents.
-    ("search", &["model", "maps", "error", "store", "index", "connectors"]),
+    ("search", &["model", "maps", "helper", "error", "store", "index", "connectors"]),
     ("analyze", &["model", "maps", "error", "store", "search"]),
     ("export", &["model", "error"]),
-    ("sync", &["model", "error", "config", "connectors", "store", "index"]),
+    ("sync", &["model", "helper", "error", "config", "connectors", "store", "index"]),
 ];
 
 /// What the program may know of connectors: facts about agents and machines, never a reader.

@@ -2,9 +2,10 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use agent_journal::{Journal, News, Progress, SyncOptions, SyncReport};
+use agent_journal::{Helper, Journal, Look, News, Progress, SyncOptions, SyncReport};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, Zoned};
@@ -71,15 +72,30 @@ impl Context {
     }
 
     /// Asks the journal, and asks again if there was news. The look for news runs beside the
-    /// first question, so that it costs nothing when there is none.
+    /// first question, so that it costs nothing when there is none; whoever is done first helps
+    /// the other.
     pub(crate) fn answer<T>(&self, ask: impl Fn(&Journal) -> Result<T>) -> Result<Answered<T>> {
-        let mut journal = self.journal()?;
-        let (answer, news) = std::thread::scope(|scope| {
-            let look = scope.spawn(|| self.news(&self.journal()?));
-            let answer = ask(&journal);
-            let news = look.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (answer, news)
+        if self.no_sync {
+            let journal = self.journal()?;
+            let freshness = Freshness::default();
+            return Ok(Answered { answer: ask(&journal)?, journal, freshness });
+        }
+        let look = Look::begin(&self.settings.config());
+        let helper = Arc::new(Helper::default());
+        let (answered, news) = std::thread::scope(|scope| {
+            let beside = scope.spawn(|| {
+                look.take_part(&helper);
+                self.news(&self.journal()?, &look)
+            });
+            let answered = self.journal().map(|journal| {
+                let journal = journal.helped_by(Arc::clone(&helper));
+                (ask(&journal), journal)
+            });
+            look.take_part(&helper);
+            let news = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (answered, news)
         });
+        let (answer, mut journal) = answered?;
         let Some(news) = news? else {
             return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
         };
@@ -90,7 +106,8 @@ impl Context {
     /// Opens the journal and folds in what is new, as far as that is quick.
     pub(crate) fn fresh_journal(&self) -> Result<(Journal, Freshness)> {
         let mut journal = self.journal()?;
-        let freshness = match self.news(&journal)? {
+        let look = Look::begin(&self.settings.config());
+        let freshness = match self.news(&journal, &look)? {
             Some(news) => Self::fold(&mut journal, news)?,
             None => Freshness::default(),
         };
@@ -98,11 +115,11 @@ impl Context {
     }
 
     /// Looks for news, unless nobody wants any.
-    fn news(&self, journal: &Journal) -> Result<Option<News>> {
+    fn news(&self, journal: &Journal, look: &Look) -> Result<Option<News>> {
         if self.no_sync {
             return Ok(None);
         }
-        Ok(Some(journal.news()?).filter(|news| !news.is_nothing()))
+        Ok(Some(journal.news_by(look)?).filter(|news| !news.is_nothing()))
     }
 
     /// Folds news in, as far as that is quick, and says what is left.

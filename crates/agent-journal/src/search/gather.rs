@@ -1,5 +1,6 @@
 //! Gathers matches by session while the engine finds them: the best few messages of each.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use tantivy::collector::{Collector, SegmentCollector};
@@ -41,11 +42,18 @@ pub(super) struct Group {
     pub(super) telling: u64,
     pub(super) tier: Tier,
     pub(super) count: u64,
-    /// The best matches, best first.
+    /// The best matches.
     pub(super) best: Vec<Match>,
     /// What the session is worth when more than its matches by words has a say.
     pub(super) worth: Option<Score>,
+    /// What the last match was in that was added.
+    last: Option<Place>,
+    /// What is worth no more is not among the best.
+    floor: Score,
 }
+
+/// A text: of a session, at a position if it is that of a message, of a kind.
+type Place = (u64, Option<u64>, TextKind);
 
 /// One match.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,13 +73,19 @@ pub(super) struct Match {
 
 impl Match {
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.position == other.position && self.kind == other.kind && self.telling == other.telling
+        self.place() == other.place()
+    }
+
+    /// What it is a match in.
+    fn place(&self) -> Place {
+        (self.telling, self.position, self.kind)
     }
 }
 
 impl Group {
     pub(super) fn new(telling: u64, tier: Tier) -> Self {
-        Self { telling, tier, count: 0, best: Vec::new(), worth: None }
+        let (best, floor) = (Vec::new(), Score::NEG_INFINITY);
+        Self { telling, tier, count: 0, best, worth: None, last: None, floor }
     }
 
     /// What the session as a whole is worth: its best match, and a little for the next ones.
@@ -87,11 +101,9 @@ impl Group {
     pub(super) fn apart(self) -> impl Iterator<Item = Self> {
         let Self { telling, tier, best, .. } = self;
         best.into_iter().map(move |one| Self {
-            telling,
-            tier,
             count: 1,
             best: vec![one],
-            worth: None,
+            ..Self::new(telling, tier)
         })
     }
 
@@ -100,34 +112,54 @@ impl Group {
         self.best.iter().map(|one| one.at).max().unwrap_or(0)
     }
 
-    /// Adds a match; windows of one text are one match.
+    /// Adds a match; windows of one text are one match. The best are not in order afterwards.
+    #[inline]
     pub(super) fn add(&mut self, new: Match, keep: usize) {
-        // Windows of one text follow each other, so the whole list need not be looked through.
-        let known = if keep > BEST {
-            self.best.last_mut().filter(|one| one.is_same(&new))
+        // Windows of one text follow each other.
+        let is_window = self.last.replace(new.place()) == Some(new.place());
+        if new.score > self.floor {
+            self.add_high(new, is_window, keep);
         } else {
-            self.best.iter_mut().find(|one| one.is_same(&new))
-        };
-        if let Some(known) = known {
-            known.score = known.score.max(new.score);
-            if keep <= BEST {
-                self.sort();
+            self.count += u64::from(!is_window);
+        }
+    }
+
+    /// Adds a match that is one of the best so far.
+    fn add_high(&mut self, new: Match, is_window: bool, keep: usize) {
+        if keep > BEST {
+            // The whole list need not be looked through.
+            match self.best.last_mut().filter(|_| is_window) {
+                Some(known) => known.score = known.score.max(new.score),
+                None => {
+                    self.count += 1;
+                    self.best.push(new);
+                }
             }
             return;
         }
-        self.count += 1;
-        if keep > BEST {
-            return self.best.push(new);
+        if let Some(known) = self.best.iter_mut().find(|one| one.is_same(&new)) {
+            known.score = known.score.max(new.score);
+        } else {
+            self.count += u64::from(!is_window);
+            match self.worst().filter(|_| self.best.len() >= keep) {
+                Some(worst) if self.best[worst].score < new.score => self.best[worst] = new,
+                Some(_) => {}
+                None => {
+                    self.best.reserve_exact(keep - self.best.len());
+                    self.best.push(new);
+                }
+            }
         }
         if self.best.len() >= keep {
-            if self.best[keep - 1].score >= new.score {
-                return;
-            }
-            self.best.truncate(keep - 1);
+            self.floor = self.worst().map_or(self.floor, |worst| self.best[worst].score);
         }
-        // Matches come in the order of their positions.
-        let place = self.best.partition_point(|one| one.score >= new.score);
-        self.best.insert(place, new);
+    }
+
+    /// The match that would be missed least: of several the last.
+    fn worst(&self) -> Option<usize> {
+        let worse =
+            |a: usize, b: usize| if self.best[b].score <= self.best[a].score { b } else { a };
+        (0..self.best.len()).reduce(worse)
     }
 
     /// Adds a match by meaning, or its worth to the same match by words; one that is not near
@@ -171,6 +203,7 @@ impl Collector for Gather {
             boosts,
             tools: self.tools.clone(),
             is_side: self.is_side,
+            is_choosy: self.is_side.is_some() || self.tools != <_>::default(),
             span: self.span,
             now: self.now,
             keep: self.keep,
@@ -202,7 +235,7 @@ impl Collector for Gather {
             }
         }
         groups.iter_mut().for_each(Group::sort);
-        groups.sort_by(|a, b| b.score().total_cmp(&a.score()).then(a.telling.cmp(&b.telling)));
+        groups.sort_by_cached_key(|group| (Reverse(rank(group.score())), group.telling));
         Ok(groups)
     }
 }
@@ -222,6 +255,8 @@ pub(super) struct SegmentGather {
     boosts: [Score; TextKind::ALL.len()],
     tools: (Vec<u16>, Vec<u16>),
     is_side: Option<bool>,
+    /// Whether more than kind and time decides what is wanted.
+    is_choosy: bool,
     span: (i64, i64),
     now: i64,
     keep: usize,
@@ -275,7 +310,8 @@ impl SegmentGather {
         for place in 0..count {
             let (traits, at) = (Traits::unpack(traits[place]), times[place]);
             let boost = self.boosts[traits.kind as usize];
-            if boost == 0.0 || at < self.span.0 || at > self.span.1 || !self.wants(traits) {
+            let is_out = boost == 0.0 || at < self.span.0 || at > self.span.1;
+            if is_out || self.is_choosy && !self.wants(traits) {
                 continue;
             }
             let telling = tellings[place];
@@ -310,6 +346,13 @@ impl SegmentCollector for SegmentGather {
     }
 }
 
+/// A number that is higher for a higher score, and quicker to compare.
+pub(super) fn rank(score: Score) -> i32 {
+    let bits = score.to_bits().cast_signed();
+    // Of two numbers below zero the one with the lower bits is higher.
+    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
+}
+
 /// A mild preference for what is recent: a fifth more today, half of that after a month.
 fn recency(age: i64) -> Score {
     let days = age.max(0) as f32 / 86_400_000.0;
@@ -328,6 +371,7 @@ mod tests {
             let new = Match { score, telling, position, kind, print, at, window: None };
             group.add(new, keep);
         }
+        group.sort();
         group
     }
 
@@ -337,6 +381,23 @@ mod tests {
             group(3).best.iter().map(|one| (one.score, one.position)).collect();
         assert_eq!(best, [(5.0, Some(2)), (3.0, Some(4)), (2.0, Some(3))]);
         assert_eq!(group(3).count, 4);
+    }
+
+    #[test]
+    fn ranks_are_in_the_order_of_scores() {
+        let scores = [Score::NEG_INFINITY, -2.0, -0.5, -0.0, 0.0, 0.25, 7.5, Score::INFINITY];
+        assert!(scores.map(rank).is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn windows_of_a_text_that_fell_out_of_the_best_are_still_one_match() {
+        let mut group = group(3);
+        for score in [0.1, 0.2] {
+            let (position, at) = (Some(9), 0);
+            let kind = TextKind::Reply;
+            group.add(Match { score, telling: 1, position, kind, print: 0, at, window: None }, 3);
+        }
+        assert_eq!(group.count, 5);
     }
 
     #[test]

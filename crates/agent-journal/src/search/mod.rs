@@ -15,6 +15,7 @@ mod present;
 mod query;
 mod regex;
 mod run;
+mod share;
 mod snippet;
 mod typo;
 mod verify;

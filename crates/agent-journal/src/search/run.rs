@@ -1,5 +1,6 @@
 //! Runs a query: step by step from what fits closely to what fits at all.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +12,12 @@ use tantivy::query::BooleanQuery;
 use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
 use super::fold::{collapse, into_tasks};
-use super::gather::{BEST, Gather, Group, Match};
+use super::gather::{BEST, Gather, Group, Match, rank};
 use super::query::{Clause, Pattern, Query, join};
 use super::verify::Text;
-use super::{Filter, Scope, State};
+use super::{Filter, Scope, State, share};
 use crate::error::{Error, Result};
+use crate::helper::Helper;
 use crate::index::{Lexical, SemanticReader, TextKind, text_of, tool_number};
 use crate::maps::Set;
 use crate::model::{Message, Timestamp};
@@ -42,6 +44,8 @@ pub(crate) struct Search<'a> {
     /// None when nothing is to be found by meaning.
     pub(crate) semantic: Option<SemanticReader>,
     pub(crate) path: &'a Path,
+    /// Who may take part.
+    pub(crate) helper: &'a Helper,
     pub(crate) now: Timestamp,
 }
 
@@ -56,14 +60,14 @@ pub(super) struct Progress {
 }
 
 /// Where is looked.
-type Place<'p> = (&'p Engine<'p>, &'p Gather);
+type Place<'p> = (&'p Engine<'p>, &'p Arc<Gather>);
 
 impl Search<'_> {
     /// Answers a query.
     pub(crate) fn run(&self, query: &Query, options: &Options) -> Result<Answer> {
         let searcher = self.lexical.searcher();
         let engine = Engine { field: self.lexical.body(), searcher: &searcher };
-        let gather = self.gather(query, options)?;
+        let gather = Arc::new(self.gather(query, options)?);
         let mut progress = Progress {
             groups: Vec::new(),
             answer: Answer { mode: self.mode(options), ..Answer::default() },
@@ -249,7 +253,8 @@ impl Search<'_> {
     ) -> Result<()> {
         let started = Instant::now();
         let Some(query) = query else { return Ok(()) };
-        let mut groups = engine.searcher.search(&query, gather).map_err(self.error())?;
+        let place = (engine.searcher, gather);
+        let mut groups = share::gather(&query, place, self.helper).map_err(self.error())?;
         if progress.clauses.iter().any(Clause::has_regex) {
             progress.answer.untried = self.try_on_messages(&progress.clauses, &mut groups)?;
         }
@@ -287,13 +292,10 @@ impl Order {
     fn apply(self, groups: &mut [Group]) {
         let step = |group: &Group| if self.is_question { 0 } else { group.tier.step() };
         match self.sort {
-            Sort::Relevance => groups.sort_by(|a, b| {
-                let score = b.score().total_cmp(&a.score());
-                step(a).cmp(&step(b)).then(score).then(a.telling.cmp(&b.telling))
+            Sort::Relevance => groups.sort_by_cached_key(|group| {
+                (step(group), Reverse(rank(group.score())), group.telling)
             }),
-            Sort::Time => {
-                groups.sort_by_key(|group| (std::cmp::Reverse(group.at()), group.telling));
-            }
+            Sort::Time => groups.sort_by_cached_key(|group| (Reverse(group.at()), group.telling)),
         }
     }
 }

@@ -106,7 +106,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_time ON sessions (shown, kind, ended_at);
 CREATE INDEX sessions_by_project ON sessions (project_path);
 CREATE INDEX sessions_by_native ON sessions (native);
-CREATE INDEX sessions_by_parent ON sessions (parent, telling, shown) WHERE parent IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (parent, telling, shown);
 CREATE INDEX sessions_by_generation ON sessions (generation);
 
 -- One call of a model as one session records it. Of all records of a call exactly one is counted,

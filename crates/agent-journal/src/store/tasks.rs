@@ -25,7 +25,7 @@ impl Store {
     /// Finds the tellings of the tasks that tellings belong to, for those that belong to another.
     pub(crate) fn tasks(&self, tellings: &[u64]) -> Result<Map<u64, u64>> {
         let found = if tellings.len() > MANY {
-            self.links("SELECT key, telling, parent, shown FROM sessions WHERE parent IS NOT NULL")?
+            self.links("SELECT key, telling, parent, shown FROM sessions")?
         } else {
             let sql = "SELECT sessions.key, sessions.telling, parent, shown FROM tellings
                        JOIN sessions ON sessions.key = tellings.session WHERE tellings.key IN";

@@ -9,7 +9,7 @@ mod record;
 mod reindex;
 mod watch;
 
-pub use news::News;
+pub use news::{Look, News};
 
 pub(crate) use lock::Lock;
 pub(crate) use near::spots;

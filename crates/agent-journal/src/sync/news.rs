@@ -8,12 +8,13 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::plan::{Plan, roots};
 use crate::config::Config;
-use crate::connectors::formats::sight::Sight;
+use crate::connectors::formats::sight::{Comparison, Sight};
 use crate::connectors::{ALL, Machine};
+use crate::helper::Helper;
 use crate::store::Store;
 
 /// What a remembered look begins with; another form has another one.
-const MARK: &[u8; 8] = b"ajseen1\n";
+const MARK: &[u8; 8] = b"ajseen2\n";
 
 /// What a look found.
 #[derive(Default)]
@@ -37,7 +38,49 @@ impl News {
     }
 }
 
-/// The last look that found nothing.
+/// Where the last look that found nothing is written down.
+fn place(config: &Config) -> PathBuf {
+    config.journal_dir.join("seen")
+}
+
+/// The last look that found nothing, being compared with what is there now. That takes longest of
+/// all there is to do when nothing is new, so that others may take part.
+#[derive(Default)]
+pub struct Look {
+    /// What it was about; `None` when no look is remembered.
+    question: Option<u64>,
+    comparison: Comparison,
+}
+
+impl Look {
+    /// Begins to compare.
+    pub fn begin(config: &Config) -> Self {
+        Self::read(&place(config)).unwrap_or_default()
+    }
+
+    fn read(path: &Path) -> Option<Self> {
+        let bytes = std::fs::read(path).ok()?;
+        let (question, rest) = bytes.strip_prefix(MARK)?.split_first_chunk()?;
+        let (sum, body) = rest.split_first_chunk()?;
+        if xxh3_64(body) != u64::from_le_bytes(*sum) {
+            return None;
+        }
+        let (question, start) = (u64::from_le_bytes(*question), bytes.len() - body.len());
+        Some(Self { question: Some(question), comparison: Comparison::new(bytes, start)? })
+    }
+
+    /// Compares what is left to compare; helps others first, if anything is offered.
+    pub fn take_part(&self, others: &Helper) {
+        self.comparison.take_part(&|| others.help());
+    }
+
+    /// Whether everything still looks the same.
+    pub(crate) fn holds(&self) -> bool {
+        self.question.is_some() && self.comparison.holds()
+    }
+}
+
+/// What was looked for, and where it is remembered.
 pub(crate) struct Memory {
     path: PathBuf,
     /// What the look was about: places and the journal they were compared with.
@@ -58,22 +101,12 @@ impl Memory {
                 hash.update(&[0, u8::from(root.configured)]);
             }
         }
-        Self { path: config.journal_dir.join("seen"), question: hash.digest() }
+        Self { path: place(config), question: hash.digest() }
     }
 
-    /// Whether the last look found nothing and everything it saw still looks the same.
-    pub(crate) fn holds(&self) -> bool {
-        self.read().is_some_and(|sight| sight.holds())
-    }
-
-    fn read(&self) -> Option<Sight> {
-        let bytes = std::fs::read(&self.path).ok()?;
-        let rest = bytes.strip_prefix(MARK)?.strip_prefix(&self.question.to_le_bytes())?;
-        let (sum, body) = rest.split_first_chunk::<8>()?;
-        if xxh3_64(body).to_le_bytes() != *sum {
-            return None;
-        }
-        Sight::from_bytes(body)
+    /// Whether a look is about these places and this state.
+    pub(crate) fn is_of(&self, look: &Look) -> bool {
+        look.question == Some(self.question)
     }
 
     /// Remembers a look. It only saves time, so that a full disk is no reason to fail.

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         output::json::print("list", json!({ "total": total, "sessions": sessions }))?;
         return Ok(found(!entries.is_empty()));
     }
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let mut out = output::stdout();
     table::sessions(&mut out, &entries, output::width(), &context.now)?;
     out.flush()?;
     if entries.is_empty() {

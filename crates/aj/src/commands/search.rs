@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         let mut out = std::io::stdout().lock();
         out.write_all(document(&report)?.as_bytes())?;
     } else {
-        let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+        let mut out = output::stdout();
         text(&mut out, &report)?;
         out.flush()?;
         closing(&report);

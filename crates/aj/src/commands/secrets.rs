@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         output::json::print("secrets", json!({ "sessions": looked, "secrets": secrets }))?;
         return Ok(found(!secrets.is_empty()));
     }
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let mut out = output::stdout();
     for secret in &secrets {
         let times =
             format!("{} in {}", count(secret.places, "place"), count(secret.sessions, "session"));

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         )?;
         return Ok(FOUND);
     }
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let mut out = output::stdout();
     let mut absent = Vec::new();
     for report in &reports {
         if report.totals.sources > 0 || args.all {

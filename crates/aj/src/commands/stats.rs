@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         remark(" nothing in that time and place — `aj sources` tells where was looked");
         return Ok(found(false));
     }
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let mut out = output::stdout();
     summary(&mut out, &stats, &query.now)?;
     match stats.by {
         None => overview(&mut out, &stats, &query.now, output::width())?,

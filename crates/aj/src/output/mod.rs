@@ -14,10 +14,13 @@ pub(crate) mod table;
 pub(crate) mod transcript;
 pub(crate) mod wrap;
 
+use std::io::{BufWriter, Write};
+
 use agent_journal::analyze::{Basis, Cost};
 use agent_journal::connectors::Agent;
 use agent_journal::model::Timestamp;
 use agent_journal::{Entry, Journal, TextKind};
+use anstream::AutoStream;
 use anstyle::{Color, RgbColor, Style};
 use jiff::Zoned;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -27,6 +30,13 @@ pub(crate) const DIM: Style = Style::new().dimmed();
 
 /// The point.
 pub(crate) const BOLD: Style = Style::new().bold();
+
+/// Where an answer goes: to be flushed at its end, and not written line by line.
+pub(crate) fn stdout() -> AutoStream<Box<dyn Write>> {
+    let out = std::io::stdout();
+    let choice = AutoStream::choice(&out);
+    AutoStream::new(Box::new(BufWriter::new(out.lock())), choice)
+}
 
 /// Width of the output in columns.
 pub(crate) fn width() -> usize {

@@ -2,7 +2,6 @@
 //! along every part of every path takes three times as long.
 
 use std::io;
-use std::path::Path;
 
 use crate::connectors::Stamp;
 
@@ -18,12 +17,13 @@ pub(super) use unix::Glance;
 /// Looks at one thing after another.
 #[cfg(not(unix))]
 #[derive(Default)]
-pub(super) struct Glance<'p>(std::marker::PhantomData<&'p Path>);
+pub(super) struct Glance;
 
 #[cfg(not(unix))]
-impl<'p> Glance<'p> {
-    pub(super) fn at(&mut self, path: &'p Path) -> io::Result<Glimpse> {
-        let metadata = std::fs::metadata(path)?;
+impl Glance {
+    /// Looks at what is at a path, which is given as its bytes.
+    pub(super) fn at(&mut self, path: &[u8]) -> io::Result<Glimpse> {
+        let metadata = std::fs::metadata(&*String::from_utf8_lossy(path))?;
         Ok(Glimpse { is_folder: metadata.is_dir(), stamp: Stamp::of(&metadata) })
     }
 }
@@ -34,32 +34,58 @@ mod unix {
 
     use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, stat, statat};
 
-    use super::{Glimpse, Path, Stamp, io};
+    use super::{Glimpse, Stamp, io};
+
+    /// A folder is opened when this many things in it were looked at in a row.
+    const RUN: u32 = 4;
 
     /// Looks at one thing after another, best at those of one folder.
     #[derive(Default)]
-    pub(in super::super) struct Glance<'p> {
-        /// The folder of the last thing that was not below the one before.
-        folder: Option<(&'p [u8], OwnedFd)>,
+    pub(in super::super) struct Glance {
+        open: Option<OwnedFd>,
+        /// Where the open folder is.
+        path: Vec<u8>,
+        /// The folder of the last thing, and how many in a row were in it.
+        last: (Vec<u8>, u32),
     }
 
-    impl<'p> Glance<'p> {
-        pub(in super::super) fn at(&mut self, path: &'p Path) -> io::Result<Glimpse> {
-            let bytes = path.as_os_str().as_encoded_bytes();
-            if let Some((folder, open)) = &self.folder
-                && let Some([b'/', name @ ..]) = bytes.strip_prefix(*folder)
-                && !name.is_empty()
+    impl Glance {
+        /// Looks at what is at a path, which is given as its bytes.
+        pub(in super::super) fn at(&mut self, path: &[u8]) -> io::Result<Glimpse> {
+            if let Some(name) = self.below(path)
+                && !name.contains(&b'/')
             {
-                return Ok(glimpse(&statat(open, name, AtFlags::empty())?));
+                return self.inside(name);
             }
-            let seen = stat(path)?;
-            let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-            // Without it the next look takes longer, and that is all.
-            self.folder = path.parent().and_then(|folder| {
-                let open = open(folder, flags, Mode::empty()).ok()?;
-                Some((folder.as_os_str().as_encoded_bytes(), open))
-            });
-            Ok(glimpse(&seen))
+            let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            let folder = &path[..end];
+            if self.last.0 != folder {
+                self.last.0.clear();
+                self.last.0.extend_from_slice(folder);
+                self.last.1 = 0;
+            }
+            self.last.1 += 1;
+            if self.last.1 == RUN {
+                let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+                // Without it looks take longer, and that is all.
+                self.open = open(folder, flags, Mode::empty()).ok();
+                self.path.clone_from(&self.last.0);
+            }
+            self.below(path).map_or_else(|| Ok(glimpse(&stat(path)?)), |name| self.inside(name))
+        }
+
+        /// The rest of a path that leads through the open folder.
+        fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+            self.open.as_ref()?;
+            match path.strip_prefix(self.path.as_slice())? {
+                [b'/', name @ ..] if !name.is_empty() => Some(name),
+                _ => None,
+            }
+        }
+
+        fn inside(&self, name: &[u8]) -> io::Result<Glimpse> {
+            let folder = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            Ok(glimpse(&statat(folder, name, AtFlags::empty())?))
         }
     }
 
@@ -98,8 +124,10 @@ mod unix {
                 ["a/one", "a/b", "a/b/two", "a/none", "ab", "a", "link", "link/two", "a/b/"];
             let paths: Vec<_> = names.iter().map(|name| root.join(name)).collect();
             let mut glance = Glance::default();
-            for path in &paths {
-                let seen = glance.at(path).ok().map(|seen| (seen.is_folder, seen.stamp));
+            // A folder is opened after some looks into it.
+            for path in paths.iter().flat_map(|path| [path; 5]) {
+                let seen = glance.at(path.as_os_str().as_encoded_bytes());
+                let seen = seen.ok().map(|seen| (seen.is_folder, seen.stamp));
                 let metadata = std::fs::metadata(path).ok();
                 let expected = metadata.map(|seen| (seen.is_dir(), Stamp::of(&seen)));
                 assert_eq!(seen, expected, "{}", path.display());

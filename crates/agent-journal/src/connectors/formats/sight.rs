@@ -7,18 +7,20 @@
 use std::cell::RefCell;
 use std::fs::Metadata;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
 
-use super::glance::Glance;
+use super::glance::{Glance, Glimpse};
 use crate::connectors::Stamp;
 
 /// A folder that changed this shortly before it was listed may change again within the same tick
 /// of a file system's clock, in nanoseconds. Some clocks tick every two seconds.
 const TICK: i64 = 2_000_000_000;
 
-/// Fewer things than this are looked at sooner than a thread is started.
-const WORTH_A_THREAD: usize = 512;
+/// Things that are looked at by one thread, one after the other.
+const BLOCK: usize = 128;
 
 thread_local! {
     static NOTES: RefCell<Option<Vec<Thing>>> = const { RefCell::new(None) };
@@ -97,37 +99,6 @@ fn add(path: &Path, saw: impl FnOnce() -> Saw) {
 }
 
 impl Sight {
-    /// Whether looking again would see the same.
-    pub fn holds(&self) -> bool {
-        let differs = AtomicBool::new(false);
-        let look = |things: &[Thing]| {
-            let mut glance = Glance::default();
-            for thing in things {
-                if differs.load(Ordering::Relaxed) {
-                    return;
-                }
-                if !thing.is_same(&mut glance) {
-                    differs.store(true, Ordering::Relaxed);
-                }
-            }
-        };
-        if self.things.len() <= WORTH_A_THREAD {
-            look(&self.things);
-            return !differs.into_inner();
-        }
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = self.things.len().div_ceil(threads).max(WORTH_A_THREAD);
-        let mut shares = self.things.chunks(share);
-        let own = shares.next().unwrap_or_default();
-        std::thread::scope(|scope| {
-            for share in shares {
-                scope.spawn(|| look(share));
-            }
-            look(own);
-        });
-        !differs.into_inner()
-    }
-
     /// Whether every change after a look that began then, in nanoseconds, would be seen.
     pub fn is_settled(&self, began: i64) -> bool {
         let is_old = |thing: &Thing| match thing.saw {
@@ -137,72 +108,137 @@ impl Sight {
         self.things.iter().all(is_old)
     }
 
-    /// Writes it down: for each thing how much of its path it shares with the one before.
+    /// Writes it down, in blocks that can be read without each other.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.things.len() * 64);
-        let mut before: &[u8] = &[];
-        for thing in &self.things {
-            let (tag, stamp) = match thing.saw {
-                Saw::Nothing => (0, None),
-                Saw::Folder => (1, None),
-                Saw::File => (2, None),
-                Saw::Stamped(stamp) => (3, Some(stamp)),
-            };
-            bytes.push(tag);
-            if let Some(stamp) = stamp {
-                bytes.extend_from_slice(&stamp.size.to_le_bytes());
-                bytes.extend_from_slice(&stamp.modified.to_le_bytes());
-                bytes.extend_from_slice(&stamp.inode.to_le_bytes());
+        for things in self.things.chunks(BLOCK) {
+            let start = bytes.len();
+            bytes.extend_from_slice(&[0; 4]);
+            let mut before: &[u8] = &[];
+            for thing in things {
+                before = thing.write(before, &mut bytes);
             }
-            let path = thing.path.as_os_str().as_encoded_bytes();
-            let shared = path.iter().zip(before).take_while(|(a, b)| a == b).count();
-            bytes.extend_from_slice(&(shared as u32).to_le_bytes());
-            bytes.extend_from_slice(&((path.len() - shared) as u32).to_le_bytes());
-            bytes.extend_from_slice(&path[shared..]);
-            before = path;
+            let length = (bytes.len() - start - 4) as u32;
+            bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
         }
         bytes
-    }
-
-    /// Reads what [`Sight::to_bytes`] wrote; `None` when it is anything else.
-    pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
-        let (mut things, mut before) = (Vec::new(), Vec::new());
-        while let Some((tag, rest)) = bytes.split_first() {
-            bytes = rest;
-            let saw = match tag {
-                0 => Saw::Nothing,
-                1 => Saw::Folder,
-                2 => Saw::File,
-                3 => Saw::Stamped(Stamp {
-                    size: u64::from_le_bytes(take(&mut bytes)?),
-                    modified: i64::from_le_bytes(take(&mut bytes)?),
-                    inode: u64::from_le_bytes(take(&mut bytes)?),
-                }),
-                _ => return None,
-            };
-            let shared = u32::from_le_bytes(take(&mut bytes)?) as usize;
-            let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
-            let (more, rest) = bytes.split_at_checked(length)?;
-            bytes = rest;
-            if shared > before.len() {
-                return None;
-            }
-            before.truncate(shared);
-            before.extend_from_slice(more);
-            things.push(Thing { path: path(&before), saw });
-        }
-        Some(Self { things })
     }
 }
 
 impl Thing {
-    fn is_same<'t>(&'t self, glance: &mut Glance<'t>) -> bool {
-        let seen = glance.at(&self.path);
-        match self.saw {
-            Saw::Nothing => seen.is_err(),
-            Saw::Stamped(before) => seen.is_ok_and(|seen| seen.stamp == before),
-            Saw::Folder => seen.is_ok_and(|seen| seen.is_folder),
-            Saw::File => seen.is_ok_and(|seen| !seen.is_folder),
+    /// Writes down how much of its path it shares with the one before, and the rest.
+    fn write(&self, before: &[u8], bytes: &mut Vec<u8>) -> &[u8] {
+        let (tag, stamp) = match self.saw {
+            Saw::Nothing => (0, None),
+            Saw::Folder => (1, None),
+            Saw::File => (2, None),
+            Saw::Stamped(stamp) => (3, Some(stamp)),
+        };
+        bytes.push(tag);
+        if let Some(stamp) = stamp {
+            bytes.extend_from_slice(&stamp.size.to_le_bytes());
+            bytes.extend_from_slice(&stamp.modified.to_le_bytes());
+            bytes.extend_from_slice(&stamp.inode.to_le_bytes());
+        }
+        let path = self.path.as_os_str().as_encoded_bytes();
+        let shared = path.iter().zip(before).take_while(|(a, b)| a == b).count();
+        bytes.extend_from_slice(&(shared as u32).to_le_bytes());
+        bytes.extend_from_slice(&((path.len() - shared) as u32).to_le_bytes());
+        bytes.extend_from_slice(&path[shared..]);
+        path
+    }
+}
+
+/// What was written down of an earlier look, being compared with what is there now. Any number of
+/// threads may take part.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    bytes: Vec<u8>,
+    /// Where the blocks are.
+    blocks: Vec<Range<usize>>,
+    next: AtomicUsize,
+    differs: AtomicBool,
+    /// Held by everybody who takes part.
+    parts: RwLock<()>,
+}
+
+impl Comparison {
+    /// Begins to compare what [`Sight::to_bytes`] wrote, which is there from a place on; `None`
+    /// when it is anything else.
+    pub fn new(bytes: Vec<u8>, from: usize) -> Option<Self> {
+        let (mut blocks, mut at) = (Vec::new(), from);
+        while at < bytes.len() {
+            let length =
+                bytes.get(at..)?.first_chunk().map(|length| u32::from_le_bytes(*length))?;
+            let block = at + 4..(at + 4).checked_add(length as usize)?;
+            at = block.end;
+            blocks.push(block);
+        }
+        (at == bytes.len()).then(|| Self { bytes, blocks, ..Self::default() })
+    }
+
+    /// Compares until nothing is left to compare, or something is not as it was; does something
+    /// else every now and then.
+    pub fn take_part(&self, between: &dyn Fn()) {
+        let _part = self.parts.read().unwrap_or_else(PoisonError::into_inner);
+        let mut glance = Glance::default();
+        let mut path = Vec::with_capacity(256);
+        while !self.differs.load(Ordering::Relaxed) {
+            between();
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(block) = self.blocks.get(at) else { return };
+            if is_same(&self.bytes[block.clone()], &mut glance, &mut path) != Some(true) {
+                self.differs.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether looking again sees the same; waits for everybody who takes part.
+    pub fn holds(&self) -> bool {
+        self.take_part(&|| ());
+        let _all = self.parts.write().unwrap_or_else(PoisonError::into_inner);
+        !self.differs.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether everything of a block looks the same; `None` when it cannot be read.
+fn is_same(mut bytes: &[u8], glance: &mut Glance, path: &mut Vec<u8>) -> Option<bool> {
+    path.clear();
+    while let Some((tag, rest)) = bytes.split_first() {
+        bytes = rest;
+        let saw = match tag {
+            0 => Saw::Nothing,
+            1 => Saw::Folder,
+            2 => Saw::File,
+            3 => Saw::Stamped(Stamp {
+                size: u64::from_le_bytes(take(&mut bytes)?),
+                modified: i64::from_le_bytes(take(&mut bytes)?),
+                inode: u64::from_le_bytes(take(&mut bytes)?),
+            }),
+            _ => return None,
+        };
+        let shared = u32::from_le_bytes(take(&mut bytes)?) as usize;
+        let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
+        let more = bytes.split_off(..length)?;
+        if shared > path.len() {
+            return None;
+        }
+        path.truncate(shared);
+        path.extend_from_slice(more);
+        if !saw.again(glance.at(path)) {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+impl Saw {
+    fn again(self, seen: io::Result<Glimpse>) -> bool {
+        match self {
+            Self::Nothing => seen.is_err(),
+            Self::Stamped(before) => seen.is_ok_and(|seen| seen.stamp == before),
+            Self::Folder => seen.is_ok_and(|seen| seen.is_folder),
+            Self::File => seen.is_ok_and(|seen| !seen.is_folder),
         }
     }
 }
@@ -211,15 +247,4 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*head)
-}
-
-#[cfg(unix)]
-fn path(bytes: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
-}
-
-#[cfg(not(unix))]
-fn path(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }

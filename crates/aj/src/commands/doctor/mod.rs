@@ -72,7 +72,7 @@ fn tell(checks: &[Check], json: bool, reach: Option<&Reach>) -> Result<ExitCode>
         )?;
         return Ok(found(is_well));
     }
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let mut out = output::stdout();
     for check in checks {
         let (mark, style) = match check.state {
             State::Good => ("ok", AnsiColor::Green.on_default()),

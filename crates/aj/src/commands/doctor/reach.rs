@@ -36,7 +36,7 @@ pub(super) fn look(journal: &Journal, samples: usize, seed: u64) -> Result<(Reac
 }
 
 pub(super) fn print(reach: &Reach) -> Result<()> {
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let mut out = crate::output::stdout();
     for row in &reach.rows {
         let kind = kind_name(row.kind);
         let found = pad_left(&format!("{} of {}", row.found, row.samples), 12);
