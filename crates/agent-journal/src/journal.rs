@@ -257,13 +257,14 @@ impl Journal {
         let generation = semantic.as_ref().map_or(0, Semantic::generation);
         (coverage.covered, coverage.sessions) = store.settled_sessions(generation)?;
         coverage.embedder = semantic.as_ref().map(|semantic| semantic.id().to_owned());
-        coverage.vectors = semantic.and_then(Semantic::read).map_or(0, |reader| reader.live());
+        let reader = semantic.and_then(|semantic| self.index.semantic(semantic));
+        coverage.vectors = reader.map_or(0, |reader| reader.live());
         Ok(coverage)
     }
 
     pub(crate) fn lexical(&self) -> Result<Option<Lexical>> {
         let Some(store) = &self.store else { return Ok(None) };
-        Ok(self.index.get(&self.lexical_dir(), store.identity()?))
+        Ok(self.index.lexical(&self.lexical_dir(), store.identity()?))
     }
 
     fn lexical_dir(&self) -> PathBuf {
@@ -383,7 +384,7 @@ impl Journal {
             Mode::Semantic | Mode::Hybrid => Semantic::serving(&self.config, store.identity()?),
         };
         let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
-        let semantic = semantic.and_then(Semantic::read);
+        let semantic = semantic.and_then(|semantic| self.index.semantic(semantic));
         let path = &self.config.index_dir;
         let (helper, now) = (&*self.helper, self.now);
         let search = Search { store, lexical: &lexical, semantic, path, helper, now };

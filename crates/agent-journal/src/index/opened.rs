@@ -1,32 +1,53 @@
-//! An index that stays open from question to question, for those who answer many.
+//! Indexes that stay open from question to question, for those who answer many.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Lexical;
+use super::semantic::{Semantic, SemanticReader};
 
-/// The index that was opened last; copies share it.
+/// The indexes that were opened last; copies share them.
 #[derive(Clone, Default)]
-pub(crate) struct Opened(Arc<Mutex<Option<(Key, Lexical)>>>);
+pub(crate) struct Opened {
+    lexical: Kept<(i64, Vec<u8>), Lexical>,
+    semantic: Kept<(PathBuf, i64, u64), Arc<SemanticReader>>,
+}
 
-/// What tells an index from what it was before: its journal, and the list of its parts.
-type Key = (i64, Vec<u8>);
+/// Something that was opened, and what tells it from what it was before.
+type Kept<K, T> = Arc<Mutex<Option<(K, T)>>>;
 
 impl Opened {
-    /// The index as it is now; `None` when it must be made anew.
-    pub(crate) fn get(&self, path: &Path, journal: i64) -> Option<Lexical> {
+    /// The index of words as it is now; `None` when it must be made anew.
+    pub(crate) fn lexical(&self, path: &Path, journal: i64) -> Option<Lexical> {
+        // The list of its parts changes with every commit.
         let key = (journal, fs::read(path.join("meta.json")).ok()?);
-        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, lexical)) = &*opened
-            && *known == key
-        {
-            return Some(lexical.clone());
-        }
-        // What is held of the old one is let go first.
-        *opened = None;
-        let lexical = Lexical::open(path, journal)?;
-        *opened = Some((key, lexical.clone()));
-        Some(lexical)
+        get(&self.lexical, key, || Lexical::open(path, journal))
     }
+
+    /// The index of meanings as it is now; `None` when it must be made anew.
+    pub(crate) fn semantic(&self, semantic: Semantic) -> Option<Arc<SemanticReader>> {
+        let size = fs::metadata(semantic.path()).ok()?.len();
+        let key = (semantic.path().to_owned(), semantic.generation(), size);
+        get(&self.semantic, key, || semantic.read().map(Arc::new))
+    }
+}
+
+/// What is kept under a key, or what is opened now.
+fn get<K: PartialEq, T: Clone>(
+    kept: &Kept<K, T>,
+    key: K,
+    open: impl FnOnce() -> Option<T>,
+) -> Option<T> {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, thing)) = &*kept
+        && *known == key
+    {
+        return Some(thing.clone());
+    }
+    // What is held of the old one is let go first.
+    *kept = None;
+    let thing = open()?;
+    *kept = Some((key, thing.clone()));
+    Some(thing)
 }

@@ -99,6 +99,11 @@ impl Semantic {
         &self.shape.embedder
     }
 
+    /// Where its vectors are.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The last change of the journal that can be found; zero when there is none.
     pub(crate) fn generation(&self) -> i64 {
         Vectors::generation(&self.path, &self.shape).unwrap_or(0)

@@ -1,7 +1,6 @@
 //! Counts results by agent, project, model and month.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
 use jiff::tz::TimeZone;
 
@@ -9,6 +8,7 @@ use super::answer::{Counts, Facet, Options};
 use super::gather::Group;
 use super::run::Search;
 use crate::error::Result;
+use crate::maps::{Map, Set};
 use crate::model::Timestamp;
 use crate::store::Facts;
 
@@ -27,9 +27,9 @@ impl Search<'_> {
         if options.facets.is_empty() {
             return Ok(Vec::new());
         }
-        let tellings: HashSet<u64> = groups.iter().map(|group| group.telling).collect();
-        let mut tally = vec![HashMap::new(); options.facets.len()];
-        let mut results: HashMap<u64, u64> = HashMap::new();
+        let tellings: Set<u64> = groups.iter().map(|group| group.telling).collect();
+        let mut tally = vec![Map::default(); options.facets.len()];
+        let mut results: Map<u64, u64> = Map::default();
         for group in groups {
             *results.entry(group.telling).or_default() += 1;
         }
@@ -44,14 +44,14 @@ impl Search<'_> {
     }
 }
 
-fn add(counts: &mut HashMap<String, u64>, value: &str, results: u64) {
+fn add(counts: &mut Map<String, u64>, value: &str, results: u64) {
     match counts.get_mut(value) {
         Some(count) => *count += results,
         None => drop(counts.insert(value.to_owned(), results)),
     }
 }
 
-fn ordered(facet: Facet, mut counts: HashMap<String, u64>) -> Counts {
+fn ordered(facet: Facet, mut counts: Map<String, u64>) -> Counts {
     if facet == Facet::Model {
         counts = by_first(counts);
     }
@@ -65,8 +65,8 @@ fn ordered(facet: Facet, mut counts: HashMap<String, u64>) -> Counts {
 }
 
 /// Counts by the first of each list: there are few lists, and many sessions.
-fn by_first(lists: HashMap<String, u64>) -> HashMap<String, u64> {
-    let mut counts = HashMap::new();
+fn by_first(lists: Map<String, u64>) -> Map<String, u64> {
+    let mut counts = Map::default();
     for (list, count) in lists {
         let first =
             serde_json::from_str::<Vec<String>>(&list).unwrap_or_default().into_iter().next();

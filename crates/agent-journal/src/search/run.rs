@@ -42,7 +42,7 @@ pub(crate) struct Search<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lexical: &'a Lexical,
     /// None when nothing is to be found by meaning.
-    pub(crate) semantic: Option<SemanticReader>,
+    pub(crate) semantic: Option<Arc<SemanticReader>>,
     pub(crate) path: &'a Path,
     /// Who may take part.
     pub(crate) helper: &'a Helper,

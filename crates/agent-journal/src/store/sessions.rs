@@ -1,6 +1,6 @@
 //! Reading sessions as they are listed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use rusqlite::types::FromSql;
@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::Store;
 use super::sources::StoredPath;
 use crate::error::Result;
+use crate::maps::Set;
 use crate::model::{Counts, Ref, Timestamp, Tokens};
 use crate::search::Filter;
 
@@ -176,7 +177,7 @@ impl Store {
     /// others too.
     pub(crate) fn each_fact(
         &self,
-        tellings: &HashSet<u64>,
+        tellings: &Set<u64>,
         mut tell: impl FnMut(u64, &Facts<'_>),
     ) -> Result<()> {
         let columns = "sessions.telling, sessions.agent, sessions.project, sessions.models,

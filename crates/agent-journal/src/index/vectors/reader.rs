@@ -1,10 +1,9 @@
 //! The file, open for searching.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use memmap2::{Mmap, MmapOptions};
 
@@ -15,7 +14,7 @@ use super::rows::Key;
 /// Vectors, open for searching. What is committed later is not seen.
 pub(crate) struct Vectors {
     pub(super) shape: Shape,
-    file: Mutex<File>,
+    file: Shared,
     pub(super) segments: Vec<Segment>,
     /// Row by row, once any is dead.
     dead: Vec<bool>,
@@ -52,7 +51,7 @@ impl Vectors {
             *dead = true;
         }
         let live = (rows as u64).saturating_sub(commit.dead);
-        Ok(Some(Self { shape: shape.clone(), file: Mutex::new(file), segments, dead, live }))
+        Ok(Some(Self { shape: shape.clone(), file: Shared::new(file), segments, dead, live }))
     }
 
     /// The last change of the journal that can be found, told without looking at the vectors;
@@ -87,9 +86,7 @@ impl Vectors {
     ) -> io::Result<()> {
         let range = block.exact(rows);
         into.resize((range.end - range.start) as usize, 0);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.seek(SeekFrom::Start(range.start))?;
-        file.read_exact(into)
+        self.file.read_at(range.start, into)
     }
 }
 
@@ -104,6 +101,38 @@ impl Segment {
 
     pub(super) fn key(&self, at: usize) -> Key {
         Key::read(&self.keys()[at])
+    }
+}
+
+/// A file that several threads read at places of their own.
+#[cfg(unix)]
+struct Shared(File);
+
+#[cfg(unix)]
+impl Shared {
+    fn new(file: File) -> Self {
+        Self(file)
+    }
+
+    fn read_at(&self, start: u64, into: &mut [u8]) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.0, into, start)
+    }
+}
+
+#[cfg(not(unix))]
+struct Shared(std::sync::Mutex<File>);
+
+#[cfg(not(unix))]
+impl Shared {
+    fn new(file: File) -> Self {
+        Self(std::sync::Mutex::new(file))
+    }
+
+    fn read_at(&self, start: u64, into: &mut [u8]) -> io::Result<()> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(into)
     }
 }
 
