@@ -103,6 +103,14 @@ impl Journal {
         Self { helper, ..self }
     }
 
+    /// Lets go of what is held for the next question only; that one takes a little longer.
+    pub fn rest(&self) {
+        self.index.close();
+        if let Some(store) = &self.store {
+            store.rest();
+        }
+    }
+
     /// Looks at the clock again, and for a journal that was made since: for those who keep one
     /// open.
     pub fn renew(&mut self) -> Result<()> {

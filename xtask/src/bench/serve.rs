@@ -18,6 +18,9 @@ const CLIENTS: usize = 8;
 /// Questions of each client.
 const QUESTIONS: usize = 25;
 
+/// When the dashboard has let go of what it needs while somebody asks.
+const REST: Duration = Duration::from_secs(10);
+
 /// No page may be longer as it is sent, in bytes.
 const LARGEST: usize = 300_000;
 
@@ -104,6 +107,11 @@ pub(crate) fn measure(server: &Server) -> Result<Vec<Row>> {
     Client::connect(host)?.get("/sources")?;
     let idle = server.memory();
     let mut rows = pages(host)?;
+    if let Some(bytes) = server.memory() {
+        rows.push(Row::new("dashboard, in use", memory(bytes)));
+    }
+    eprintln!("serve, at rest");
+    std::thread::sleep(REST);
     let limits = [("idle", idle, 30 * MIB), ("after use", server.memory(), 80 * MIB)];
     for (what, bytes, limit) in limits {
         if let Some(bytes) = bytes {

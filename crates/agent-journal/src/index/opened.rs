@@ -18,6 +18,12 @@ pub(crate) struct Opened {
 type Kept<K, T> = Arc<Mutex<Option<(K, T)>>>;
 
 impl Opened {
+    /// Lets go of both; who is using one keeps it.
+    pub(crate) fn close(&self) {
+        *self.lexical.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.semantic.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The index of words as it is now; `None` when it must be made anew.
     pub(crate) fn lexical(&self, path: &Path, journal: i64) -> Option<Lexical> {
         // The list of its parts changes with every commit.

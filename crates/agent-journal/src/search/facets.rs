@@ -1,14 +1,12 @@
 //! Counts results by agent, project, model and month.
 
-use std::borrow::Cow;
-
 use jiff::tz::TimeZone;
 
 use super::answer::{Counts, Facet, Options};
 use super::gather::Group;
 use super::run::Search;
 use crate::error::Result;
-use crate::maps::{Map, Set};
+use crate::maps::Map;
 use crate::model::Timestamp;
 use crate::store::Facts;
 
@@ -27,18 +25,18 @@ impl Search<'_> {
         if options.facets.is_empty() {
             return Ok(Vec::new());
         }
-        let tellings: Set<u64> = groups.iter().map(|group| group.telling).collect();
         let mut tally = vec![Map::default(); options.facets.len()];
+        let mut months = Months { zone: &options.zone, names: Map::default() };
         let mut results: Map<u64, u64> = Map::default();
         for group in groups {
             *results.entry(group.telling).or_default() += 1;
         }
-        self.store.each_fact(&tellings, |telling, facts| {
-            let Some(results) = results.get(&telling) else { return };
+        for facts in self.store.facts()?.iter() {
+            let Some(results) = results.get(&facts.telling) else { continue };
             for (facet, counts) in options.facets.iter().zip(&mut tally) {
-                add(counts, &value(*facet, facts, &options.zone), *results);
+                add(counts, value(*facet, facts, &mut months), *results);
             }
-        })?;
+        }
         let facets = options.facets.iter().copied().zip(tally);
         Ok(facets.map(|(facet, counts)| (facet, ordered(facet, counts))).collect())
     }
@@ -75,18 +73,26 @@ fn by_first(lists: Map<String, u64>) -> Map<String, u64> {
     counts
 }
 
-fn value<'f>(facet: Facet, facts: &Facts<'f>, zone: &TimeZone) -> Cow<'f, str> {
+fn value<'f>(facet: Facet, facts: &'f Facts, months: &'f mut Months<'_>) -> &'f str {
     match facet {
-        Facet::Agent => facts.agent.into(),
-        Facet::Project => facts.project.unwrap_or(UNKNOWN).into(),
-        Facet::Model => facts.models.into(),
-        Facet::Month => {
-            let at = facts.ended_at.map(Timestamp::as_millis);
-            let at = at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
-            at.map_or(UNKNOWN.into(), |at| {
-                let date = zone.to_datetime(at).date();
-                format!("{:04}-{:02}", date.year(), date.month()).into()
-            })
-        }
+        Facet::Agent => &facts.agent,
+        Facet::Project => facts.project.as_deref().unwrap_or(UNKNOWN),
+        Facet::Model => &facts.models,
+        Facet::Month => months.name(facts.ended_at),
+    }
+}
+
+/// The names of months, each made once.
+struct Months<'z> {
+    zone: &'z TimeZone,
+    names: Map<(i16, i8), String>,
+}
+
+impl Months<'_> {
+    fn name(&mut self, at: Option<Timestamp>) -> &str {
+        let at = at.and_then(|at| jiff::Timestamp::from_millisecond(at.as_millis()).ok());
+        let Some(date) = at.map(|at| self.zone.to_datetime(at).date()) else { return UNKNOWN };
+        let (year, month) = (date.year(), date.month());
+        self.names.entry((year, month)).or_insert_with(|| format!("{year:04}-{month:02}"))
     }
 }

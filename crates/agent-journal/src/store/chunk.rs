@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use memchr::{memchr, memchr_iter};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
-use zstd::bulk::Decompressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::model::{Block, Facts, Message, SessionId, Usage};
 
@@ -166,13 +166,18 @@ fn identity(session: &SessionId, usage: &Usage, message: &Message, position: u64
     xxh3_128(text.as_bytes()).to_le_bytes()
 }
 
-fn compress(bytes: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(bytes, LEVEL).expect("compressing into memory cannot fail")
-}
-
 thread_local! {
+    /// Making a packer takes a good part of the time of packing a run, and a new one takes new
+    /// memory from the system.
+    static PACKER: RefCell<Compressor<'static>> =
+        RefCell::new(Compressor::new(LEVEL).expect("the level is a constant"));
     /// Making an unpacker costs more than unpacking a run.
     static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress(bytes: &[u8]) -> Vec<u8> {
+    let packed = PACKER.with_borrow_mut(|packer| packer.compress(bytes));
+    packed.expect("compressing into memory cannot fail")
 }
 
 /// Unpacks a body; `None` when it is damaged.

@@ -6,6 +6,7 @@ mod account;
 mod beside;
 mod browse;
 mod calls;
+mod catalog;
 mod choose;
 mod chunk;
 #[cfg(feature = "parquet")]
@@ -26,9 +27,9 @@ pub use browse::{Browse, Facets, Listing, Order};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;
 
+pub(crate) use catalog::Facts;
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
-pub(crate) use sessions::Facts;
 pub(crate) use sources::SourceRow;
 pub(crate) use tellings::Hashes;
 
@@ -40,6 +41,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use self::catalog::Catalog;
 use crate::error::{Error, Result};
 
 /// Version of the schema; each step up has its entry in `MIGRATIONS`.
@@ -52,6 +54,7 @@ const MIGRATIONS: [&str; VERSION as usize] = [include_str!("schema.sql")];
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
+    catalog: Catalog,
 }
 
 impl Store {
@@ -67,7 +70,11 @@ impl Store {
         }
         // An unfinished or older journal is made ready by the next writer.
         let ready = version == VERSION;
-        Ok(ready.then(|| Self { connection, path: path.to_owned() }))
+        Ok(ready.then(|| Self::new(connection, path)))
+    }
+
+    fn new(connection: Connection, path: &Path) -> Self {
+        Self { connection, path: path.to_owned(), catalog: Catalog::default() }
     }
 
     /// Lists what is wrong with the file; nothing when it is sound.
@@ -88,7 +95,14 @@ impl Store {
             connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         private_file(path)?;
         migrate(&connection, path)?;
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self::new(connection, path))
+    }
+
+    /// Lets go of what is held for the next question.
+    pub(crate) fn rest(&self) {
+        self.catalog.clear();
+        // They only save time.
+        let _ = self.connection.release_memory();
     }
 
     /// The generation of the last change.
@@ -115,7 +129,7 @@ impl Store {
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(Error::store(path))?;
-    let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8000;
+    let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -2000;
                PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 64;";
     connection.execute_batch(set).map_err(Error::store(path))?;
     Ok(connection)

@@ -11,15 +11,11 @@ use serde::de::DeserializeOwned;
 use super::Store;
 use super::sources::StoredPath;
 use crate::error::Result;
-use crate::maps::Set;
 use crate::model::{Counts, Ref, Timestamp, Tokens};
 use crate::search::Filter;
 
 /// A source changed this recently belongs to a running session, in milliseconds.
 pub(super) const RUNNING: i64 = 10 * 60 * 1000;
-
-/// For more sessions than this all are read at once.
-const MANY: usize = 400;
 
 /// The columns of an entry, in the order they are read.
 const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
@@ -87,15 +83,6 @@ pub struct Entry {
     /// The telling that is shown.
     #[serde(skip)]
     pub(crate) telling: u64,
-}
-
-/// What results of a search are counted by.
-pub(crate) struct Facts<'r> {
-    pub(crate) agent: &'r str,
-    pub(crate) project: Option<&'r str>,
-    /// A list as it is written, the most used first.
-    pub(crate) models: &'r str,
-    pub(crate) ended_at: Option<Timestamp>,
 }
 
 /// Where a session was read.
@@ -173,35 +160,6 @@ impl Store {
         Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
     }
 
-    /// Tells the facts that results are counted by, of the tellings that are shown; perhaps of
-    /// others too.
-    pub(crate) fn each_fact(
-        &self,
-        tellings: &Set<u64>,
-        mut tell: impl FnMut(u64, &Facts<'_>),
-    ) -> Result<()> {
-        let columns = "sessions.telling, sessions.agent, sessions.project, sessions.models,
-                       sessions.ended_at";
-        let sql = if tellings.len() > MANY {
-            format!("SELECT {columns} FROM sessions NOT INDEXED WHERE shown = 1")
-        } else {
-            // The keys are numbers of our own making: nothing to escape.
-            let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
-            format!(
-                "SELECT {columns} FROM tellings JOIN sessions ON sessions.key = tellings.session
-                 WHERE tellings.key IN ({})",
-                keys.join(",")
-            )
-        };
-        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
-        let mut rows = statement.query([]).map_err(self.error())?;
-        while let Some(row) = rows.next().map_err(self.error())? {
-            let (telling, facts) = facts(row).map_err(self.error())?;
-            tell(telling, &facts);
-        }
-        Ok(())
-    }
-
     /// Finds sessions by their keys.
     pub(crate) fn sessions_by_key(&self, keys: &[u64], now: Timestamp) -> Result<Vec<Entry>> {
         let keys: Vec<String> = keys.iter().map(|key| (*key as i64).to_string()).collect();
@@ -265,13 +223,6 @@ impl Store {
         let rows = statement.query_map([], |row| row.get::<_, String>(0).map(PathBuf::from));
         rows.and_then(Iterator::collect).map_err(self.error())
     }
-}
-
-fn facts<'r>(row: &'r Row<'_>) -> rusqlite::Result<(u64, Facts<'r>)> {
-    let ended_at = row.get::<_, Option<i64>>(4)?.and_then(Timestamp::from_millis);
-    let (agent, project) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str_or_null()?);
-    let models = row.get_ref(3)?.as_str()?;
-    Ok((row.get::<_, i64>(0)? as u64, Facts { agent, project, models, ended_at }))
 }
 
 /// Takes the columns of a row one after the other: to find each by its name would take longer

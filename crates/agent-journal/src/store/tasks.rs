@@ -1,5 +1,7 @@
 //! Which task a session belongs to: the session at the beginning of those that started each other.
 
+use std::sync::Arc;
+
 use rusqlite::Row;
 
 use super::Store;
@@ -14,7 +16,7 @@ const MANY: usize = 400;
 
 /// A session among those that started each other.
 #[derive(Clone, Copy)]
-struct Link {
+pub(super) struct Link {
     key: i64,
     telling: i64,
     parent: Option<i64>,
@@ -25,11 +27,11 @@ impl Store {
     /// Finds the tellings of the tasks that tellings belong to, for those that belong to another.
     pub(crate) fn tasks(&self, tellings: &[u64]) -> Result<Map<u64, u64>> {
         let found = if tellings.len() > MANY {
-            self.links("SELECT key, telling, parent, shown FROM sessions")?
+            self.all_links()?
         } else {
             let sql = "SELECT sessions.key, sessions.telling, parent, shown FROM tellings
                        JOIN sessions ON sessions.key = tellings.session WHERE tellings.key IN";
-            self.links_of(sql, tellings.iter().map(|key| *key as i64))?
+            Arc::new(self.links_of(sql, tellings.iter().map(|key| *key as i64))?)
         };
         let mut by_key: Map<u64, Link> =
             found.iter().map(|link| (link.key as u64, *link)).collect();
@@ -43,8 +45,8 @@ impl Store {
             }
             by_key.extend(more.into_iter().map(|link| (link.key as u64, link)));
         }
-        let roots = found.into_iter().filter_map(|link| {
-            let root = root(link, &by_key);
+        let roots = found.iter().filter_map(|link| {
+            let root = root(*link, &by_key);
             (root != link.telling).then_some((link.telling as u64, root as u64))
         });
         Ok(roots.collect())
@@ -59,7 +61,7 @@ impl Store {
         self.links(&format!("{sql} ({})", keys.join(",")))
     }
 
-    fn links(&self, sql: &str) -> Result<Vec<Link>> {
+    pub(super) fn links(&self, sql: &str) -> Result<Vec<Link>> {
         let mut statement = self.connection.prepare(sql).map_err(self.error())?;
         let rows = statement.query_map([], link).map_err(self.error())?;
         rows.collect::<rusqlite::Result<_>>().map_err(self.error())

@@ -2,8 +2,10 @@
 //! what the agents write while somebody looks.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use agent_journal::model::Timestamp;
 use agent_journal::search::Mode;
@@ -19,6 +21,9 @@ use crate::context::Context;
 /// How many questions are answered at once, at most; each keeps some megabytes of a journal.
 const READERS: usize = 4;
 
+/// When nobody asked for this long, what only answers need is let go.
+const PAUSE: Duration = Duration::from_secs(3);
+
 /// How many sessions' landmarks are remembered.
 const REMEMBERED: usize = 8;
 
@@ -32,6 +37,10 @@ pub(super) struct App {
     /// Pages that were made already.
     pub(super) pages: Cache,
     news: watch::Sender<News>,
+    /// How many questions were asked.
+    asked: AtomicU64,
+    /// Whether somebody waits for the questions to stop.
+    awaits_rest: AtomicBool,
     /// Landmarks of the sessions that were read last.
     contents: Mutex<VecDeque<(Stand, Arc<Contents>)>>,
 }
@@ -66,6 +75,8 @@ impl App {
             mode: usual_mode(&context.settings),
             pages: Cache::default(),
             news,
+            asked: AtomicU64::default(),
+            awaits_rest: AtomicBool::default(),
             contents: Mutex::default(),
         });
         if context.syncs() {
@@ -87,6 +98,10 @@ impl App {
         self: &Arc<Self>,
         question: impl FnOnce(&Journal, &Zoned) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if !self.awaits_rest.swap(true, Ordering::Relaxed) {
+            tokio::spawn(rest(Arc::downgrade(self)));
+        }
         let app = Arc::clone(self);
         let turn = Arc::clone(&self.readers).acquire_owned().await?;
         tokio::task::spawn_blocking(move || {
@@ -125,6 +140,21 @@ impl App {
 
     fn journals(&self) -> MutexGuard<'_, Vec<Journal>> {
         self.journals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until nobody asks any more, and lets go of what only answers need.
+async fn rest(app: Weak<App>) {
+    let mut before = None;
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let Some(app) = app.upgrade() else { return };
+        let asked = app.asked.load(Ordering::Relaxed);
+        if before.replace(asked) == Some(asked) {
+            app.awaits_rest.store(false, Ordering::Relaxed);
+            app.journals().iter().for_each(Journal::rest);
+            return;
+        }
     }
 }
 
