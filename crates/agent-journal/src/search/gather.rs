@@ -1,6 +1,7 @@
 //! Gathers matches by session while the engine finds them: the best few messages of each.
 
 use std::cmp::Reverse;
+use std::mem;
 use std::sync::Arc;
 
 use tantivy::collector::{Collector, SegmentCollector};
@@ -46,14 +47,11 @@ pub(super) struct Group {
     pub(super) best: Vec<Match>,
     /// What the session is worth when more than its matches by words has a say.
     pub(super) worth: Option<Score>,
-    /// What the last match was in that was added.
-    last: Option<Place>,
+    /// The mark of the text the last match was in.
+    last: u64,
     /// What is worth no more is not among the best.
     floor: Score,
 }
-
-/// A text: of a session, at a position if it is that of a message, of a kind.
-type Place = (u64, Option<u64>, TextKind);
 
 /// One match.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,19 +71,14 @@ pub(super) struct Match {
 
 impl Match {
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-
-    /// What it is a match in.
-    fn place(&self) -> Place {
-        (self.telling, self.position, self.kind)
+        self.position == other.position && self.kind == other.kind && self.telling == other.telling
     }
 }
 
 impl Group {
     pub(super) fn new(telling: u64, tier: Tier) -> Self {
         let (best, floor) = (Vec::new(), Score::NEG_INFINITY);
-        Self { telling, tier, count: 0, best, worth: None, last: None, floor }
+        Self { telling, tier, count: 0, best, worth: None, last: u64::MAX, floor }
     }
 
     /// What the session as a whole is worth: its best match, and a little for the next ones.
@@ -113,12 +106,17 @@ impl Group {
     }
 
     /// Adds a match; windows of one text are one match. The best are not in order afterwards.
-    #[inline]
     pub(super) fn add(&mut self, new: Match, keep: usize) {
+        self.offer((new.score, mark(new.position, new.kind)), keep, || new);
+    }
+
+    /// Adds a match that need not be made unless it is one of the best so far.
+    #[inline]
+    fn offer(&mut self, (score, mark): (Score, u64), keep: usize, make: impl FnOnce() -> Match) {
         // Windows of one text follow each other.
-        let is_window = self.last.replace(new.place()) == Some(new.place());
-        if new.score > self.floor {
-            self.add_high(new, is_window, keep);
+        let is_window = mem::replace(&mut self.last, mark) == mark;
+        if score > self.floor {
+            self.add_high(make(), is_window, keep);
         } else {
             self.count += u64::from(!is_window);
         }
@@ -128,7 +126,7 @@ impl Group {
     fn add_high(&mut self, new: Match, is_window: bool, keep: usize) {
         if keep > BEST {
             // The whole list need not be looked through.
-            match self.best.last_mut().filter(|_| is_window) {
+            match self.best.last_mut().filter(|last| last.is_same(&new)) {
                 Some(known) => known.score = known.score.max(new.score),
                 None => {
                     self.count += 1;
@@ -172,6 +170,12 @@ impl Group {
             self.best.push(new);
         }
         self.sort();
+    }
+
+    /// Everything is gathered: what the matches are worth may be weighed anew.
+    fn finish(&mut self) {
+        self.sort();
+        self.floor = Score::NEG_INFINITY;
     }
 
     pub(super) fn sort(&mut self) {
@@ -234,7 +238,7 @@ impl Collector for Gather {
                 }
             }
         }
-        groups.iter_mut().for_each(Group::sort);
+        groups.iter_mut().for_each(Group::finish);
         groups.sort_by_cached_key(|group| (Reverse(rank(group.score())), group.telling));
         Ok(groups)
     }
@@ -319,8 +323,15 @@ impl SegmentGather {
             let score = scores[place] * boost * traits.worth() * recency(self.now - at);
             let position = Columns::place(positions[place]);
             let Traits { kind, print, .. } = traits;
-            let new = Match { score, telling, position, kind, print, at, window: None };
-            self.groups[group].add(new, self.keep);
+            self.groups[group].offer((score, mark(position, kind)), self.keep, || Match {
+                score,
+                telling,
+                position,
+                kind,
+                print,
+                at,
+                window: None,
+            });
         }
         self.block = Block { documents, scores };
         self.block.documents.clear();
@@ -344,6 +355,11 @@ impl SegmentCollector for SegmentGather {
         self.groups.retain(|group| group.count > 0);
         self.groups
     }
+}
+
+/// A number that tells a text from the others of its session.
+fn mark(position: Option<u64>, kind: TextKind) -> u64 {
+    position.map_or(0, |position| position + 1) << 3 | kind as u64
 }
 
 /// A number that is higher for a higher score, and quicker to compare.
@@ -381,6 +397,17 @@ mod tests {
             group(3).best.iter().map(|one| (one.score, one.position)).collect();
         assert_eq!(best, [(5.0, Some(2)), (3.0, Some(4)), (2.0, Some(3))]);
         assert_eq!(group(3).count, 4);
+    }
+
+    #[test]
+    fn a_match_is_compared_with_what_the_others_are_worth_now() {
+        let mut group = group(3);
+        group.finish();
+        group.best.iter_mut().for_each(|one| one.score /= 10.0);
+        group.add(Match { score: 0.4, telling: 2, ..group.best[0] }, 3);
+        group.sort();
+        let tellings: Vec<u64> = group.best.iter().map(|one| one.telling).collect();
+        assert_eq!(tellings, [1, 2, 1]);
     }
 
     #[test]

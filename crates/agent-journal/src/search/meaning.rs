@@ -1,6 +1,5 @@
 //! Finds by meaning, and puts that together with what was found by words.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use super::answer::{Mode, Options, Sort, Stage, Tier};
@@ -11,7 +10,7 @@ use super::run::{Progress, Search};
 use super::verify::Text;
 use crate::error::Result;
 use crate::index::{Near, SemanticReader, text_of};
-use crate::maps::Set;
+use crate::maps::{Map, Set};
 use crate::model::Timestamp;
 
 /// Texts that are looked at, the nearest first.
@@ -20,7 +19,7 @@ const NEAREST: usize = 200;
 /// Of those, how many are read when their messages have a say.
 const READ: usize = 60;
 
-/// A single word says too little of what is meant for anything to be added.
+/// A single word says too little of what is meant.
 const FEWEST_WORDS: usize = 2;
 
 /// A message that is near, and when it was recorded.
@@ -44,14 +43,18 @@ impl Search<'_> {
         if text.is_empty() {
             return Ok(());
         }
+        // Among what has the word, the order is no better by it.
+        let is_enough = text.split(' ').count() >= FEWEST_WORDS;
+        if !is_enough && options.mode == Mode::Hybrid {
+            return Ok(());
+        }
         let nearby = self.nearby((semantic, &text), query, (options, gather), &progress.groups)?;
         let found = nearby.iter().filter(|one| one.near.score >= options.blend.floor).count();
-        let adds = text.split(' ').count() >= FEWEST_WORDS || options.mode == Mode::Semantic;
         let blend = match options.mode {
             Mode::Semantic => Blend { fusion: Fusion::Convex(1.0), ..options.blend },
             _ => options.blend,
         };
-        join(&mut progress.groups, &nearby, blend, adds);
+        join(&mut progress.groups, &nearby, blend);
         progress.answer.stages.push(Stage {
             name: "meaning".to_owned(),
             query: text,
@@ -139,12 +142,12 @@ fn wording(clauses: &[Clause], mode: Mode) -> String {
 
 /// Puts what is near into the groups of what was found by words. A session without any of the
 /// words is added when it is near enough.
-fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend, adds: bool) {
+fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend) {
     let by_words = ranked(groups.iter().map(|group| (group.telling, group.score())));
-    let places: HashMap<u64, usize> =
+    let places: Map<u64, usize> =
         groups.iter().enumerate().map(|(at, group)| (group.telling, at)).collect();
-    let mut added: HashMap<u64, usize> = HashMap::new();
-    let mut by_meaning: HashMap<u64, f32> = HashMap::new();
+    let mut added: Map<u64, usize> = Map::default();
+    let mut by_meaning: Map<u64, f32> = Map::default();
     let best = by_words.first().map_or(0.0, |first| first.1);
     for group in groups.iter_mut() {
         for one in &mut group.best {
@@ -155,7 +158,7 @@ fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend, adds: bool) {
         let telling = near.place.telling;
         let group = match places.get(&telling).or(added.get(&telling)) {
             Some(group) => *group,
-            None if adds && near.score >= blend.floor => {
+            None if near.score >= blend.floor => {
                 groups.push(Group::new(telling, Tier::Meaning));
                 added.insert(telling, groups.len() - 1);
                 groups.len() - 1
