@@ -129,7 +129,7 @@ impl Store {
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(Error::store(path))?;
-    let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -2000;
+    let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8000;
                PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 64;";
     connection.execute_batch(set).map_err(Error::store(path))?;
     Ok(connection)

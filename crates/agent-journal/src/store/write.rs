@@ -57,16 +57,10 @@ pub(crate) struct SourceEnd {
     pub(crate) again: bool,
 }
 
-/// More pages are held while calls are sorted in wherever they belong; reading needs few, as the
-/// system holds them too.
-const MANY_PAGES: &str = "PRAGMA cache_size = -8000";
-const FEW_PAGES: &str = "PRAGMA cache_size = -2000; PRAGMA shrink_memory";
-
 impl Store {
     /// Begins to write.
     pub(crate) fn write(&self) -> Result<Writer<'_>> {
         let generation = self.generation()?;
-        self.connection.execute_batch(MANY_PAGES).map_err(self.error())?;
         let writer = Writer {
             connection: &self.connection,
             path: &self.path,
@@ -326,7 +320,6 @@ impl Drop for Writer<'_> {
     fn drop(&mut self) {
         // After an error the transaction may be gone already.
         let _ = self.connection.execute_batch("ROLLBACK");
-        let _ = self.connection.execute_batch(FEW_PAGES);
     }
 }
 
