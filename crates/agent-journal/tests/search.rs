@@ -335,6 +335,50 @@ fn fields_choose_sessions_and_messages() {
 }
 
 #[test]
+fn sizes_and_hours_choose_sessions() {
+    let long = (0..5).fold(Script::new("long"), |script, at| script.you(&format!("kestrel {at}")));
+    let place = Place::of([long, Script::new("short").you("kestrel")]);
+    let journal = place.journal();
+    let check = |text: &str, expected: &[&str]| {
+        let answer = find(&journal, text);
+        let mut found = ids(&answer);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{text}");
+    };
+    check("kestrel prompts:1", &["short"]);
+    check("kestrel prompts:2..5", &["long"]);
+    check("kestrel prompts:6..", &[]);
+    check("kestrel prompts:..5", &["long", "short"]);
+    // Five prompts, a minute apart.
+    check("kestrel active:4m..5m", &["long"]);
+    check("kestrel active:..4m", &["short"]);
+    check("kestrel -active:..4m", &["long"]);
+    // All of it was said at nine in the morning.
+    check("kestrel hour:9", &["long", "short"]);
+    check("kestrel hour:8 OR hour:9", &["long", "short"]);
+    check("kestrel hour:10", &[]);
+    check("kestrel -hour:9", &[]);
+}
+
+#[test]
+fn sizes_and_hours_that_are_none_are_told() {
+    let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+    for (text, hint) in [
+        ("prompts:many", "prompts:2..7"),
+        ("prompts:5..2", "prompts:2..7"),
+        ("prompts:..", "prompts:2..7"),
+        ("active:5m", "active:5m..1h"),
+        ("active:1x..2x", "active:5m..1h"),
+        ("active:..0m", "active:5m..1h"),
+        ("hour:24", "0 to 23"),
+        ("hour:noon", "0 to 23"),
+    ] {
+        let told = Query::parse(text, &now).unwrap_err().to_string();
+        assert!(told.contains(text) && told.contains(hint), "{told}");
+    }
+}
+
+#[test]
 fn messages_context_and_facets_come_when_asked_for() {
     let place = labelled();
     let journal = place.journal();

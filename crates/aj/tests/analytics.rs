@@ -130,6 +130,9 @@ fn links_lead_to_the_sessions_behind_a_number_and_keep_the_filter() {
     let day = format!("href=\"/?agent=claude-code&amp;since={today}&amp;until={today}\"");
     assert!(page.contains(&day), "no {day} in {page}");
     assert!(page.contains("tool:%22bash%22"), "a tool is searched for");
+    for part in ["hour:%22", "prompts:%22", "active:%22"] {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
 }
 
 #[test]

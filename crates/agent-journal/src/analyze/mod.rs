@@ -18,6 +18,7 @@ pub use blame::{Confidence, FileLine};
 pub use brief::{Brief, ChangedFile, Cited, FailedCall, Todo};
 pub use cost::{Basis, Cost, Long, Rate};
 pub use score::{Category, Score, ScoreReport};
+pub use spread::Class;
 pub use stats::{By, Explained, Extent, Group, Period, Spending, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
 pub use usage::Figures;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::activity::Streak;
 use super::cost::{Cost, Prices};
+use super::spread::Class;
 use super::tally::Tally;
 use super::tools::{Counted, ToolFigures, ranked, refs};
 use super::usage::Figures;
@@ -97,9 +98,9 @@ pub struct Stats {
     /// What each model spent on each day, in the order of days.
     pub spending: Vec<Spending>,
     /// Sessions by how many prompts a person gave them.
-    pub turns: Vec<Counted>,
+    pub turns: Vec<Class>,
     /// Sessions by how long they were active.
-    pub durations: Vec<Counted>,
+    pub durations: Vec<Class>,
     /// By tool.
     pub tools: Vec<ToolFigures>,
     /// Kinds of failure.

@@ -4,7 +4,7 @@
 use jiff::Zoned;
 
 use super::parse::wrong;
-use super::{Edge, Feature, Filter, State, date};
+use super::{Edge, Feature, Filter, Hours, Measure, Size, State, date};
 use crate::connectors;
 use crate::error::Result;
 use crate::index::TextKind;
@@ -68,6 +68,24 @@ const FIELDS: &[Field] = &[
         Ok(())
     })
     .of(&FEATURES),
+    both("prompts", "how many prompts: 4, 2..7, 8..", |value, _, filter| {
+        filter.sizes.push(size(Measure::Prompts, value)?);
+        Ok(())
+    }),
+    both("active", "how long it was worked on: 5m..1h, 2h..", |value, _, filter| {
+        filter.sizes.push(size(Measure::Active, value)?);
+        Ok(())
+    }),
+    choice(
+        "hour",
+        "an hour of the day at which something was said: 0 to 23",
+        |value, now, filter| {
+            let hour = hour(value)?;
+            let zone = now.time_zone().clone();
+            filter.hours.get_or_insert(Hours { wanted: Vec::new(), zone }).wanted.push(hour);
+            Ok(())
+        },
+    ),
     time("since", "not before: a date, 7d, last week", |value, now, filter| {
         filter.since = Some(date(value, now, Edge::Start)?);
         Ok(())
@@ -251,6 +269,48 @@ const FEATURES: [&str; 4] = ["image", "edit", "error", "pr"];
 fn feature(name: &str) -> Result<Feature> {
     let at = choose("has", name, &FEATURES)?;
     Ok([Feature::Image, Feature::Edit, Feature::Error, Feature::PullRequest][at])
+}
+
+fn hour(value: &str) -> Result<i8> {
+    let hour = value.parse().ok().filter(|hour| (0..24).contains(hour));
+    hour.ok_or_else(|| wrong(format!("`hour:{value}` is no hour — hours are 0 to 23")))
+}
+
+/// Reads `4`, `2..7`, `8..` or `..3`; the end of a time is no longer part of it.
+fn size(of: Measure, value: &str) -> Result<Size> {
+    let (name, example, read): (_, _, fn(&str) -> Option<u64>) = match of {
+        Measure::Prompts => ("prompts", "prompts:2..7", |text| text.parse().ok()),
+        Measure::Active => ("active", "active:5m..1h", seconds),
+    };
+    let ends = match value.split_once("..") {
+        Some(("", "")) => None,
+        Some((from, "")) => read(from).map(|from| (from, None)),
+        Some(("", to)) => read(to).map(|to| (0, Some(to))),
+        Some((from, to)) => read(from).zip(read(to)).map(|(from, to)| (from, Some(to))),
+        None if of == Measure::Prompts => read(value).map(|exact| (exact, Some(exact))),
+        None => None,
+    };
+    let ends = match (of, ends) {
+        (Measure::Active, Some((from, Some(to)))) => to.checked_sub(1).map(|to| (from, Some(to))),
+        (_, ends) => ends,
+    };
+    let ends = ends.filter(|(from, to)| to.is_none_or(|to| *from <= to));
+    let (from, to) = ends.ok_or_else(|| {
+        wrong(format!("`{name}:{value}` is no range — write it like `{example}`"))
+    })?;
+    Ok(Size { of, from, to })
+}
+
+/// Reads `90s`, `5m`, `2h`; a number alone is minutes.
+fn seconds(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(|one: char| one.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "s" => 1,
+        "" | "m" | "min" => 60,
+        "h" => 3600,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// Finds a value among those a field may have.

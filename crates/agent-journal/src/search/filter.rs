@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use jiff::tz::TimeZone;
 use rusqlite::types::Value;
 
 use super::field::kinds_of;
@@ -36,6 +37,10 @@ pub struct Filter {
     pub states: Vec<State>,
     /// What a session must have in it: all of these.
     pub features: Vec<Feature>,
+    /// How large a session must be: all of these.
+    pub sizes: Vec<Size>,
+    /// Hours of the day at which something was said.
+    pub hours: Option<Hours>,
     /// Nothing that ended before.
     pub since: Option<Timestamp>,
     /// Nothing that began after.
@@ -90,6 +95,36 @@ pub enum Feature {
     PullRequest,
 }
 
+/// How large a session must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// What is measured.
+    pub of: Measure,
+    /// The least.
+    pub from: u64,
+    /// The most, if there is one.
+    pub to: Option<u64>,
+}
+
+/// What is measured of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Measure {
+    /// Its prompts.
+    Prompts,
+    /// The seconds it was worked on.
+    Active,
+}
+
+/// Hours of the day, any of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hours {
+    /// From 0 to 23.
+    pub wanted: Vec<i8>,
+    /// Whose hours.
+    pub zone: TimeZone,
+}
+
 /// What only packed rows of the store tell of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Packed<'f> {
@@ -99,6 +134,8 @@ pub(crate) enum Packed<'f> {
     Tools(&'f [String]),
     /// It has a picture.
     Image,
+    /// Something was said in it at one of these hours.
+    Hours(&'f Hours),
 }
 
 impl Filter {
@@ -110,6 +147,8 @@ impl Filter {
             || !self.tools.is_empty()
             || !self.sessions.is_empty()
             || !self.features.is_empty()
+            || !self.sizes.is_empty()
+            || self.hours.is_some()
             || self.states.iter().any(|state| *state != State::SideChain)
             || self.not.as_ref().is_some_and(|not| not.limits_sessions())
     }
@@ -173,6 +212,7 @@ impl Filter {
                 Feature::Error | Feature::PullRequest => {}
             }
         }
+        all.extend(self.hours.iter().map(Packed::Hours));
         all
     }
 
@@ -210,6 +250,7 @@ impl Filter {
         conditions.any(session, &self.sessions, begins);
         conditions.all.extend(self.states.iter().filter_map(|it| it.sql()));
         conditions.all.extend(self.features.iter().filter_map(|it| it.sql()));
+        conditions.all.extend(self.sizes.iter().map(|size| size.sql()));
     }
 
     /// Adds "fits none of it".
@@ -266,6 +307,10 @@ impl Filter {
         add("kind", &kinds.collect::<Vec<_>>());
         all.extend(self.states.iter().map(|state| format!("is:{}", state.name())));
         all.extend(self.features.iter().map(|feature| format!("has:{}", feature.name())));
+        all.extend(self.sizes.iter().map(|size| size.term()));
+        let hours = self.hours.iter().flat_map(|hours| &hours.wanted);
+        let hours: Vec<String> = hours.map(|hour| format!("hour:{hour}")).collect();
+        all.extend((!hours.is_empty()).then(|| hours.join(" OR ")));
         all.extend(self.since.map(|at| format!("since:{at}")));
         all.extend(self.until.map(|at| format!("until:{at}")));
         all
@@ -322,6 +367,29 @@ impl Feature {
             Self::Image | Self::Edit => None,
             Self::Error => Some("(sessions.tool_errors > 0 OR sessions.failed = 1)".to_owned()),
             Self::PullRequest => Some("sessions.refs LIKE '%\"kind\":\"pr\"%'".to_owned()),
+        }
+    }
+}
+
+impl Size {
+    fn sql(self) -> String {
+        let column = match self.of {
+            Measure::Prompts => "sessions.prompts",
+            Measure::Active => "sessions.active_s",
+        };
+        // Numbers of our own reading: nothing to escape.
+        match self.to {
+            Some(to) => format!("({column} BETWEEN {} AND {to})", self.from),
+            None => format!("{column} >= {}", self.from),
+        }
+    }
+
+    fn term(self) -> String {
+        match (self.of, self.to) {
+            (Measure::Prompts, Some(to)) => format!("prompts:{}..{to}", self.from),
+            (Measure::Prompts, None) => format!("prompts:{}..", self.from),
+            (Measure::Active, Some(to)) => format!("active:{}s..{}s", self.from, to + 1),
+            (Measure::Active, None) => format!("active:{}s..", self.from),
         }
     }
 }
@@ -403,7 +471,8 @@ mod tests {
     #[test]
     fn a_filter_says_itself_as_a_query_would() {
         let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
-        let text = "project:web OR project:\"my api\" kind:prompt has:pr -branch:main -is:gone";
+        let text = "project:web OR project:\"my api\" kind:prompt has:pr prompts:2..3 \
+                    active:60s..300s active:0s.. hour:7 OR hour:22 -branch:main -is:gone";
         let query = super::super::Query::parse(text, &now).unwrap();
         assert_eq!(query.filter.to_string(), text);
     }

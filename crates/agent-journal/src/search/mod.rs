@@ -23,7 +23,7 @@ mod verify;
 pub use answer::{Answer, Counts, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};
 pub use date::{Edge, date};
 pub use field::{Field, agent, field_called, fields, nearest, role};
-pub use filter::{Feature, Filter, Scope, State};
+pub use filter::{Feature, Filter, Hours, Measure, Scope, Size, State};
 pub use fuse::{Blend, Fusion};
 pub use query::{Clause, Pattern, Query};
 pub use regex::Regex;

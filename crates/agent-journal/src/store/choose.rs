@@ -5,10 +5,11 @@ use std::collections::HashSet;
 
 use rusqlite::types::Value;
 
-use super::ledger::Done;
+use super::ledger::{Done, Quarter};
 use super::{Store, chunk};
 use crate::error::Result;
-use crate::search::{Filter, Packed};
+use crate::model::QUARTER;
+use crate::search::{Filter, Hours, Packed};
 
 impl Store {
     /// Says a filter as a condition on `sessions`.
@@ -55,6 +56,14 @@ impl Store {
                     }
                 })?;
             }
+            Packed::Hours(hours) => {
+                let is_wanted = |it: &Quarter| it.messages > 0 && is_at(it.number, hours);
+                self.each_row("SELECT session, done FROM activity", &mut |session, done| {
+                    if Done::unpack(done).quarters.iter().any(is_wanted) {
+                        keys.insert(session);
+                    }
+                })?;
+            }
             Packed::Image => {
                 self.each_row("SELECT telling, facts FROM chunks", &mut |telling, facts| {
                     if !keys.contains(&telling) && chunk::facts(facts).images > 0 {
@@ -76,6 +85,12 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Whether a quarter hour lies in one of the hours.
+fn is_at(quarter: i64, hours: &Hours) -> bool {
+    let at = jiff::Timestamp::from_millisecond(quarter * QUARTER);
+    at.is_ok_and(|at| hours.wanted.contains(&hours.zone.to_datetime(at).hour()))
 }
 
 fn is_one(tool: &str, names: &[String]) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agent_journal::analyze::Counted;
+use agent_journal::analyze::Class;
 use jiff::civil::Date;
 use maud::Markup;
 
@@ -119,7 +119,7 @@ impl View<'_> {
         let column = |(hour, messages): (usize, &u64)| Column {
             name: format!("{hour:02}:00–{hour:02}:59"),
             short: hour.to_string(),
-            link: None,
+            link: self.part("hour", &hour.to_string()),
             values: vec![Some(*messages as f64)],
         };
         let plot = Plot {
@@ -137,7 +137,8 @@ impl View<'_> {
     pub(super) fn turns(&self) -> Markup {
         let average = self.stats.totals.turns_per_session();
         let note = average.map_or(String::new(), |turns| format!("{turns:.1} on average"));
-        spread(("turns", "Prompts a session", "Prompts"), &self.stats.turns, note)
+        let about = ("turns", "Prompts a session", "Prompts");
+        self.spread(about, ("prompts", &self.stats.turns), note)
     }
 
     pub(super) fn durations(&self) -> Markup {
@@ -146,7 +147,25 @@ impl View<'_> {
         let note = average.map_or(String::new(), |seconds| {
             format!("{} on average", crate::output::duration(seconds))
         });
-        spread(("durations", "Active time a session", "Active"), &self.stats.durations, note)
+        let about = ("durations", "Active time a session", "Active");
+        self.spread(about, ("active", &self.stats.durations), note)
+    }
+
+    /// A chart of how many sessions there are of each size.
+    fn spread(
+        &self,
+        (id, title, unit): (&str, &str, &str),
+        (field, classes): (&str, &[Class]),
+        note: String,
+    ) -> Markup {
+        let column = |one: &Class| Column {
+            name: one.name.to_owned(),
+            short: one.name.replace(" and more", "+").replace("under ", "< ").replace(" min", "m"),
+            link: self.part(field, one.range),
+            values: vec![Some(one.count as f64)],
+        };
+        let (series, columns) = (Series::only("Sessions"), classes.iter().map(column).collect());
+        Plot { id, title, note, unit, series, columns, format: whole }.bars()
     }
 
     pub(super) fn calendar(&self) -> Markup {
@@ -172,18 +191,6 @@ impl View<'_> {
         };
         calendar.draw()
     }
-}
-
-/// A chart of how many sessions there are of each size.
-fn spread((id, title, unit): (&str, &str, &str), counted: &[Counted], note: String) -> Markup {
-    let column = |one: &Counted| Column {
-        name: one.name.clone(),
-        short: one.name.replace(" and more", "+").replace("under ", "< ").replace(" min", "m"),
-        link: None,
-        values: vec![Some(one.count as f64)],
-    };
-    let (series, columns) = (Series::only("Sessions"), counted.iter().map(column).collect());
-    Plot { id, title, note, unit, series, columns, format: whole }.bars()
 }
 
 fn named(name: &str, color: usize) -> Series {
