@@ -62,26 +62,22 @@ impl Choice {
         Ok(StatsQuery { filter, by: None, extent, explain: false, now })
     }
 
-    /// Where the sessions of a part are listed: the list, or the search where the list has no
-    /// such filter.
+    /// Where the sessions of a part are listed. What the list has no name for is said in fields.
     pub(super) fn sessions(&self, part: &[(&str, &str)]) -> String {
-        let is_listed = |name: &str| LISTED.contains(&name);
-        let mut names = self.0.iter().map(|(name, _)| name.as_str());
-        if names.all(is_listed) && part.iter().all(|(name, _)| is_listed(name)) {
-            return self.link("/", part);
-        }
-        let fields = self.pairs(part).into_iter().map(|(name, value)| match name {
+        let (listed, others): (Vec<_>, Vec<_>) =
+            self.pairs(part).into_iter().partition(|(name, _)| LISTED.contains(name));
+        let fields = others.into_iter().map(|(name, value)| match name {
             "q" => value.to_owned(),
             _ => format!("{name}:\"{}\"", value.replace('"', " ")),
         });
-        format!("/search?q={}", encode(&fields.collect::<Vec<_>>().join(" ")))
+        let fields = fields.collect::<Vec<_>>().join(" ");
+        let all = listed.into_iter().chain([("where", fields.as_str())]);
+        address("/", all.filter(|(_, value)| !value.is_empty()))
     }
 
     /// A page with the same choice, but for some values; an empty one takes a name away.
     pub(super) fn link(&self, page: &str, part: &[(&str, &str)]) -> String {
-        let encoded = |(name, value): (&str, &str)| format!("{}={}", encode(name), encode(value));
-        let pairs: Vec<String> = self.pairs(part).into_iter().map(encoded).collect();
-        if pairs.is_empty() { page.to_owned() } else { format!("{page}?{}", pairs.join("&")) }
+        address(page, self.pairs(part))
     }
 
     fn pairs<'c>(&'c self, part: &[(&'c str, &'c str)]) -> Vec<(&'c str, &'c str)> {
@@ -93,6 +89,12 @@ impl Choice {
         })
         .collect()
     }
+}
+
+fn address<'p>(page: &str, pairs: impl IntoIterator<Item = (&'p str, &'p str)>) -> String {
+    let encoded = |(name, value)| format!("{}={}", encode(name), encode(value));
+    let pairs: Vec<String> = pairs.into_iter().map(encoded).collect();
+    if pairs.is_empty() { page.to_owned() } else { format!("{page}?{}", pairs.join("&")) }
 }
 
 #[cfg(test)]
@@ -139,8 +141,7 @@ mod tests {
         let link = choice.sessions(&[("since", "2026-11-03"), ("until", "2026-11-03")]);
         assert_eq!(link, "/?project=a%26b&since=2026-11-03&until=2026-11-03");
         assert_eq!(choice.link("/analytics", &[("project", ""), ("since", EVER)]), "/analytics");
-        let search = choice.sessions(&[("tool", "bash")]);
-        let query = "project:\"a&b\" since:\"30d\" tool:\"bash\"";
-        assert_eq!(search, format!("/search?q={}", encode(query)));
+        let tools = choice.sessions(&[("tool", "bash")]);
+        assert_eq!(tools, "/?project=a%26b&since=30d&where=tool:%22bash%22");
     }
 }

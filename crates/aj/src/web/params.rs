@@ -6,9 +6,11 @@ use anyhow::Result;
 use jiff::Zoned;
 use serde::Deserialize;
 
+use crate::commands::stats::chosen;
+
 /// Names that choose sessions; links keep them from page to page.
-pub(super) const FILTERS: [&str; 7] =
-    ["agent", "project", "branch", "model", "status", "since", "until"];
+pub(super) const FILTERS: [&str; 8] =
+    ["agent", "project", "branch", "model", "status", "since", "until", "where"];
 
 /// The orders of the list, by their name in the address.
 pub(super) const ORDERS: [(&str, Order, &str); 7] = [
@@ -59,7 +61,10 @@ impl Params {
 
     /// Which sessions are meant, as far as every part of the journal understands it.
     pub(super) fn filter(&self, now: &Zoned) -> Result<Filter> {
-        let mut filter = Filter::default();
+        let mut filter = match self.get("where") {
+            Some(fields) => Filter { scope: Scope::default(), ..chosen(fields, now)? },
+            None => Filter::default(),
+        };
         for name in self.all("agent") {
             filter.agents.push(agent(name)?);
         }

@@ -37,6 +37,7 @@ async fn moment<W>(app: &Arc<App>, path: &'static str, params: Params, write: W)
 where
     W: FnOnce(&Journal, &Params, &Zoned) -> anyhow::Result<Markup> + Send + 'static,
 {
+    params.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
     let address = params.with(path, &[("token", "")]);
     kept(app, (address, MOMENT), move |journal, now| write(journal, &params, now)).await
 }

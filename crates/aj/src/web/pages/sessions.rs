@@ -98,6 +98,7 @@ pub(in crate::web) fn filters(action: &str, params: &Params, facets: &Facets) ->
             (choice("model", "All models", params, counted(&facets.models, str::to_owned)))
             (choice("status", "Any status", params, counted(&facets.statuses, str::to_owned)))
             @if action == "/" {
+                input.where type="text" name="where" aria-label="Fields that choose sessions" placeholder="tool:bash  hour:9  prompts:8.." autocomplete="off" spellcheck="false" value=[params.get("where")];
                 label.sort { span { "Sort" } select name="sort" {
                     @for (value, name) in orders {
                         option value=(value) selected[params.get("sort") == Some(value)] { (name) }
