@@ -512,6 +512,22 @@ fn every_fact_is_counted_as_if_nothing_were_chosen_by_it() {
 }
 
 #[test]
+fn the_api_searches_by_words_by_meaning_or_by_both() {
+    let server = Server::of_two_agents();
+    let mode = |mode: &str| {
+        let answer = server.json(&format!("/api/v1/search?q=login%20test{mode}"));
+        assert!(answer["hits"][0]["tier"].is_string(), "{answer}");
+        answer["mode"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(mode(""), "hybrid");
+    assert_eq!(mode("&mode=lexical"), "lexical");
+    assert_eq!(mode("&mode=semantic"), "semantic");
+    let wrong = server.get("/api/v1/search?q=login&mode=nearby");
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("known are lexical"), "{}", wrong.text());
+}
+
+#[test]
 fn the_api_answers_as_its_description_says() {
     let server = Server::of_two_agents();
     let description = server.json("/api/v1/openapi.json");

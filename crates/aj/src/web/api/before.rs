@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::{Value, json};
 
-use super::{Answer, Json, Wrong, asked, found};
+use super::{Answer, Json, Wrong, answered, asked};
 use crate::web::params::Params;
 use crate::web::reply::Failure;
 use crate::web::state::App;
@@ -125,7 +125,7 @@ fn cut(text: &str) -> &str {
 }
 
 async fn search(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
-    let mut document = app.ask(move |journal, now| found(journal, &params, now)).await?;
+    let mut document = answered(&app, params).await?;
     for hit in document["hits"].as_array_mut().into_iter().flatten() {
         let name = source(hit["source"].as_str().unwrap_or_default()).to_owned();
         hit["source"] = name.into();

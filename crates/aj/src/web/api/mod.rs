@@ -6,9 +6,9 @@ mod complete;
 
 use std::sync::Arc;
 
-use agent_journal::Entry;
 use agent_journal::analyze::{Cost, Extent, StatsQuery};
-use agent_journal::search::{Found, Query as Wanted};
+use agent_journal::search::{Found, Mode, Options, Query as Wanted};
+use agent_journal::{Entry, Journal};
 use anyhow::Result;
 use axum::Router;
 use axum::extract::{Path, Query, State};
@@ -149,11 +149,26 @@ async fn messages(
 }
 
 async fn search(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
-    Ok(versioned("search", app.ask(move |journal, now| found(journal, &params, now)).await?))
+    Ok(versioned("search", answered(&app, params).await?))
+}
+
+/// Answers a search, compared as the address says or as usual.
+async fn answered(app: &Arc<App>, params: Params) -> Result<Value, Failure> {
+    let mode = match params.get("mode") {
+        None => app.mode,
+        Some("lexical") => Mode::Lexical,
+        Some("semantic") => Mode::Semantic,
+        Some("hybrid") => Mode::Hybrid,
+        Some(other) => {
+            let known = "known are lexical, semantic, hybrid";
+            return Err(Failure::bad(format!("unknown mode `{other}` — {known}")));
+        }
+    };
+    Ok(app.ask(move |journal, now| found(journal, &params, (now, mode))).await?)
 }
 
 /// Answers a search, by the query language and by what else the address says.
-fn found(journal: &agent_journal::Journal, params: &Params, now: &Zoned) -> Result<Value> {
+fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Value> {
     let mut query = Wanted::parse(params.get("q").unwrap_or_default(), now)?;
     let also = params.filter(now)?;
     query.filter.agents.extend(also.agents);
@@ -166,10 +181,10 @@ fn found(journal: &agent_journal::Journal, params: &Params, now: &Zoned) -> Resu
     }
     let limit = params.number("limit").unwrap_or(20).clamp(1, 100) as usize;
     let offset = params.number("offset").unwrap_or(0) as usize;
-    let answer = journal.search(&query, limit, offset)?;
+    let answer = journal.find(&query, &Options { limit, offset, mode, ..Options::default() })?;
     let hits: Vec<Value> = answer.sessions.iter().flat_map(hits).collect();
     Ok(json!({
-        "query": query.text, "tier": answer.tier, "total": answer.total, "offset": offset,
+        "query": query.text, "mode": answer.mode, "tier": answer.tier, "total": answer.total, "offset": offset,
         "sessions": answer.sessions.iter().map(|found| &found.entry).collect::<Vec<_>>(),
         "hits": hits,
     }))
@@ -180,7 +195,7 @@ fn hits(found: &Found) -> impl Iterator<Item = Value> {
         json!({
             "session": found.entry.id, "source": found.entry.agent,
             "message": hit.position.map(|position| position + 1),
-            "kind": hit.kind, "score": hit.score, "snippet": hit.snippet,
+            "kind": hit.kind, "tier": hit.tier, "score": hit.score, "snippet": hit.snippet,
         })
     })
 }
