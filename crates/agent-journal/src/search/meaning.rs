@@ -19,7 +19,7 @@ const NEAREST: usize = 200;
 /// Of those, how many are read when their messages have a say.
 const READ: usize = 60;
 
-/// A single word says too little of what is meant.
+/// Fewer words that may be missing say too little of what is meant.
 const FEWEST_WORDS: usize = 2;
 
 /// A message that is near, and when it was recorded.
@@ -43,9 +43,8 @@ impl Search<'_> {
         if text.is_empty() {
             return Ok(());
         }
-        // Among what has the word, the order is no better by it.
-        let is_enough = text.split(' ').count() >= FEWEST_WORDS;
-        if !is_enough && options.mode == Mode::Hybrid {
+        // Among what has the word or the phrase, the order is no better by it.
+        if options.mode == Mode::Hybrid && loose_words(&query.clauses) < FEWEST_WORDS {
             return Ok(());
         }
         let nearby = self.nearby((semantic, &text), query, (options, gather), &progress.groups)?;
@@ -124,6 +123,20 @@ fn is_loose(clause: &Clause) -> bool {
         Pattern::Any(all) => !clause.negated && all.iter().flatten().all(is_loose),
         _ => false,
     }
+}
+
+/// Counts the words that may be missing.
+fn loose_words(clauses: &[Clause]) -> usize {
+    let words = |text: &str| text.split_whitespace().count();
+    let mut count = 0;
+    for clause in clauses.iter().filter(|clause| is_loose(clause)) {
+        clause.each(&mut |pattern| {
+            if let Pattern::Word(text) = pattern {
+                count += words(text);
+            }
+        });
+    }
+    count
 }
 
 /// What is asked for, in words. The beginning of a word means little: it counts only where nothing
