@@ -103,6 +103,15 @@ impl Journal {
         Self { helper, ..self }
     }
 
+    /// Holds as little as it can between questions: for those who keep several open.
+    #[must_use]
+    pub fn holding_little(self) -> Self {
+        if let Some(store) = &self.store {
+            store.hold_little();
+        }
+        self
+    }
+
     /// Lets go of what is held for the next question only; that one takes a little longer.
     pub fn rest(&self) {
         self.index.close();

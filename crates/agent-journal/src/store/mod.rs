@@ -98,6 +98,12 @@ impl Store {
         Ok(Self::new(connection, path))
     }
 
+    /// Holds few pages at a time: the system holds them too.
+    pub(crate) fn hold_little(&self) {
+        // A larger cache is no fault.
+        let _ = self.connection.execute_batch("PRAGMA cache_size = -1000");
+    }
+
     /// Lets go of what is held for the next question.
     pub(crate) fn rest(&self) {
         self.catalog.clear();

@@ -66,8 +66,9 @@ impl App {
     /// Opens the journal, and begins to look for news.
     pub(super) fn start(context: &Context) -> Result<Arc<Self>> {
         let (news, _) = watch::channel(News::default());
-        let first = context.journal()?;
-        let more = (1..readers()).map(|_| Ok(first.beside()?)).collect::<Result<Vec<_>>>()?;
+        let first = context.journal()?.holding_little();
+        let more = (1..readers()).map(|_| Ok(first.beside()?.holding_little()));
+        let more = more.collect::<Result<Vec<_>>>()?;
         let journals = more.into_iter().chain([first]).collect();
         let app = Arc::new(Self {
             journals: Mutex::new(journals),
