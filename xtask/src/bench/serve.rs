@@ -49,7 +49,7 @@ const PAGES: [Page; 6] = [
         address: |_| "/search?q=error".to_owned(),
     },
     Page {
-        what: "search, other words each time",
+        what: "search, another word or page each time",
         limit: Duration::from_millis(50),
         address: |number| {
             let (one, other) = (WORDS[number % WORDS.len()], number / WORDS.len());
