@@ -299,6 +299,14 @@ fn messages_that_say_the_same_are_shown_once() {
     assert!(positions.contains(&Some(3)));
 }
 
+/// Checks which sessions a query finds, whatever their order.
+fn finds(journal: &Journal, text: &str, expected: &[&str]) {
+    let answer = find(journal, text);
+    let mut found = ids(&answer);
+    found.sort_unstable();
+    assert_eq!(found, expected, "{text}");
+}
+
 #[test]
 fn fields_choose_sessions_and_messages() {
     let edit = json!({ "file_path": "/home/mara/web/src/login.rs", "old_string": "a",
@@ -308,12 +316,7 @@ fn fields_choose_sessions_and_messages() {
         Script::new("talked").you("kestrel").agent("kestrel"),
     ]);
     let journal = place.journal();
-    let check = |text: &str, expected: &[&str]| {
-        let answer = find(&journal, text);
-        let mut found = ids(&answer);
-        found.sort_unstable();
-        assert_eq!(found, expected, "{text}");
-    };
+    let check = |text: &str, expected: &[&str]| finds(&journal, text, expected);
     check("kestrel file:login.rs", &["edited"]);
     check("kestrel file:SRC/login", &["edited"]);
     check("kestrel -file:login.rs", &["talked"]);
@@ -339,12 +342,7 @@ fn sizes_and_hours_choose_sessions() {
     let long = (0..5).fold(Script::new("long"), |script, at| script.you(&format!("kestrel {at}")));
     let place = Place::of([long, Script::new("short").you("kestrel")]);
     let journal = place.journal();
-    let check = |text: &str, expected: &[&str]| {
-        let answer = find(&journal, text);
-        let mut found = ids(&answer);
-        found.sort_unstable();
-        assert_eq!(found, expected, "{text}");
-    };
+    let check = |text: &str, expected: &[&str]| finds(&journal, text, expected);
     check("kestrel prompts:1", &["short"]);
     check("kestrel prompts:2..5", &["long"]);
     check("kestrel prompts:6..", &[]);

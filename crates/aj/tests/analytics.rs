@@ -146,8 +146,10 @@ fn a_filter_that_makes_no_sense_is_told_and_nothing_breaks() {
         }
     }
     for query in ["since=someday", "agent=nobody", "where=words", "where=hour:24"] {
-        let (status, body) = server.get(&format!("/?{query}"));
-        assert_eq!(status, 400, "{query}: {body}");
+        for page in ["/", "/api/v1/sessions"] {
+            let (status, body) = server.get(&format!("{page}?{query}"));
+            assert_eq!(status, 400, "{page} {query}: {body}");
+        }
     }
     let (status, body) =
         server.get("/analytics?project=%3Cscript%3Ealert(1)%3C/script%3E&since=all");

@@ -512,6 +512,14 @@ fn every_fact_is_counted_as_if_nothing_were_chosen_by_it() {
 }
 
 #[test]
+fn a_search_for_fields_alone_leads_to_the_list() {
+    let server = Server::of_two_agents();
+    let text = |query: &str| server.get(&format!("/search?q={query}")).text();
+    assert!(text("prompts:1..").contains("href=\"/?where=prompts:1..\""));
+    assert!(!text("role:user").contains("?where="), "the list has no messages to choose from");
+}
+
+#[test]
 fn the_api_searches_by_words_by_meaning_or_by_both() {
     let server = Server::of_two_agents();
     let mode = |mode: &str| {

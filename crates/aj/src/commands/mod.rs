@@ -27,9 +27,10 @@ pub(crate) mod tui;
 
 use std::process::ExitCode;
 
+use agent_journal::Error;
 use agent_journal::search::fields as search_fields;
 use agent_journal::search::{Edge, Filter, Query, Scope, agent, date};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use jiff::Zoned;
 
 use crate::args::{Args, Command};
@@ -129,10 +130,10 @@ impl FilterArgs {
         if let Some(clause) = query.clauses.first() {
             let known: Vec<String> =
                 search_fields().iter().map(|field| format!("{}:", field.name)).collect();
-            bail!(
+            return Err(wrong(format!(
                 "`{clause}` is no field: known are {} — `aj search` looks for words",
                 known.join(" ")
-            );
+            )));
         }
         let mut filter = Filter { scope, ..query.filter };
         self.apply(&mut filter, now)?;
@@ -151,9 +152,14 @@ impl FilterArgs {
 /// Complains about what only messages have, where whole sessions are chosen.
 pub(crate) fn of_sessions(filter: &Filter) -> Result<()> {
     match filter.message_field() {
-        Some(field) => {
-            bail!("`{field}` chooses messages: with words to look for, or in `aj search`")
-        }
+        Some(field) => Err(wrong(format!(
+            "`{field}` chooses messages: with words to look for, or in `aj search`"
+        ))),
         None => Ok(()),
     }
+}
+
+/// What cannot be understood is whoever asked's to mend, wherever it was asked.
+fn wrong(message: String) -> anyhow::Error {
+    Error::Query { message }.into()
 }

@@ -26,8 +26,6 @@ type Draw = fn(&Journal, &Zoned, &Choice) -> anyhow::Result<Markup>;
 
 /// A page of sums: they hold to the quarter hour.
 async fn sums(app: &Arc<App>, path: &'static str, choice: Choice, draw: Draw) -> Kept {
-    // An address that cannot be understood is the reader's to mend.
-    choice.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
     let address = choice.link(path, &[("token", "")]);
     kept(app, (address, QUARTER), move |journal, now| draw(journal, now, &choice)).await
 }
@@ -37,7 +35,6 @@ async fn moment<W>(app: &Arc<App>, path: &'static str, params: Params, write: W)
 where
     W: FnOnce(&Journal, &Params, &Zoned) -> anyhow::Result<Markup> + Send + 'static,
 {
-    params.filter(&Zoned::now()).map_err(|error| Failure::bad(format!("{error:#}")))?;
     let address = params.with(path, &[("token", "")]);
     kept(app, (address, MOMENT), move |journal, now| write(journal, &params, now)).await
 }

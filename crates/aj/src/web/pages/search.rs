@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agent_journal::search::{
-    Answer, Counts, Facet, Found, Hit, Mode, Options, Query as Wanted, Snippet, Sort, Tier,
+    Answer, Counts, Facet, Filter, Found, Hit, Mode, Options, Query as Wanted, Snippet, Sort, Tier,
 };
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
@@ -15,7 +15,7 @@ use maud::{Markup, html};
 use crate::output::{ago, count, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::pages::sessions::short_model;
-use crate::web::params::{self, Params};
+use crate::web::params::{self, Params, encode};
 use crate::web::reply::Kept;
 use crate::web::state::App;
 
@@ -41,8 +41,14 @@ const EXAMPLES: [(&str, &str); 6] = [
 /// An answer, or why there is none.
 enum Told {
     Nothing,
+    /// Only which sessions are meant, and nothing to look for in them.
+    Sessions,
     Wrong(String),
-    Answer { answer: Box<Answer>, now: Box<Zoned>, took: u128 },
+    Answer {
+        answer: Box<Answer>,
+        now: Box<Zoned>,
+        took: u128,
+    },
 }
 
 /// Shows the search.
@@ -73,7 +79,8 @@ fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Resul
         Err(error) => return Ok(Told::Wrong(error.to_string())),
     };
     if !query.looks_for_something() {
-        return Ok(Told::Nothing);
+        let is_list = query.filter != Filter::default() && query.filter.message_field().is_none();
+        return Ok(if is_list { Told::Sessions } else { Told::Nothing });
     }
     let options = Options {
         mode,
@@ -107,6 +114,12 @@ fn body(told: &Told, params: &Params) -> Markup {
 fn results(told: &Told, params: &Params) -> Markup {
     match told {
         Told::Nothing => help(),
+        Told::Sessions => html! {
+            p.notice {
+                "This chooses sessions, with no word to look for in them: "
+                a href=(format!("/?where={}", encode(params.get("q").unwrap_or_default()))) { "list them" }
+            }
+        },
         Told::Wrong(message) => html! { p.notice.bad role="alert" { (message) } },
         Told::Answer { answer, .. } if answer.sessions.is_empty() => nothing(params),
         Told::Answer { answer, now, took } => html! {
