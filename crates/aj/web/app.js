@@ -125,7 +125,8 @@ document.addEventListener("toggle", async (event) => {
   if (!box.open || !box.dataset?.load || box.dataset.loaded) return;
   box.dataset.loaded = "1";
   const text = await piece(box.dataset.load);
-  if (text === null) return;
+  // Opened once more, it is asked for once more.
+  if (text === null) { delete box.dataset.loaded; return; }
   const place = box.lastElementChild;
   place.replaceChildren(parsed(text));
   ready(place);
@@ -141,8 +142,9 @@ if (outline?.dataset.load) {
   });
 }
 
-// Shows a prompt in its list, without moving the page.
+// Shows a prompt in its list, without moving the page, nor the list under the hand of its reader.
 function reveal(link) {
+  if (outline.matches(":hover, :focus-within")) return;
   const [list, box] = [outline.getBoundingClientRect(), link.getBoundingClientRect()];
   if (box.top < list.top) outline.scrollTop -= list.top - box.top;
   else if (box.bottom > list.bottom) outline.scrollTop += box.bottom - list.bottom;
