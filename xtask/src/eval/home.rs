@@ -13,13 +13,15 @@ use crate::cargo;
 pub(super) struct History {
     pub(super) name: String,
     pub(super) machines: Vec<Machine>,
+    /// Whether weights are chosen by it: then half of its questions tell nothing new.
+    pub(super) chooses: bool,
 }
 
 impl History {
     /// A home as it is.
     pub(super) fn of(home: &Path) -> Self {
         let machine = Machine { home: home.to_owned(), ..Machine::default() };
-        Self { name: home.display().to_string(), machines: vec![machine] }
+        Self { name: home.display().to_string(), machines: vec![machine], chooses: false }
     }
 
     /// The sample histories beside the project, if they are there: originals, and homes in which
@@ -44,8 +46,8 @@ impl History {
             }
         }
         Ok(vec![
-            Self { name: "originals".to_owned(), machines: vec![originals] },
-            Self { name: "scrubbed".to_owned(), machines: scrubbed },
+            Self { name: "originals".to_owned(), machines: vec![originals], chooses: true },
+            Self { name: "scrubbed".to_owned(), machines: scrubbed, chooses: false },
         ])
     }
 }

@@ -1,6 +1,6 @@
 //! `eval`: how well search finds what is known to be there, and how often it shows something
-//! when there is nothing. Questions are made from a history, half of them to choose weights, the
-//! other half to report; the same questions on every run.
+//! when there is nothing. Questions are made from a history; of the one that weights are chosen by,
+//! half of them to choose, the other half to report. The same questions on every run.
 
 mod chance;
 mod history;
@@ -69,6 +69,8 @@ struct Evaluated {
     messages: usize,
     vectors: u64,
     items: Vec<Item>,
+    /// Whether weights are chosen by its development half.
+    chooses: bool,
     /// Everybody's answers to all questions, in their order.
     answers: Vec<(System, Vec<Worth>)>,
     /// Everybody's answers to questions that have none.
@@ -89,6 +91,7 @@ fn evaluate(history: &History, place: &Path) -> Result<Evaluated> {
         messages: sessions.iter().map(|session| session.messages.len()).sum(),
         vectors: asked.vectors()?,
         items: set.items,
+        chooses: history.chooses,
         answers: Vec::new(),
         absent: BTreeMap::new(),
     };
@@ -124,16 +127,36 @@ impl Evaluated {
         Ok(())
     }
 
-    /// The worths of one who answers, of one kind and half.
+    /// The worths of one who answers, of one kind.
     fn of<'w>(
         &'w self,
         worths: &'w [Worth],
         class: Class,
-        development: bool,
+        part: Part,
     ) -> impl Iterator<Item = &'w Worth> {
         let pairs = self.items.iter().zip(worths);
-        let wanted =
-            pairs.filter(move |(item, _)| item.class == class && item.development == development);
+        let wanted = pairs.filter(move |(item, _)| item.class == class && self.has(part, item));
         wanted.map(|(_, worth)| worth)
     }
+
+    /// Whether a question is of a part: all are where nothing is chosen.
+    fn has(&self, part: Part, item: &Item) -> bool {
+        !self.chooses || item.development == (part == Part::Development)
+    }
+
+    /// What a part is called.
+    fn name(&self, part: Part) -> &'static str {
+        match part {
+            _ if !self.chooses => "all questions",
+            Part::Development => "development half",
+            Part::Other => "other half",
+        }
+    }
+}
+
+/// The questions by which weights are chosen, and the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Development,
+    Other,
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Evaluated;
 use super::measure::{Mean, Reply, Worth, gain, mean, quantile, reciprocal, success};
-use super::queries::Class;
+use super::queries::{Class, Item};
 use super::systems::System;
+use super::{Evaluated, Part};
 
 /// Floors that are tried.
 const FLOORS: [f32; 9] = [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7];
@@ -43,9 +43,9 @@ pub(super) fn history(evaluated: &Evaluated) -> String {
 
 /// Whoever may be chosen, on the development half: the mean reciprocal rank of each kind.
 fn weights(evaluated: &Evaluated) -> String {
-    let mut text = String::from("Development half, MRR@10:\n\n| |");
+    let mut text = format!("MRR@10, {}:\n\n| |", evaluated.name(Part::Development));
     let present: Vec<Class> =
-        Class::ALL.into_iter().filter(|class| evaluated.has(*class)).collect();
+        Class::ALL.into_iter().filter(|class| evaluated.asks(*class)).collect();
     for class in &present {
         text.push_str(&format!(" {} |", class.name()));
     }
@@ -56,7 +56,7 @@ fn weights(evaluated: &Evaluated) -> String {
         text.push_str(&format!("| {} |", system.name));
         let means: Vec<f64> = present
             .iter()
-            .map(|class| average(evaluated.of(worths, *class, true).map(reciprocal)))
+            .map(|class| average(evaluated.of(worths, *class, Part::Development).map(reciprocal)))
             .collect();
         for mean in &means {
             text.push_str(&format!(" {mean:.3} |"));
@@ -69,16 +69,17 @@ fn weights(evaluated: &Evaluated) -> String {
 
 /// One kind on the reporting half.
 fn class_table(evaluated: &Evaluated, class: Class) -> String {
-    if !evaluated.has(class) {
+    if !evaluated.asks(class) {
         return String::new();
     }
     let mut text = format!(
-        "**{}**, other half ({} questions):\n\n| | success@1 | success@5 | MRR@10 (95 %) | nDCG@10 | recall@50 | tokens to evidence | p50 / p95 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
+        "**{}**, {} ({} questions):\n\n| | success@1 | success@5 | MRR@10 (95 %) | nDCG@10 | recall@50 | tokens to evidence | p50 / p95 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
         class.name(),
+        evaluated.name(Part::Other),
         evaluated.count(class)
     );
     for (system, worths) in evaluated.answers.iter().filter(|(system, _)| is_shown(system)) {
-        let all: Vec<&Worth> = evaluated.of(worths, class, false).collect();
+        let all: Vec<&Worth> = evaluated.of(worths, class, Part::Other).collect();
         let share = |figure: &dyn Fn(&Worth) -> f64| average(all.iter().map(|one| figure(one)));
         let ranks: Vec<f64> = all.iter().map(|one| reciprocal(one)).collect();
         let Mean { value, low, high } = mean(&ranks);
@@ -106,12 +107,15 @@ fn differences(evaluated: &Evaluated) -> String {
         return String::new();
     };
     let mut text = format!(
-        "{} against lexical, other half, difference of MRR@10 (95 %) and of success@1:\n\n| | MRR@10 | success@1 | better / worse |\n|---|--:|--:|--:|\n",
-        hybrid.name
+        "{} against lexical, {}, difference of MRR@10 (95 %) and of success@1:\n\n| | MRR@10 | success@1 | better / worse |\n|---|--:|--:|--:|\n",
+        hybrid.name,
+        evaluated.name(Part::Other)
     );
-    for class in Class::ALL.into_iter().filter(|class| evaluated.has(*class)) {
-        let pairs: Vec<(&Worth, &Worth)> =
-            evaluated.of(both, class, false).zip(evaluated.of(words, class, false)).collect();
+    for class in Class::ALL.into_iter().filter(|class| evaluated.asks(*class)) {
+        let pairs: Vec<(&Worth, &Worth)> = evaluated
+            .of(both, class, Part::Other)
+            .zip(evaluated.of(words, class, Part::Other))
+            .collect();
         let differences: Vec<f64> =
             pairs.iter().map(|(both, words)| reciprocal(both) - reciprocal(words)).collect();
         let Mean { value, low, high } = mean(&differences);
@@ -129,11 +133,12 @@ fn differences(evaluated: &Evaluated) -> String {
 
 /// Questions that have no answer.
 fn absent(evaluated: &Evaluated) -> String {
-    let mut text = String::from(
-        "Questions without an answer, other half:\n\n| | something shown | shown as a full match |\n|---|--:|--:|\n",
+    let mut text = format!(
+        "Questions without an answer, {}:\n\n| | something shown | shown as a full match |\n|---|--:|--:|\n",
+        evaluated.name(Part::Other)
     );
     for (system, _) in evaluated.answers.iter().filter(|(system, _)| is_shown(system)) {
-        let replies: Vec<&Reply> = half(&evaluated.absent[&system.name], false).collect();
+        let replies: Vec<&Reply> = evaluated.absent(&system.name, Part::Other).collect();
         let share = |fits: &dyn Fn(&Reply) -> bool| {
             average(replies.iter().map(|reply| f64::from(u8::from(fits(reply)))))
         };
@@ -155,15 +160,17 @@ fn floors(evaluated: &Evaluated) -> String {
     let Some((_, worths)) = evaluated.answers.iter().find(|(system, _)| system.name == far) else {
         return String::new();
     };
-    let mut text = String::from(
-        "Nearness that is asked for, development half: what is shown of questions without an answer, and what is kept of those answered by meaning alone among the first ten:\n\n| at least | without an answer | prompt | title | question |\n|--:|--:|--:|--:|--:|\n",
+    let mut text = format!(
+        "Nearness that is asked for, {}: what is shown of questions without an answer, and what is kept of those answered by meaning alone among the first ten:\n\n| at least | without an answer | prompt | title | question |\n|--:|--:|--:|--:|--:|\n",
+        evaluated.name(Part::Development)
     );
     for floor in FLOORS {
-        let absent = half(&evaluated.absent[&far], true);
+        let absent = evaluated.absent(&far, Part::Development);
         let shown = average(absent.map(|reply| f64::from(u8::from(reply.score >= floor))));
         text.push_str(&format!("| {floor:.2} | {shown:.3} |"));
         for class in [Class::Prompt, Class::Title, Class::Question] {
-            let answered = evaluated.of(worths, class, true).filter(|one| success(one, 10) > 0.0);
+            let answered =
+                evaluated.of(worths, class, Part::Development).filter(|one| success(one, 10) > 0.0);
             let kept = average(answered.map(|one| f64::from(u8::from(one.score >= floor))));
             text.push_str(&format!(" {kept:.3} |"));
         }
@@ -183,17 +190,20 @@ fn is_shown(system: &System) -> bool {
 
 impl Evaluated {
     fn count(&self, class: Class) -> usize {
-        self.items.iter().filter(|item| item.class == class && !item.development).count()
+        let asked = |item: &&Item| item.class == class && self.has(Part::Other, item);
+        self.items.iter().filter(asked).count()
     }
 
-    fn has(&self, class: Class) -> bool {
+    /// Answers to questions that have none, which are split in two, too.
+    fn absent(&self, system: &str, part: Part) -> impl Iterator<Item = &Reply> {
+        let all = self.absent[system].iter().enumerate();
+        let is_of = move |at: usize| (at % 2 == 0) == (part == Part::Development);
+        all.filter(move |(at, _)| !self.chooses || is_of(*at)).map(|(_, reply)| reply)
+    }
+
+    fn asks(&self, class: Class) -> bool {
         self.count(class) > 0
     }
-}
-
-/// Questions without an answer are split in two, too.
-fn half(replies: &[Reply], development: bool) -> impl Iterator<Item = &Reply> {
-    replies.iter().skip(usize::from(!development)).step_by(2)
 }
 
 fn average(figures: impl Iterator<Item = f64>) -> f64 {
