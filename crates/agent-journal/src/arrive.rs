@@ -204,7 +204,7 @@ impl<'a> Desk<'a> {
         let packed = Packed::new(&message);
         open.builder.add(&open.session.id, &mut message, &packed);
         if open.builder.is_full() {
-            let chunk = open.builder.pack();
+            let chunk = open.builder.pack(&self.writer.packer());
             self.writer.chunk(open.telling, open.session.id.key(), &chunk)?;
         }
         Ok(())
@@ -213,7 +213,7 @@ impl<'a> Desk<'a> {
     fn end(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         if !open.builder.is_empty() {
-            let chunk = open.builder.pack();
+            let chunk = open.builder.pack(&self.writer.packer());
             self.writer.chunk(open.telling, open.session.id.key(), &chunk)?;
         }
         self.writer.telling(&Told {

@@ -27,42 +27,56 @@ pub struct Facts {
     /// How many messages.
     pub messages: u64,
     /// How many prompts of a person.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub prompts: u64,
     /// How many characters those prompts have.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub prompt_chars: u64,
     /// The model's answers.
     pub answers: Vec<u64>,
     /// Answers without any id: each counts for itself.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub nameless_answers: u64,
     /// Calls of tools.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub calls: Vec<Call>,
     /// Results of tools.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub results: Vec<u64>,
     /// Results that report a failure.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub errors: Vec<Failure>,
     /// Names of tools, to which calls refer by place.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub tools: Vec<String>,
     /// Quarters in which the agent itself failed.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub agent_failures: Vec<i64>,
     /// Prompts and their characters by quarter.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub prompt_quarters: BTreeMap<i64, (u64, u64)>,
     /// Files that tools changed, with the number of calls.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub files: BTreeMap<String, u64>,
     /// How many pictures.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_nothing")]
     pub images: u64,
     /// Answers that the program wrote itself, in place of a model.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_nothing")]
     pub synthetic: u64,
     /// Models, with the number of messages each wrote.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub models: BTreeMap<String, u64>,
     /// When the messages were recorded, in milliseconds since 1970.
     pub times: Vec<i64>,
     /// The beginning of the first prompt.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub first_prompt: Option<String>,
     /// The first command.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub first_command: Option<String>,
     /// Whether the last message of either side says that the agent failed.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub ends_failed: Option<bool>,
 }
 
@@ -241,9 +255,9 @@ impl Facts {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_none(count: &u64) -> bool {
-    *count == 0
+/// Whether there is nothing to be written down.
+fn is_nothing<T: Default + PartialEq>(fact: &T) -> bool {
+    *fact == T::default()
 }
 
 /// The hash under which facts know a call.

@@ -60,8 +60,10 @@ impl Store {
             all.join(", ")
         };
         let (columns, own) = (columns("usage"), columns("own"));
+        let name = "(SELECT name FROM models WHERE id = usage.model)";
+        let told = columns.replace("usage.model", name);
         let sql = format!(
-            "{INSIDE} SELECT hex(usage.identity), {columns} FROM usage
+            "{INSIDE} SELECT hex(usage.identity), {told} FROM usage
              WHERE usage.owner IN inside AND usage.counted = 1 AND usage.telling != ?2
              AND NOT EXISTS (SELECT 1 FROM usage own WHERE own.identity = usage.identity
                  AND own.telling = ?2 AND ({own}) IS ({columns}))

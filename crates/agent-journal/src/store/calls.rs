@@ -130,11 +130,12 @@ impl Writer<'_> {
     }
 
     fn spent(&self, owner: u64) -> Result<Vec<Spent>> {
-        let sql = "SELECT coalesce(usage.at, sessions.started_at, 0), usage.model, usage.input,
+        let sql = "SELECT coalesce(usage.at, sessions.started_at, 0), models.name, usage.input,
                    usage.output, usage.cache_read, usage.cache_creation, usage.cache_creation_1h,
                    usage.reasoning, usage.cost_micros,
                    usage.since IS NOT NULL AND usage.since IS NOT usage.at FROM usage
                    LEFT JOIN sessions ON sessions.key = usage.owner
+                   LEFT JOIN models ON models.id = usage.model
                    WHERE usage.owner = ?1 AND usage.counted = 1";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let rows = statement.query_map([owner as i64], ledger::spent).map_err(self.error())?;
@@ -184,7 +185,7 @@ mod tests {
                 let packed = Packed::new(&message);
                 builder.add(&id, &mut message, &packed);
             }
-            writer.chunk(key, id.key(), &builder.pack()).unwrap();
+            writer.chunk(key, id.key(), &builder.pack(&writer.packer())).unwrap();
             let account = Session { id, ..Session::default() };
             writer.telling(&Told { key, source, account, messages: count, is_new: true }).unwrap();
             writer.commit().unwrap();

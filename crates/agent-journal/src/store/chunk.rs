@@ -1,21 +1,17 @@
 //! Runs of messages: packed for the store, and unpacked again.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
-use zstd::bulk::{Compressor, Decompressor};
+
+use super::packing::{Dictionary, Packer, pack_facts, unpack_facts};
 
 use crate::model::{Block, Facts, Message, SessionId, Usage};
 
 /// A run is packed when it has grown to this many bytes.
 pub(crate) const FULL_RUN: u64 = 64 << 10;
-
-/// A run that says it is larger is unpacked step by step: the size may be a lie.
-const LARGEST_RUN: u64 = 1 << 30;
-
-/// The next higher level gains another hundredth in size and takes a quarter more time.
-const LEVEL: i32 = 2;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -42,6 +38,8 @@ pub(crate) struct Chunk {
     pub(crate) uuids: Vec<u8>,
     pub(crate) facts: Vec<u8>,
     pub(crate) body: Vec<u8>,
+    /// What is needed to unpack the body.
+    pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(crate) usage: Vec<UsageRow>,
     pub(crate) images: Vec<ImageRow>,
 }
@@ -138,18 +136,20 @@ impl ChunkBuilder {
     }
 
     /// Packs the run and begins the next one.
-    pub(crate) fn pack(&mut self) -> Chunk {
+    pub(crate) fn pack(&mut self, packer: &Packer) -> Chunk {
         let next = Self::at(self.next());
         let run = std::mem::replace(self, next);
         let facts = serde_json::to_vec(&run.facts).expect("facts always serialise");
+        let (body, dictionary) = packer.pack(&run.lines);
         Chunk {
             first: run.first,
             count: run.hashes.len() as u64,
             bytes: run.lines.len() as u64,
             hashes: run.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect(),
             uuids: run.uuids,
-            facts: compress(&facts),
-            body: compress(&run.lines),
+            facts: pack_facts(&facts),
+            body,
+            dictionary,
             usage: run.usage,
             images: run.images,
         }
@@ -166,45 +166,16 @@ fn identity(session: &SessionId, usage: &Usage, message: &Message, position: u64
     xxh3_128(text.as_bytes()).to_le_bytes()
 }
 
-thread_local! {
-    /// Making a packer takes a good part of the time of packing a run, and a new one takes new
-    /// memory from the system.
-    static PACKER: RefCell<Compressor<'static>> =
-        RefCell::new(Compressor::new(LEVEL).expect("the level is a constant"));
-    /// Making an unpacker costs more than unpacking a run.
-    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
-fn compress(bytes: &[u8]) -> Vec<u8> {
-    let packed = PACKER.with_borrow_mut(|packer| packer.compress(bytes));
-    packed.expect("compressing into memory cannot fail")
-}
-
-/// Unpacks a body; `None` when it is damaged.
-pub(crate) fn unpack(body: &[u8]) -> Option<Vec<u8>> {
-    let size = zstd::zstd_safe::get_frame_content_size(body).ok().flatten()?;
-    if size > LARGEST_RUN {
-        return zstd::decode_all(body).ok();
-    }
-    UNPACKER.with_borrow_mut(|unpacker| {
-        if unpacker.is_none() {
-            *unpacker = Decompressor::new().ok();
-        }
-        unpacker.as_mut()?.decompress(body, size as usize).ok()
-    })
-}
-
-/// Unpacks one line of a body.
-pub(crate) fn unpack_line(body: &[u8], at: usize) -> Option<Vec<u8>> {
-    let lines = unpack(body)?;
-    let start = if at == 0 { 0 } else { memchr_iter(b'\n', &lines).nth(at - 1)? + 1 };
+/// One of the lines of a run.
+pub(super) fn line(lines: &[u8], at: usize) -> Option<&[u8]> {
+    let start = if at == 0 { 0 } else { memchr_iter(b'\n', lines).nth(at - 1)? + 1 };
     let end = memchr(b'\n', &lines[start..])?;
-    Some(lines[start..start + end].to_vec())
+    Some(&lines[start..start + end])
 }
 
 /// Reads the facts of a chunk; damaged ones tell nothing.
 pub(crate) fn facts(packed: &[u8]) -> Facts {
-    unpack(packed).and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+    unpack_facts(packed).and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -222,13 +193,13 @@ mod tests {
             builder.add(&session, &mut message, &packed);
         }
         assert!(builder.is_full());
-        let chunk = builder.pack();
+        let chunk = builder.pack(&Packer::new(None));
         assert_eq!((chunk.first, chunk.count, builder.next()), (5, 5, 10));
+        let lines = super::super::packing::unpack(&chunk.body, None).unwrap();
         for (at, length) in [1, 40_000, 3, 90_000, 2].into_iter().enumerate() {
-            let line = unpack_line(&chunk.body, at).unwrap();
-            let message: Message = serde_json::from_slice(&line).unwrap();
+            let message: Message = serde_json::from_slice(line(&lines, at).unwrap()).unwrap();
             assert_eq!(message.text().len(), length);
         }
-        assert_eq!(unpack_line(&chunk.body, 5), None);
+        assert_eq!(line(&lines, 5), None);
     }
 }

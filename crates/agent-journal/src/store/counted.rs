@@ -13,11 +13,12 @@ impl Store {
         mut take: impl FnMut(Option<Timestamp>, Spent) -> Result<()>,
     ) -> Result<()> {
         let sql = format!(
-            "{INSIDE} SELECT coalesce(usage.at, sessions.started_at, 0), usage.model, usage.input,
+            "{INSIDE} SELECT coalesce(usage.at, sessions.started_at, 0), models.name, usage.input,
              usage.output, usage.cache_read, usage.cache_creation, usage.cache_creation_1h,
              usage.reasoning, usage.cost_micros,
              usage.since IS NOT NULL AND usage.since IS NOT usage.at, usage.at
              FROM usage LEFT JOIN sessions ON sessions.key = usage.owner
+             LEFT JOIN models ON models.id = usage.model
              WHERE usage.owner IN inside AND usage.counted = 1
              ORDER BY usage.at, usage.telling, usage.position"
         );

@@ -3,8 +3,9 @@
 use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::Deserialize;
 
+use super::Store;
 use super::ledger::{self, Done, Spent};
-use super::{Store, chunk};
+use super::packing::unpack_facts;
 use crate::error::Result;
 use crate::model::Ref;
 use crate::search::Filter;
@@ -141,7 +142,7 @@ impl Store {
         let mut count = 0;
         while let Some(row) = rows.next().map_err(self.error())? {
             let packed = row.get_ref(0).and_then(|it| Ok(it.as_blob()?)).map_err(self.error())?;
-            let facts = chunk::unpack(packed).and_then(|json| serde_json::from_slice(&json).ok());
+            let facts = unpack_facts(packed).and_then(|json| serde_json::from_slice(&json).ok());
             count += facts.map_or(0, |brief: Brief| brief.synthetic);
         }
         Ok(count)

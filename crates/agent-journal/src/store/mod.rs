@@ -14,6 +14,7 @@ mod counted;
 mod figures;
 mod ledger;
 mod pack;
+mod packing;
 mod pieces;
 mod project;
 mod sessions;
@@ -31,30 +32,38 @@ pub(crate) use catalog::Facts;
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
 pub(crate) use sources::SourceRow;
-pub(crate) use tellings::Hashes;
+pub(crate) use tellings::{Hashes, Run};
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
+pub(crate) use packing::Packer;
 pub(crate) use write::{Place, SourceEnd, Told, Writer};
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::catalog::Catalog;
+use self::packing::Dictionary;
 use crate::error::{Error, Result};
 
 /// Version of the schema; each step up has its entry in `MIGRATIONS`.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// SQL that leads from each version to the next, the first from nothing.
-const MIGRATIONS: [&str; VERSION as usize] = [include_str!("schema.sql")];
+const MIGRATIONS: [&str; VERSION as usize] =
+    [include_str!("schema.sql"), include_str!("schema_2.sql")];
 
 /// The journal's database, open for reading.
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
     catalog: Catalog,
+    /// What runs that were read needed.
+    dictionaries: RefCell<HashMap<u32, Arc<Dictionary>>>,
 }
 
 impl Store {
@@ -74,7 +83,8 @@ impl Store {
     }
 
     fn new(connection: Connection, path: &Path) -> Self {
-        Self { connection, path: path.to_owned(), catalog: Catalog::default() }
+        let (catalog, dictionaries) = (Catalog::default(), RefCell::default());
+        Self { connection, path: path.to_owned(), catalog, dictionaries }
     }
 
     /// Lists what is wrong with the file; nothing when it is sound.
@@ -121,6 +131,44 @@ impl Store {
         self.meta("identity")
     }
 
+    /// Whoever packs runs for this journal.
+    fn packer(&self) -> Result<Packer> {
+        let sql = "SELECT id FROM dictionaries ORDER BY learnt DESC LIMIT 1";
+        let id = self.connection.query_row(sql, [], |row| row.get(0)).optional();
+        let known = id.and_then(|id| id.map_or(Ok(None), |id| self.dictionary(id)));
+        Ok(Packer::new(known.map_err(self.error())?))
+    }
+
+    /// Unpacks a run; `None` when it is damaged.
+    fn unpack(&self, packed: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
+        let dictionary = self.needed(packed)?;
+        Ok(packing::unpack(packed, dictionary.as_deref()))
+    }
+
+    /// The dictionary a run needs to be unpacked.
+    fn needed(&self, packed: &[u8]) -> rusqlite::Result<Option<Arc<Dictionary>>> {
+        packing::needs(packed).map_or(Ok(None), |id| self.dictionary(id))
+    }
+
+    fn dictionary(&self, id: u32) -> rusqlite::Result<Option<Arc<Dictionary>>> {
+        if let Some(known) = self.dictionaries.borrow().get(&id) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        for copy in ["bytes", "spare"] {
+            let sql = format!("SELECT sum, {copy} FROM dictionaries WHERE id = ?1");
+            let found = self.connection.query_row(&sql, [id], |row| {
+                let dictionary = Dictionary::new(row.get(1)?);
+                let sum: i64 = row.get(0)?;
+                Ok(dictionary.filter(|dictionary| dictionary.sum() == sum))
+            });
+            if let Some(dictionary) = found.optional()?.flatten().map(Arc::new) {
+                self.dictionaries.borrow_mut().insert(id, Arc::clone(&dictionary));
+                return Ok(Some(dictionary));
+            }
+        }
+        Ok(None)
+    }
+
     pub(super) fn error(&self) -> impl FnOnce(rusqlite::Error) -> Error {
         Error::store(&self.path)
     }
@@ -155,7 +203,7 @@ fn migrate(connection: &Connection, path: &Path) -> Result<()> {
     }
     let mut sql = String::new();
     if found == 0 {
-        sql.push_str("PRAGMA page_size = 8192; PRAGMA journal_mode = WAL;");
+        sql.push_str("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL;");
     }
     sql.push_str("BEGIN IMMEDIATE;");
     for step in &MIGRATIONS[found as usize..] {
@@ -189,4 +237,76 @@ fn private_file(path: &Path) -> Result<()> {
 #[cfg(not(unix))]
 fn private_file(_: &Path) -> Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_dictionary_is_read_from_its_spare() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.db");
+        let store = Store::create(&path).unwrap();
+        let run = |number: u64| -> Vec<u8> {
+            let word = |at: u64| format!("word{} ", (number * 31 + at * at * 7) % 4001);
+            (0..5000).flat_map(|at| word(at).into_bytes()).collect()
+        };
+        let mut writer = store.write().unwrap();
+        let packer = writer.packer();
+        let packed = (0..100).map(|number| packer.pack(&run(number))).last().unwrap();
+        let run = run(99);
+        let (body, Some(dictionary)) = packed else { panic!("nothing was learnt") };
+        writer.dictionary(&dictionary).unwrap();
+        writer.commit().unwrap();
+        drop(writer);
+        let read = |sql: &str| {
+            store.connection.execute_batch(sql).unwrap();
+            Store::open(&path).unwrap().unwrap().unpack(&body).unwrap()
+        };
+        assert_eq!(read("").as_ref(), Some(&run));
+        let torn = "substr(bytes, 1, 2000) || zeroblob(100) || substr(bytes, 2101)";
+        let damage = format!("UPDATE dictionaries SET bytes = CAST({torn} AS BLOB)");
+        assert_eq!(read(&damage).as_ref(), Some(&run));
+        assert_eq!(read("UPDATE dictionaries SET spare = bytes"), None);
+    }
+
+    #[test]
+    fn a_journal_of_the_first_format_keeps_its_calls() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.db");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(MIGRATIONS[0]).unwrap();
+        old.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA user_version = 1;
+             INSERT INTO meta VALUES ('generation', 3), ('identity', 4);
+             INSERT INTO usage (identity, session, telling, position, at, model, input, output,
+             cache_read, cache_creation, cache_creation_1h, repeats, counted, owner) VALUES
+             (x'02', 7, 70, 1, 20, 'one', 1, 2, 3, 4, 0, 0, 1, 7),
+             (x'01', 7, 70, 0, 10, NULL, 5, 6, 7, 8, 0, 2, 1, 7),
+             (x'01', 8, 80, 0, 10, 'two', 5, 6, 7, 8, 0, 0, 0, 7);",
+        )
+        .unwrap();
+        drop(old);
+        assert!(Store::open(&path).unwrap().is_none(), "a reader waits for a writer");
+        let store = Store::create(&path).unwrap();
+        assert_eq!((store.generation().unwrap(), store.identity().unwrap()), (3, 4));
+        let sql = "SELECT hex(identity), models.name, repeats, counted FROM usage
+                   LEFT JOIN models ON models.id = model ORDER BY telling, position";
+        let mut statement = store.connection.prepare(sql).unwrap();
+        let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<_> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        };
+        let rows = statement.query_map([], row).unwrap();
+        let calls: Vec<(String, Option<String>, i64, i64)> =
+            rows.collect::<rusqlite::Result<_>>().unwrap();
+        let call = |id: &str, model: Option<&str>, repeats, counted| {
+            (id.to_owned(), model.map(str::to_owned), repeats, counted)
+        };
+        let one = Some("one");
+        let expected =
+            [call("01", None, 2, 1), call("02", one, 0, 1), call("01", Some("two"), 0, 0)];
+        assert_eq!(calls, expected);
+        assert!(Store::open(&path).unwrap().is_some());
+    }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::packing::{Dictionary, unpack};
 use super::{Store, account, chunk};
 use crate::error::Result;
 use crate::model::{Message, Session};
@@ -46,6 +48,23 @@ impl Hashes {
     }
 }
 
+/// A run of messages as it is stored, which any thread can unpack.
+pub(crate) struct Run {
+    first: u64,
+    body: Vec<u8>,
+    dictionary: Option<Arc<Dictionary>>,
+}
+
+impl Run {
+    /// The messages at some positions.
+    pub(crate) fn messages(&self, positions: &HashSet<u64>) -> Vec<(u64, Message)> {
+        let lines = unpack(&self.body, self.dictionary.as_deref()).unwrap_or_default();
+        let lines = (self.first..).zip(lines.split(|byte| *byte == b'\n'));
+        let wanted = lines.filter(|(position, _)| positions.contains(position));
+        wanted.filter_map(|(at, line)| Some((at, serde_json::from_slice(line).ok()?))).collect()
+    }
+}
+
 impl Store {
     /// Reads a run of messages.
     pub(crate) fn messages(&self, telling: u64, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
@@ -59,7 +78,7 @@ impl Store {
         while let Some(row) = rows.next().map_err(self.error())? {
             let first = row.get::<_, i64>(0).map_err(self.error())? as u64;
             let body = row.get_ref(1).and_then(|body| Ok(body.as_blob()?)).map_err(self.error())?;
-            let lines = chunk::unpack(body).unwrap_or_default();
+            let lines = self.unpack(body).map_err(self.error())?.unwrap_or_default();
             for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
                 if range.contains(&position)
                     && let Ok(message) = serde_json::from_slice(line)
@@ -77,29 +96,30 @@ impl Store {
         telling: u64,
         positions: &HashSet<u64>,
     ) -> Result<Vec<(u64, Message)>> {
+        let runs = self.runs_at(telling, positions)?;
+        Ok(runs.iter().flat_map(|run| run.messages(positions)).collect())
+    }
+
+    /// Reads the runs that have the messages at some positions, without unpacking them.
+    pub(crate) fn runs_at(&self, telling: u64, positions: &HashSet<u64>) -> Result<Vec<Run>> {
         let mut wanted: Vec<u64> = positions.iter().copied().collect();
         wanted.sort_unstable();
         let sql = "SELECT first, body FROM chunks WHERE telling = ?1 AND first <= ?2
                    ORDER BY first DESC LIMIT 1";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut messages = Vec::new();
+        let mut runs = Vec::new();
         // From the end: the run of the last wanted position has the others of that run, too.
         while let Some(last) = wanted.last() {
             let run = statement.query_row(params![telling as i64, *last as i64], |row| {
-                let lines = chunk::unpack(row.get_ref(1)?.as_blob()?).unwrap_or_default();
-                Ok((row.get::<_, i64>(0)? as u64, lines))
+                let (first, body) = (row.get::<_, i64>(0)? as u64, row.get::<_, Vec<u8>>(1)?);
+                let dictionary = self.needed(&body)?;
+                Ok(Run { first, body, dictionary })
             });
-            let Some((first, lines)) = run.optional().map_err(self.error())? else { break };
-            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
-                if positions.contains(&position)
-                    && let Ok(message) = serde_json::from_slice(line)
-                {
-                    messages.push((position, message));
-                }
-            }
-            wanted.truncate(wanted.partition_point(|position| *position < first));
+            let Some(run) = run.optional().map_err(self.error())? else { break };
+            wanted.truncate(wanted.partition_point(|position| *position < run.first));
+            runs.push(run);
         }
-        Ok(messages)
+        Ok(runs)
     }
 
     /// Reads one message.
@@ -107,14 +127,16 @@ impl Store {
         let sql = "SELECT first, body FROM chunks WHERE telling = ?1 AND first <= ?2
                    ORDER BY first DESC LIMIT 1";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let line = statement
+        let message = statement
             .query_row(params![telling as i64, position as i64], |row| {
                 let first = row.get::<_, i64>(0)? as u64;
-                Ok(chunk::unpack_line(row.get_ref(1)?.as_blob()?, (position - first) as usize))
+                let lines = self.unpack(row.get_ref(1)?.as_blob()?)?.unwrap_or_default();
+                let line = chunk::line(&lines, (position - first) as usize);
+                Ok(line.and_then(|line| serde_json::from_slice(line).ok()))
             })
             .optional()
             .map_err(self.error())?;
-        Ok(line.flatten().and_then(|line| serde_json::from_slice(&line).ok()))
+        Ok(message.flatten())
     }
 
     /// Reads the account of a telling.

@@ -1,11 +1,13 @@
 //! Writing: one transaction per batch of sources.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types::ToSqlOutput};
 
 use super::chunk::UsageRow;
+use super::packing::{Dictionary, Packer};
 use super::{Chunk, Store};
 use crate::config::HomeKind;
 use crate::error::{Error, Result};
@@ -25,6 +27,11 @@ pub(crate) struct Writer<'s> {
     pub(super) new_leaves: HashSet<i64>,
     /// Tellings that were not there before this transaction.
     fresh: HashSet<u64>,
+    /// Numbers of models.
+    models: HashMap<String, i64>,
+    packer: Arc<Packer>,
+    /// The dictionary that was stored last.
+    dictionary: Option<u32>,
     pub(super) generation: i64,
 }
 
@@ -69,6 +76,9 @@ impl Store {
             owners: BTreeSet::new(),
             new_leaves: HashSet::new(),
             fresh: HashSet::new(),
+            models: HashMap::new(),
+            packer: Arc::new(self.packer()?),
+            dictionary: None,
             generation,
         };
         writer.begin()?;
@@ -102,6 +112,11 @@ impl Writer<'_> {
         self.connection.execute_batch("COMMIT").map_err(self.error())?;
         self.begin()?;
         Ok(self.generation)
+    }
+
+    /// Whoever packs the runs that are to be written.
+    pub(crate) fn packer(&self) -> Arc<Packer> {
+        Arc::clone(&self.packer)
     }
 
     /// The generation of the last commit.
@@ -239,6 +254,9 @@ impl Writer<'_> {
 
     /// Stores a run of messages.
     pub(crate) fn chunk(&mut self, telling: u64, session: u64, chunk: &Chunk) -> Result<()> {
+        if let Some(dictionary) = &chunk.dictionary {
+            self.dictionary(dictionary)?;
+        }
         let sql = "INSERT INTO chunks (telling, first, count, bytes, hashes, uuids, facts, body)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
@@ -265,6 +283,30 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Stores a dictionary, unless it is there.
+    pub(super) fn dictionary(&mut self, dictionary: &Dictionary) -> Result<()> {
+        if self.dictionary.replace(dictionary.id) != Some(dictionary.id) {
+            let sql = "INSERT OR IGNORE INTO dictionaries (id, learnt, sum, bytes, spare)
+                       VALUES (?1, ?2, ?3, ?4, ?4)";
+            let (id, sum, bytes) = (dictionary.id, dictionary.sum(), &dictionary.bytes);
+            let row = params![id, self.generation, sum, bytes];
+            self.connection.execute(sql, row).map_err(self.error())?;
+        }
+        Ok(())
+    }
+
+    /// The number of a model.
+    fn model(&mut self, name: &str) -> Result<i64> {
+        if let Some(id) = self.models.get(name) {
+            return Ok(*id);
+        }
+        let sql = "INSERT INTO models (name) VALUES (?1) ON CONFLICT (name)
+                   DO UPDATE SET name = name RETURNING id";
+        let id = self.connection.query_row(sql, [name], |row| row.get(0)).map_err(self.error())?;
+        self.models.insert(name.to_owned(), id);
+        Ok(id)
+    }
+
     /// Stores a call. Of several records in one telling the largest output holds.
     pub(super) fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
         // A single row needs no journal of its own for the case that it does not fit: OR FAIL.
@@ -285,6 +327,7 @@ impl Writer<'_> {
                    output = max(excluded.output, output)
                    RETURNING counted";
         let tokens = &row.usage.tokens;
+        let model = row.model.as_deref().map(|name| self.model(name)).transpose()?;
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let counted: Option<bool> = statement
             .query_row(
@@ -294,7 +337,7 @@ impl Writer<'_> {
                     telling as i64,
                     row.position as i64,
                     row.at,
-                    row.model,
+                    model,
                     tokens.input as i64,
                     tokens.output as i64,
                     tokens.cache_read as i64,

@@ -30,7 +30,7 @@ use crate::connectors::formats::jsonl;
 use crate::connectors::{Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
 use crate::index::{IndexWriter, LexicalWriter, Semantic, SemanticWriter, Targets};
-use crate::store::{SourceEnd, Store, Writer};
+use crate::store::{Packer, SourceEnd, Store, Writer};
 use record::{Event, Recorder};
 
 /// The first batch is small, so that the newest sessions can be found soon.
@@ -222,10 +222,12 @@ impl Sync<'_> {
         let next = AtomicUsize::new(0);
         let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(8);
         let (config, full, path) = (self.config, self.options.full, self.store_path);
+        let packer = &*writer.packer();
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(WAITING);
             for _ in 0..workers.min(jobs.len()) {
-                let worker = Worker { jobs, next: &next, deadline, full, index, config, path };
+                let worker =
+                    Worker { jobs, next: &next, deadline, full, index, packer, config, path };
                 let outlet = Outlet::Channel(sender.clone());
                 scope.spawn(move || worker.run(&outlet));
             }
@@ -257,8 +259,8 @@ impl Sync<'_> {
     ) -> Result<()> {
         index.lexical.iter().for_each(|lexical| lexical.merge_little());
         let (next, deadline, full) = (AtomicUsize::new(0), None, false);
-        let (config, path) = (self.config, self.store_path);
-        let worker = Worker { jobs, next: &next, deadline, full, index, config, path };
+        let (config, path, packer) = (self.config, self.store_path, &*writer.packer());
+        let worker = Worker { jobs, next: &next, deadline, full, index, packer, config, path };
         for (at, job) in jobs.iter().enumerate() {
             let outlet = Outlet::Held(RefCell::default());
             let end = worker.read(job, Some(self.store), &outlet)?;
@@ -325,6 +327,7 @@ struct Worker<'a> {
     deadline: Option<Instant>,
     full: bool,
     index: Targets<'a>,
+    packer: &'a Packer,
     config: &'a Config,
     path: &'a Path,
 }
@@ -358,7 +361,8 @@ impl Worker<'_> {
         if self.full {
             start = Checkpoint::default();
         }
-        let mut recorder = Recorder::new(job, &start, store, (self.index, events), self.config);
+        let tools = (self.index, events, self.packer);
+        let mut recorder = Recorder::new(job, &start, store, tools, self.config);
         match job.connector.read(&job.source, start, &mut recorder) {
             Ok(checkpoint) => recorder.finish(checkpoint),
             Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {

@@ -12,7 +12,7 @@ use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::index::{Calls, Targets};
 use crate::model::{Block, Kind, Message, Session, SessionId, Timestamp};
-use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Hashes, Packed, SourceEnd, Store, Told};
+use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Hashes, Packed, Packer, SourceEnd, Store, Told};
 
 /// News for the writer.
 pub(super) enum Event {
@@ -39,6 +39,7 @@ pub(super) struct Recorder<'a> {
     store: Option<&'a Store>,
     index: Targets<'a>,
     events: &'a Outlet,
+    packer: &'a Packer,
     config: &'a Config,
     open: Vec<Open>,
     by_id: HashMap<SessionId, usize>,
@@ -71,7 +72,7 @@ impl<'a> Recorder<'a> {
         job: &'a Job,
         start: &Checkpoint,
         store: Option<&'a Store>,
-        (index, events): (Targets<'a>, &'a Outlet),
+        (index, events, packer): (Targets<'a>, &'a Outlet, &'a Packer),
         config: &'a Config,
     ) -> Self {
         Self {
@@ -80,6 +81,7 @@ impl<'a> Recorder<'a> {
             store,
             index,
             events,
+            packer,
             config,
             open: Vec::new(),
             by_id: HashMap::new(),
@@ -255,7 +257,8 @@ impl<'a> Recorder<'a> {
         };
         if ready {
             let (telling, session) = (open.key, open.account.id.key());
-            self.events.send(Event::Chunk { telling, session, chunk: Box::new(builder.pack()) })?;
+            let chunk = Box::new(builder.pack(self.packer));
+            self.events.send(Event::Chunk { telling, session, chunk })?;
         }
         Ok(())
     }

@@ -1,0 +1,253 @@
+//! How runs of messages are packed. What the runs of a journal have in common is learnt from the
+//! first of them: every further one is smaller by it, and says what it needs to be unpacked.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
+
+use xxhash_rust::xxh3::xxh3_64;
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
+use zstd::stream::read::Decoder;
+use zstd::zstd_safe::{
+    CCtx, DCtx, compress_bound, get_dict_id, get_dict_id_from_frame, get_frame_content_size,
+};
+
+/// The next higher level gains another hundredth in size and takes a quarter more time.
+const LEVEL: i32 = 2;
+
+/// With a dictionary, this level gains four hundredths on the one below for a tenth more time.
+const LEARNED_LEVEL: i32 = 3;
+
+/// How large a dictionary is. Twice the size gains another three hundredths, and whoever reads a
+/// message reads the dictionary.
+const LARGEST: usize = 112 << 10;
+
+/// How much is learnt from, and how much of each run.
+const ENOUGH: usize = 3 << 20;
+const SAMPLE: usize = 64 << 10;
+
+/// A run that says it is larger is unpacked step by step: the size may be a lie.
+const LARGEST_RUN: u64 = 1 << 30;
+
+/// What runs of messages have in common.
+pub(crate) struct Dictionary {
+    pub(super) id: u32,
+    pub(super) bytes: Vec<u8>,
+    packing: OnceLock<EncoderDictionary<'static>>,
+    unpacking: OnceLock<DecoderDictionary<'static>>,
+}
+
+impl Dictionary {
+    /// Takes a dictionary from its bytes; `None` when they are something else.
+    pub(super) fn new(bytes: Vec<u8>) -> Option<Self> {
+        Some(Self::with(get_dict_id(&bytes)?.get(), bytes))
+    }
+
+    /// What tells its bytes from damaged ones.
+    pub(super) fn sum(&self) -> i64 {
+        xxh3_64(&self.bytes).cast_signed()
+    }
+
+    fn with(id: u32, bytes: Vec<u8>) -> Self {
+        Self { id, bytes, packing: OnceLock::new(), unpacking: OnceLock::new() }
+    }
+
+    fn learn(samples: &Samples) -> Option<Self> {
+        let bytes = zstd::dict::from_continuous(&samples.bytes, &samples.sizes, LARGEST).ok()?;
+        Self::new(bytes)
+    }
+
+    fn packing(&self) -> &EncoderDictionary<'static> {
+        self.packing.get_or_init(|| EncoderDictionary::copy(&self.bytes, LEARNED_LEVEL))
+    }
+
+    fn unpacking(&self) -> &DecoderDictionary<'static> {
+        self.unpacking.get_or_init(|| DecoderDictionary::copy(&self.bytes))
+    }
+}
+
+/// How facts are written down: each is short, and much the same as the others. What was packed by
+/// it needs it forever.
+const FACTS: &[u8] = br#""first_command":"/clear","ends_failed":true,"synthetic":1,"images":1,
+"nameless_answers":1,"agent_failures":[178],"todo","web_search","web_fetch","task","multi_edit",
+"notebook_edit","edit_file","write_file","read_file","grep","glob","bash","/Users//src/index.ts":1,
+"/lib.rs":1,"/main.py":1,"README.md":1},"models":{"-2025","first_prompt":"Please add the fix for
+ the tests in ","ends_failed":false}{"messages":10,"prompts":1,"prompt_chars":100,"answers":[1,18],
+"calls":[{"id":1,"tool":0,"quarter":198},{"id":2,"tool":1,"quarter":198}],"results":[1],"errors":[
+{"id":1,"kind":9},{"id":2,"kind":1}],"tools":["bash","edit_file","read_file","grep"],
+"prompt_quarters":{"198":[1,100]},"files":{"/home/dev/src/mod.rs":1},"models":{"-2025":1},"times":[
+178,178],"first_prompt":""#;
+
+static OF_FACTS: LazyLock<Dictionary> = LazyLock::new(|| Dictionary::with(0, FACTS.to_vec()));
+
+/// Packs what is known of a run.
+pub(super) fn pack_facts(facts: &[u8]) -> Vec<u8> {
+    pack(facts, Some(&OF_FACTS))
+}
+
+/// Unpacks what is known of a run; `None` when it is damaged.
+pub(super) fn unpack_facts(packed: &[u8]) -> Option<Vec<u8>> {
+    unpack(packed, Some(&OF_FACTS))
+}
+
+/// Packs runs, on any number of threads.
+pub(crate) struct Packer {
+    learnt: RwLock<Option<Arc<Dictionary>>>,
+    /// What will be learnt from; none when that is over.
+    samples: Mutex<Option<Samples>>,
+}
+
+#[derive(Default)]
+struct Samples {
+    bytes: Vec<u8>,
+    sizes: Vec<usize>,
+}
+
+impl Packer {
+    /// A packer that knows a dictionary, or else will make one.
+    pub(super) fn new(known: Option<Arc<Dictionary>>) -> Self {
+        let samples = known.is_none().then(Samples::default);
+        Self { learnt: RwLock::new(known), samples: Mutex::new(samples) }
+    }
+
+    /// Packs a run, and says what it needs to be unpacked.
+    pub(super) fn pack(&self, run: &[u8]) -> (Vec<u8>, Option<Arc<Dictionary>>) {
+        let dictionary = self.learnt.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if dictionary.is_none() {
+            self.learn(run);
+        }
+        (pack(run, dictionary.as_deref()), dictionary)
+    }
+
+    /// Learns from a run; others go on without while a dictionary is made.
+    fn learn(&self, run: &[u8]) {
+        let enough = {
+            let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(all) = &mut *samples else { return };
+            let sample = &run[..run.len().min(SAMPLE)];
+            all.bytes.extend_from_slice(sample);
+            all.sizes.push(sample.len());
+            if all.bytes.len() < ENOUGH {
+                return;
+            }
+            samples.take()
+        };
+        // Runs that have nothing in common are packed as they are.
+        let dictionary = enough.and_then(|samples| Dictionary::learn(&samples));
+        *self.learnt.write().unwrap_or_else(PoisonError::into_inner) = dictionary.map(Arc::new);
+    }
+}
+
+thread_local! {
+    /// Making a packer takes a good part of the time of packing a run, and a new one takes new
+    /// memory from the system.
+    static PACKER: RefCell<CCtx<'static>> = RefCell::new(CCtx::create());
+    /// Making an unpacker costs more than unpacking a run.
+    static UNPACKER: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
+}
+
+fn pack(bytes: &[u8], dictionary: Option<&Dictionary>) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(compress_bound(bytes.len()));
+    let done = PACKER.with_borrow_mut(|packer| match dictionary {
+        Some(dictionary) => {
+            let known = dictionary.packing().as_cdict();
+            packer.compress_using_cdict(&mut packed, bytes, known)
+        }
+        None => packer.compress(&mut packed, bytes, LEVEL),
+    });
+    done.expect("compressing into memory cannot fail");
+    packed
+}
+
+/// The dictionary a packed run needs.
+pub(super) fn needs(packed: &[u8]) -> Option<u32> {
+    get_dict_id_from_frame(packed).map(std::num::NonZero::get)
+}
+
+/// Unpacks a run with what it needs; `None` when it is damaged.
+pub(super) fn unpack(packed: &[u8], dictionary: Option<&Dictionary>) -> Option<Vec<u8>> {
+    let size = get_frame_content_size(packed).ok().flatten()?;
+    if size > LARGEST_RUN {
+        return unpack_slowly(packed, dictionary);
+    }
+    let mut bytes = Vec::with_capacity(size as usize);
+    UNPACKER.with_borrow_mut(|unpacker| match dictionary {
+        Some(dictionary) => {
+            let known = dictionary.unpacking().as_ddict();
+            unpacker.decompress_using_ddict(&mut bytes, packed, known).ok()
+        }
+        None => unpacker.decompress(&mut bytes, packed).ok(),
+    })?;
+    Some(bytes)
+}
+
+fn unpack_slowly(packed: &[u8], dictionary: Option<&Dictionary>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = match dictionary {
+        Some(dictionary) => Decoder::with_prepared_dictionary(packed, dictionary.unpacking())
+            .and_then(|mut decoder| decoder.read_to_end(&mut bytes)),
+        None => Decoder::new(packed).and_then(|mut decoder| decoder.read_to_end(&mut bytes)),
+    };
+    read.ok().map(|_| bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of words that all of them share, in an order of their own.
+    fn runs(count: u64) -> Vec<Vec<u8>> {
+        let mut state = 1_u64;
+        let mut number = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let words: Vec<String> = (0..4000)
+            .map(|_| (0..9).map(|_| char::from(b'a' + number(26) as u8)).collect())
+            .collect();
+        let mut run = || -> Vec<u8> {
+            (0..3000).flat_map(|_| words[number(4000) as usize].bytes().chain([b' '])).collect()
+        };
+        (0..count).map(|_| run()).collect()
+    }
+
+    #[test]
+    fn runs_are_smaller_once_their_words_are_known_and_come_back_as_they_were() {
+        let packer = Packer::new(None);
+        let runs = runs(130);
+        let packed: Vec<_> = runs.iter().map(|run| packer.pack(run)).collect();
+        for (run, (packed, dictionary)) in runs.iter().zip(&packed) {
+            assert_eq!(needs(packed), dictionary.as_ref().map(|known| known.id));
+            assert_eq!(unpack(packed, dictionary.as_deref()).as_ref(), Some(run));
+            assert_eq!(unpack_slowly(packed, dictionary.as_deref()).as_ref(), Some(run));
+        }
+        let [(first, None), .., (last, Some(learnt))] = packed.as_slice() else {
+            panic!("nothing was learnt")
+        };
+        assert!(last.len() * 10 < first.len() * 9, "{} after {}", last.len(), first.len());
+        assert_eq!(unpack(last, None), None, "it cannot be read without what it needs");
+        let again = Dictionary::new(learnt.bytes.clone()).unwrap();
+        assert_eq!(unpack(last, Some(&again)).as_ref(), runs.last());
+    }
+
+    #[test]
+    fn facts_come_back_whether_they_were_packed_by_what_they_share_or_not() {
+        let facts = br#"{"messages":3,"prompts":1,"answers":[7],"tools":["bash"],"times":[1,2,3]}"#;
+        let (plain, packed) = (pack(facts, None), pack_facts(facts));
+        assert!(packed.len() < plain.len(), "{} and {}", packed.len(), plain.len());
+        for packed in [plain, packed] {
+            assert_eq!(unpack_facts(&packed).as_deref(), Some(facts.as_slice()));
+        }
+    }
+
+    #[test]
+    fn what_has_nothing_in_common_is_packed_as_it_is() {
+        let packer = Packer::new(None);
+        for _ in 0..2 {
+            let (packed, dictionary) = packer.pack(&vec![b'x'; ENOUGH + 1]);
+            assert!(dictionary.is_none());
+            assert_eq!(unpack(&packed, None).map(|run| run.len()), Some(ENOUGH + 1));
+        }
+        assert!(Dictionary::new(b"no dictionary".to_vec()).is_none());
+    }
+}
