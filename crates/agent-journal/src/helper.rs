@@ -1,38 +1,180 @@
 //! A second thread that takes part in what takes long. A command lives for some milliseconds: a
 //! thread that is started for each piece of work would mostly wait for a processor, so that the
-//! one that looks for news helps.
+//! one that looks for news helps, and is helped by whoever would have to wait for it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Something that threads can do together, piece by piece.
 pub(crate) trait Joint: Send + Sync {
-    /// Does pieces of it until none is left.
-    fn take_part(&self);
+    /// Does the next piece; false when none is left.
+    fn step(&self) -> bool;
+
+    /// Whether every piece is done.
+    fn is_done(&self) -> bool;
 }
 
-/// Where a thread that has time finds something to do.
+/// The pieces of something that threads do together.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    count: usize,
+    next: AtomicUsize,
+    /// Held by everybody who is at work on a piece.
+    under_way: RwLock<()>,
+}
+
+impl Pieces {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { count, ..Self::default() }
+    }
+
+    /// Takes the next piece and does it; false when none is left.
+    pub(crate) fn take(&self, act: impl FnOnce(usize)) -> bool {
+        let _part = self.under_way.read().unwrap_or_else(PoisonError::into_inner);
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        if at < self.count {
+            act(at);
+        }
+        at < self.count
+    }
+
+    /// Leaves out the pieces that nobody has taken yet.
+    pub(crate) fn stop(&self) {
+        self.next.fetch_max(self.count, Ordering::Relaxed);
+    }
+
+    /// Whether every piece is done.
+    pub(crate) fn are_done(&self) -> bool {
+        let is_nobody_at_work = self.under_way.try_write().is_ok();
+        is_nobody_at_work && self.next.load(Ordering::Relaxed) >= self.count
+    }
+
+    /// Waits for everybody who is at work on a piece.
+    pub(crate) fn wait(&self) {
+        drop(self.under_way.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Where threads that have time find something to do.
 #[derive(Default)]
 pub struct Helper {
+    /// What the helping thread is there for.
+    own: Option<Arc<dyn Joint>>,
     offered: Mutex<Option<Arc<dyn Joint>>>,
 }
 
 impl Helper {
-    /// Takes part in what is offered, if anything is.
-    pub fn help(&self) {
-        let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(work) = offered {
-            work.take_part();
+    /// A helper that has work of its own.
+    pub(crate) fn with<W: Joint + 'static>(own: Arc<W>) -> Self {
+        Self { own: Some(own), ..Self::default() }
+    }
+
+    /// Does the helper's own work, and what is offered before every piece of it.
+    pub fn work(&self) {
+        loop {
+            let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(work) = offered {
+                while work.step() {}
+            }
+            if !self.step() {
+                return;
+            }
         }
     }
 
-    /// Does work, with help if there is any.
+    fn step(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.step())
+    }
+
+    /// Does work, with help if there is any. While others are at its last pieces, their own is
+    /// done for them.
     pub(crate) fn share<W: Joint + 'static>(&self, work: &Arc<W>) {
         self.offer(Some(Arc::clone(work) as Arc<dyn Joint>));
-        work.take_part();
+        while work.step() {}
+        while !work.is_done() && self.step() {}
         self.offer(None);
     }
 
     fn offer(&self, work: Option<Arc<dyn Joint>>) {
         *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = work;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes which pieces were done.
+    struct Noted {
+        pieces: Pieces,
+        done: Mutex<Vec<usize>>,
+    }
+
+    impl Noted {
+        fn new(count: usize) -> Arc<Self> {
+            Arc::new(Self { pieces: Pieces::new(count), done: Mutex::default() })
+        }
+    }
+
+    impl Joint for Noted {
+        fn step(&self) -> bool {
+            self.pieces.take(|at| self.done.lock().unwrap().push(at))
+        }
+
+        fn is_done(&self) -> bool {
+            self.pieces.are_done()
+        }
+    }
+
+    #[test]
+    fn every_piece_is_done_once_whoever_helps() {
+        let own = Noted::new(1000);
+        let helper = Helper::with(Arc::clone(&own));
+        let shared: Vec<Arc<Noted>> = (0..20).map(|_| Noted::new(50)).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| helper.work());
+            for work in &shared {
+                helper.share(work);
+                work.pieces.wait();
+                assert!(work.is_done());
+            }
+            helper.work();
+        });
+        for work in shared.iter().chain([&own]) {
+            let mut done = work.done.lock().unwrap().clone();
+            done.sort_unstable();
+            assert_eq!(done, (0..work.pieces.count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn whoever_waits_does_the_work_of_the_one_they_wait_for() {
+        let (own, work) = (Noted::new(3), Noted::new(1));
+        let helper = Helper::with(Arc::clone(&own));
+        // Somebody is at the only piece, and comes to its end when the other work is done.
+        std::thread::scope(|scope| {
+            let (begun, has_begun) = std::sync::mpsc::channel();
+            let (work, own) = (&work, &own);
+            scope.spawn(move || {
+                work.pieces.take(|_| {
+                    begun.send(()).unwrap();
+                    while !own.is_done() {
+                        std::thread::yield_now();
+                    }
+                })
+            });
+            has_begun.recv().unwrap();
+            helper.share(work);
+        });
+        assert_eq!(own.done.lock().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn what_is_stopped_is_done() {
+        let work = Noted::new(5);
+        assert!(work.step());
+        work.pieces.stop();
+        assert!(!work.step() && work.is_done());
+        assert_eq!(*work.done.lock().unwrap(), [0]);
     }
 }

@@ -211,7 +211,7 @@ impl Journal {
 
     /// Looks for what the agents wrote since the last time.
     pub fn news(&self) -> Result<News> {
-        self.news_by(&Look::begin(&self.config))
+        self.news_by(&Look::new(&self.config))
     }
 
     /// Looks for what the agents wrote since the last time, by a look that has begun.
@@ -396,9 +396,9 @@ impl Journal {
             return Ok(Some(empty));
         }
         let Some(lexical) = self.lexical()? else { return Ok(None) };
-        let semantic = match options.mode {
-            Mode::Lexical => None,
-            Mode::Semantic | Mode::Hybrid => Semantic::serving(&self.config, store.identity()?),
+        let semantic = match query.has_meaning(options.mode) {
+            true => Semantic::serving(&self.config, store.identity()?),
+            false => None,
         };
         let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
         let semantic = semantic.and_then(|semantic| self.index.semantic(semantic));
@@ -410,6 +410,9 @@ impl Journal {
             Err(error) => Err(error),
             Ok(mut answer) => {
                 answer.uncovered = uncovered;
+                if self.config.meaning.off && answer.mode == Mode::Hybrid {
+                    answer.mode = Mode::Lexical;
+                }
                 Ok(Some(answer))
             }
         }

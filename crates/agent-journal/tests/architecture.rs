@@ -16,7 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("error", &[]),
     // A user may name prices and further homes.
     ("config", &["analyze", "connectors"]),
-    ("connectors", &["model", "error"]),
+    // Threads take part in a look.
+    ("connectors", &["model", "helper", "error"]),
     // `search::Filter` says itself in SQL; the kind of a home is recorded.
     ("store", &["model", "maps", "error", "search", "config"]),
     // The index lies in a directory as private as the store's; the user chooses the embedder.

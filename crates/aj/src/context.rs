@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_journal::{Helper, Journal, Look, News, Progress, SyncOptions, SyncReport};
+use agent_journal::{Journal, Look, News, Progress, SyncOptions, SyncReport};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, Zoned};
@@ -80,23 +80,24 @@ impl Context {
             let freshness = Freshness::default();
             return Ok(Answered { answer: ask(&journal)?, journal, freshness });
         }
-        let look = Look::begin(&self.settings.config());
-        let helper = Arc::new(Helper::default());
+        let look = Arc::new(Look::new(&self.settings.config()));
+        let helper = look.helper();
         let (answered, news) = std::thread::scope(|scope| {
             let beside = scope.spawn(|| {
-                look.take_part(&helper);
-                self.news(&self.journal()?, &look)
+                helper.work();
+                // What is new is sorted out beside the question; that nothing is, is said below.
+                look.differs().then(|| self.news(&self.journal()?, &look))
             });
             let answered = self.journal().map(|journal| {
                 let journal = journal.helped_by(Arc::clone(&helper));
                 (ask(&journal), journal)
             });
-            look.take_part(&helper);
+            helper.work();
             let news = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (answered, news)
         });
         let (answer, mut journal) = answered?;
-        let Some(news) = news? else {
+        let Some(news) = news.unwrap_or_else(|| self.news(&journal, &look))? else {
             return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
         };
         let freshness = Self::fold(&mut journal, news)?;
@@ -106,7 +107,7 @@ impl Context {
     /// Opens the journal and folds in what is new, as far as that is quick.
     pub(crate) fn fresh_journal(&self) -> Result<(Journal, Freshness)> {
         let mut journal = self.journal()?;
-        let look = Look::begin(&self.settings.config());
+        let look = Look::new(&self.settings.config());
         let freshness = match self.news(&journal, &look)? {
             Some(news) => Self::fold(&mut journal, news)?,
             None => Freshness::default(),

@@ -69,7 +69,7 @@ fn sources_and_index_tell_how_much_is_found_by_meaning() {
     });
     std::fs::remove_file(file.unwrap()).unwrap();
     test.aj("sources").found().shows(["0 of 2 sessions found by meaning"]);
-    let answer = test.aj("search chart --json").found().json();
+    let answer = test.args(["search", "chart legend", "--json"]).found().json();
     assert_eq!(answer["pending"]["meanings"], 2);
     test.aj("index").found();
     test.aj("sources").found().shows(["all found by meaning"]);

@@ -6,6 +6,7 @@ use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, Query, TermQuer
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{Searcher, Term};
 
+use super::any_word::{AnyWord, Known};
 use super::query::{Clause, Pattern};
 use super::regex::Need;
 use crate::index::words;
@@ -152,23 +153,16 @@ impl Engine<'_> {
     /// Words next to each other, of which the last only begins like this.
     fn prefix(&self, before: &[String], beginning: &str) -> tantivy::Result<Box<dyn Query>> {
         let fits = |word: &str| word.starts_with(beginning);
-        let mut alternatives: Parts = Vec::new();
         let mut known = self.words_that(Some(beginning), &fits)?;
         known.truncate(EXPANSIONS);
-        for word in known {
-            let mut parts = before.to_vec();
-            parts.push(word);
-            alternatives.extend(self.sequence(parts).map(|query| (Occur::Should, query)));
+        if before.is_empty() || known.is_empty() {
+            return Ok(Box::new(AnyWord::new(self.field, known)));
         }
-        Ok(self.one_of(alternatives))
-    }
-
-    fn one_of(&self, mut alternatives: Parts) -> Box<dyn Query> {
-        if alternatives.is_empty() {
-            // A word nobody wrote: the clause matches nothing, as it should.
-            alternatives.push((Occur::Should, self.term("\u{1}")));
-        }
-        Box::new(BooleanQuery::new(alternatives))
+        let alternatives = known.into_iter().filter_map(|word| {
+            let parts = before.iter().cloned().chain([word.text]);
+            self.sequence(parts.collect()).map(|query| (Occur::Should, query))
+        });
+        Ok(Box::new(BooleanQuery::new(alternatives.collect())))
     }
 
     fn need(&self, need: &Need) -> tantivy::Result<Box<dyn Query>> {
@@ -180,7 +174,7 @@ impl Engine<'_> {
                 if known.len() > LARGEST_PART {
                     return Ok(Box::new(AllQuery));
                 }
-                self.one_of(known.iter().map(|word| (Occur::Should, self.term(word))).collect())
+                Box::new(AnyWord::new(self.field, known))
             }
             Need::All(all) => self.needs(all, Occur::Must)?,
             Need::Any(all) => self.needs(all, Occur::Should)?,
@@ -198,8 +192,9 @@ impl Engine<'_> {
         &self,
         beginning: Option<&str>,
         fits: &dyn Fn(&str) -> bool,
-    ) -> tantivy::Result<Vec<String>> {
-        let mut counts: HashMap<String, u64> = HashMap::new();
+    ) -> tantivy::Result<Vec<Known>> {
+        let mut known: Vec<Known> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
         for segment in self.searcher.segment_readers() {
             let inverted = segment.inverted_index(self.field)?;
             let mut range = inverted.terms().range();
@@ -208,19 +203,20 @@ impl Engine<'_> {
             }
             let mut terms = range.into_stream()?;
             while terms.advance() {
-                let Ok(word) = std::str::from_utf8(terms.key()) else { continue };
-                if fits(word) {
-                    let count = u64::from(terms.value().doc_freq);
-                    match counts.get_mut(word) {
-                        Some(known) => *known += count,
-                        None => drop(counts.insert(word.to_owned(), count)),
-                    }
+                let Ok(text) = std::str::from_utf8(terms.key()) else { continue };
+                if !fits(text) {
+                    continue;
                 }
+                let place = places.get(text).copied().unwrap_or_else(|| {
+                    places.insert(text.to_owned(), known.len());
+                    known.push(Known::new(text));
+                    known.len() - 1
+                });
+                known[place].add(segment.segment_id(), terms.value().clone());
             }
         }
-        let mut words: Vec<(String, u64)> = counts.into_iter().collect();
-        words.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Ok(words.into_iter().map(|(word, _)| word).collect())
+        known.sort_by(|a, b| b.frequency.cmp(&a.frequency).then_with(|| a.text.cmp(&b.text)));
+        Ok(known)
     }
 }
 

@@ -28,6 +28,18 @@ struct Nearby {
     at: i64,
 }
 
+impl Query {
+    /// Whether anything is to be found by its meaning.
+    pub(crate) fn has_meaning(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Lexical => false,
+            Mode::Semantic => !wording(&self.clauses, mode).is_empty(),
+            // Among what has the word or the phrase, the order is no better by it.
+            Mode::Hybrid => loose_words(&self.clauses) >= FEWEST_WORDS,
+        }
+    }
+}
+
 impl Search<'_> {
     /// Adds what is about the same as the query, and orders everything by both.
     pub(super) fn by_meaning(
@@ -40,13 +52,6 @@ impl Search<'_> {
         let Some(semantic) = &self.semantic else { return Ok(()) };
         let started = Instant::now();
         let text = wording(&query.clauses, options.mode);
-        if text.is_empty() {
-            return Ok(());
-        }
-        // Among what has the word or the phrase, the order is no better by it.
-        if options.mode == Mode::Hybrid && loose_words(&query.clauses) < FEWEST_WORDS {
-            return Ok(());
-        }
         let nearby = self.nearby((semantic, &text), query, (options, gather), &progress.groups)?;
         let found = nearby.iter().filter(|one| one.near.score >= options.blend.floor).count();
         let blend = match options.mode {

@@ -1,6 +1,7 @@
 //! What is meant by a query, and what fits it?
 
 mod answer;
+mod any_word;
 mod date;
 mod engine;
 mod facets;

@@ -1,6 +1,8 @@
 //! Makes what was found ready to be shown: sessions, messages, snippets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::mem::take;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::answer::{Answer, Found, Hit, Options, Tier};
 use super::engine::as_typed;
@@ -10,8 +12,10 @@ use super::run::Search;
 use super::snippet::{Marks, snippet};
 use super::verify::has_phrase;
 use crate::error::Result;
+use crate::helper::{Joint, Pieces};
 use crate::index::{TextKind, text_of, window_of, words};
-use crate::store::Entry;
+use crate::model::Message;
+use crate::store::{Entry, Run};
 
 /// Length of a snippet in bytes.
 const SNIPPET: usize = 200;
@@ -43,13 +47,24 @@ impl Search<'_> {
         tellings.dedup();
         let entries = self.store.sessions_by_telling(&tellings, self.now)?;
         let how = How::of(clauses, options);
+        let read = match how.context {
+            0 => {
+                let best = groups.iter().enumerate();
+                let best = best.flat_map(|(place, it)| &it.best[..shown(place, it)]);
+                self.read_all(best)?
+            }
+            _ => HashMap::new(),
+        };
         for (place, group) in groups.iter().enumerate() {
             // Between the index's commit and now the session may have changed its telling.
             let Some(entry) = entries.get(&group.telling) else { continue };
             let mut hits = Vec::new();
             for one in &group.best[..shown(place, group)] {
                 let title = entries.get(&one.telling).map(|entry| entry.title.as_str());
-                let Some(mut hit) = self.hit(one, (group.tier, title), &how)? else { continue };
+                let place = one.position.map(|position| (one.telling, position));
+                let message = place.and_then(|place| read.get(&place).cloned());
+                let about = (group.tier, title, message);
+                let Some(mut hit) = self.hit(one, about, &how)? else { continue };
                 if one.telling != group.telling {
                     hit.within = within(&entries, one.telling);
                 }
@@ -67,23 +82,41 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Reads the messages of matches, with help.
+    fn read_all<'m>(
+        &self,
+        matches: impl Iterator<Item = &'m Match>,
+    ) -> Result<HashMap<(u64, u64), Message>> {
+        let mut places: HashMap<u64, HashSet<u64>> = HashMap::new();
+        for one in matches {
+            places.entry(one.telling).or_default().extend(one.position);
+        }
+        let mut runs = Vec::new();
+        for (telling, positions) in places {
+            let positions = Arc::new(positions);
+            let found = self.store.runs_at(telling, &positions)?.into_iter();
+            runs.extend(found.map(|run| (telling, Arc::clone(&positions), run)));
+        }
+        let (pieces, read) = (Pieces::new(runs.len()), Mutex::default());
+        let reading = Arc::new(Reading { runs, pieces, read });
+        self.helper.share(&reading);
+        reading.pieces.wait();
+        Ok(take(&mut *reading.read.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
     fn hit(
         &self,
         one: &Match,
-        (tier, title): (Tier, Option<&str>),
+        (tier, title, mut message): (Tier, Option<&str>, Option<Message>),
         how: &How<'_>,
     ) -> Result<Option<Hit>> {
         let Match { telling, position, kind, score, window, .. } = *one;
-        let (mut message, mut context) = (None, Vec::new());
-        if let Some(position) = position {
-            if how.context > 0 {
-                let range = position.saturating_sub(how.context)..position + how.context + 1;
-                context = self.store.messages(telling, range)?;
-                let at = context.iter().position(|(at, _)| *at == position);
-                message = at.map(|at| context.remove(at).1);
-            } else {
-                message = self.store.message(telling, position)?;
-            }
+        let mut context = Vec::new();
+        if let Some(position) = position.filter(|_| how.context > 0) {
+            let range = position.saturating_sub(how.context)..position + how.context + 1;
+            context = self.store.messages(telling, range)?;
+            let at = context.iter().position(|(at, _)| *at == position);
+            message = at.map(|at| context.remove(at).1);
         }
         let text = match (&message, position) {
             (Some(message), _) => text_of(message, kind),
@@ -97,6 +130,28 @@ impl Search<'_> {
         };
         let snippet = snippet(piece, &how.marks, SNIPPET);
         Ok(Some(Hit { within: None, position, message, kind, tier, score, snippet, context }))
+    }
+}
+
+/// Runs of messages that are being unpacked: whose, and which messages of them are wanted.
+struct Reading {
+    runs: Vec<(u64, Arc<HashSet<u64>>, Run)>,
+    pieces: Pieces,
+    read: Mutex<HashMap<(u64, u64), Message>>,
+}
+
+impl Joint for Reading {
+    fn step(&self) -> bool {
+        self.pieces.take(|at| {
+            let (telling, positions, run) = &self.runs[at];
+            let messages = run.messages(positions).into_iter();
+            let messages = messages.map(|(position, message)| ((*telling, position), message));
+            self.read.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        self.pieces.are_done()
     }
 }
 

@@ -70,7 +70,7 @@ impl Search<'_> {
         let gather = Arc::new(self.gather(query, options)?);
         let mut progress = Progress {
             groups: Vec::new(),
-            answer: Answer { mode: self.mode(options), ..Answer::default() },
+            answer: Answer { mode: self.mode(query, options.mode), ..Answer::default() },
             clauses: query.clauses.clone(),
             is_question: is_question(&query.clauses),
         };
@@ -92,11 +92,9 @@ impl Search<'_> {
     }
 
     /// How text is compared: by words alone where there are no vectors.
-    fn mode(&self, options: &Options) -> Mode {
-        match options.mode {
-            Mode::Hybrid if self.semantic.is_none() => Mode::Lexical,
-            mode => mode,
-        }
+    fn mode(&self, query: &Query, mode: Mode) -> Mode {
+        let is_lost = mode == Mode::Hybrid && self.semantic.is_none() && query.has_meaning(mode);
+        if is_lost { Mode::Lexical } else { mode }
     }
 
     pub(super) fn error(&self) -> impl FnOnce(TantivyError) -> Error {

@@ -1,15 +1,14 @@
 //! Gathers what a query finds, part by part of the index, so that threads can share the work.
 
 use std::mem::take;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tantivy::Searcher;
 use tantivy::collector::Collector;
 use tantivy::query::{EnableScoring, Query, Weight};
 
 use super::gather::{Gather, Group};
-use crate::helper::{Helper, Joint};
+use crate::helper::{Helper, Joint, Pieces};
 use crate::index::guarded;
 
 /// Gathers what a query finds.
@@ -23,9 +22,8 @@ pub(super) fn gather(
         searcher: searcher.clone(),
         weight,
         gather: Arc::clone(gather),
-        next: AtomicUsize::new(0),
+        pieces: Pieces::new(searcher.segment_readers().len()),
         found: Mutex::default(),
-        under_way: RwLock::default(),
     });
     helper.share(&parts);
     gather.merge_fruits(parts.found()?)
@@ -36,10 +34,8 @@ struct Parts {
     searcher: Searcher,
     weight: Box<dyn Weight>,
     gather: Arc<Gather>,
-    next: AtomicUsize,
+    pieces: Pieces,
     found: Mutex<Vec<(usize, Found)>>,
-    /// Held by everybody who takes part.
-    under_way: RwLock<()>,
 }
 
 /// What was found in a part; `None` when reading it panicked.
@@ -48,7 +44,7 @@ type Found = Option<tantivy::Result<Vec<Group>>>;
 impl Parts {
     /// Everything that was found, in the order of the parts; waits for everybody who takes part.
     fn found(&self) -> tantivy::Result<Vec<Vec<Group>>> {
-        let _all = self.under_way.write().unwrap_or_else(PoisonError::into_inner);
+        self.pieces.wait();
         let mut found = take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner));
         found.sort_by_key(|(at, _)| *at);
         let found = found.into_iter().map(|(_, found)| found.expect("the index can be read"));
@@ -57,16 +53,17 @@ impl Parts {
 }
 
 impl Joint for Parts {
-    fn take_part(&self) {
-        let _part = self.under_way.read().unwrap_or_else(PoisonError::into_inner);
-        let segments = self.searcher.segment_readers();
-        loop {
-            let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(segment) = segments.get(at) else { return };
+    fn step(&self) -> bool {
+        self.pieces.take(|at| {
+            let segment = self.searcher.segment_reader(at as u32);
             let collect = || self.gather.collect_segment(self.weight.as_ref(), at as u32, segment);
             // Whoever asked is told of a panic, whoever helps goes on.
             let found = guarded(collect);
             self.found.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
-        }
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        self.pieces.are_done()
     }
 }

@@ -49,7 +49,8 @@ impl Engine<'_> {
         let mut beginnings: Vec<String> = word.chars().take(2).map(String::from).collect();
         beginnings.dedup();
         for beginning in &beginnings {
-            found.extend(self.words_that(Some(beginning), &fits)?);
+            let known = self.words_that(Some(beginning), &fits)?;
+            found.extend(known.into_iter().map(|word| word.text));
         }
         // The order of frequency stays among those that are equally near.
         found.sort_by_key(|other| distance(other));

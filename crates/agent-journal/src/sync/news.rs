@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -10,7 +11,7 @@ use super::plan::{Plan, roots};
 use crate::config::Config;
 use crate::connectors::formats::sight::{Comparison, Sight};
 use crate::connectors::{ALL, Machine};
-use crate::helper::Helper;
+use crate::helper::{Helper, Joint};
 use crate::store::Store;
 
 /// What a remembered look begins with; another form has another one.
@@ -45,19 +46,55 @@ fn place(config: &Config) -> PathBuf {
 
 /// The last look that found nothing, being compared with what is there now. That takes longest of
 /// all there is to do when nothing is new, so that others may take part.
-#[derive(Default)]
 pub struct Look {
+    path: PathBuf,
+    begun: OnceLock<Begun>,
+}
+
+#[derive(Default)]
+struct Begun {
     /// What it was about; `None` when no look is remembered.
     question: Option<u64>,
     comparison: Comparison,
 }
 
 impl Look {
-    /// Begins to compare.
-    pub fn begin(config: &Config) -> Self {
-        Self::read(&place(config)).unwrap_or_default()
+    /// A look that begins with the first who takes part.
+    pub fn new(config: &Config) -> Self {
+        Self { path: place(config), begun: OnceLock::new() }
     }
 
+    /// Those who take part, and have time for other things, too.
+    pub fn helper(self: &Arc<Self>) -> Arc<Helper> {
+        Arc::new(Helper::with(Arc::clone(self)))
+    }
+
+    fn begun(&self) -> &Begun {
+        self.begun.get_or_init(|| Begun::read(&self.path).unwrap_or_default())
+    }
+
+    /// Whether something is known to be not as it was.
+    pub fn differs(&self) -> bool {
+        self.begun().question.is_none() || self.begun().comparison.differs()
+    }
+
+    /// Whether everything still looks the same.
+    pub(crate) fn holds(&self) -> bool {
+        self.begun().question.is_some() && self.begun().comparison.holds()
+    }
+}
+
+impl Joint for Look {
+    fn step(&self) -> bool {
+        self.begun().comparison.step()
+    }
+
+    fn is_done(&self) -> bool {
+        self.begun().comparison.is_done()
+    }
+}
+
+impl Begun {
     fn read(path: &Path) -> Option<Self> {
         let bytes = std::fs::read(path).ok()?;
         let (question, rest) = bytes.strip_prefix(MARK)?.split_first_chunk()?;
@@ -67,16 +104,6 @@ impl Look {
         }
         let (question, start) = (u64::from_le_bytes(*question), bytes.len() - body.len());
         Some(Self { question: Some(question), comparison: Comparison::new(bytes, start)? })
-    }
-
-    /// Compares what is left to compare; helps others first, if anything is offered.
-    pub fn take_part(&self, others: &Helper) {
-        self.comparison.take_part(&|| others.help());
-    }
-
-    /// Whether everything still looks the same.
-    pub(crate) fn holds(&self) -> bool {
-        self.question.is_some() && self.comparison.holds()
     }
 }
 
@@ -106,7 +133,7 @@ impl Memory {
 
     /// Whether a look is about these places and this state.
     pub(crate) fn is_of(&self, look: &Look) -> bool {
-        look.question == Some(self.question)
+        look.begun().question == Some(self.question)
     }
 
     /// Remembers a look. It only saves time, so that a full disk is no reason to fail.

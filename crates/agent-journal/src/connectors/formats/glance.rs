@@ -21,6 +21,11 @@ pub(super) struct Glance;
 
 #[cfg(not(unix))]
 impl Glance {
+    /// Looks at things below a folder.
+    pub(super) fn below(_: &[u8]) -> Self {
+        Self
+    }
+
     /// Looks at what is at a path, which is given as its bytes.
     pub(super) fn at(&mut self, path: &[u8]) -> io::Result<Glimpse> {
         let metadata = std::fs::metadata(&*String::from_utf8_lossy(path))?;
@@ -42,20 +47,51 @@ mod unix {
     /// Looks at one thing after another, best at those of one folder.
     #[derive(Default)]
     pub(in super::super) struct Glance {
-        open: Option<OwnedFd>,
-        /// Where the open folder is.
-        path: Vec<u8>,
+        /// The folder everything is below, as far as it is.
+        base: Option<Folder>,
+        /// The folder that was opened last.
+        near: Option<Folder>,
         /// The folder of the last thing, and how many in a row were in it.
         last: (Vec<u8>, u32),
     }
 
+    /// A folder that is open.
+    struct Folder {
+        open: OwnedFd,
+        path: Vec<u8>,
+    }
+
+    impl Folder {
+        /// Opens a folder; without it looks take longer, and that is all.
+        fn open(path: &[u8]) -> Option<Self> {
+            let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+            let open = open(path, flags, Mode::empty()).ok()?;
+            Some(Self { open, path: path.to_owned() })
+        }
+
+        /// The rest of a path that leads through it.
+        fn rest<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+            match path.strip_prefix(self.path.as_slice())? {
+                [b'/', rest @ ..] if !rest.is_empty() && rest[0] != b'/' => Some(rest),
+                _ => None,
+            }
+        }
+
+        fn look(&self, rest: &[u8]) -> io::Result<Glimpse> {
+            Ok(glimpse(&statat(&self.open, rest, AtFlags::empty())?))
+        }
+    }
+
     impl Glance {
+        /// Looks at things below a folder.
+        pub(in super::super) fn below(folder: &[u8]) -> Self {
+            Self { base: Folder::open(folder), ..Self::default() }
+        }
+
         /// Looks at what is at a path, which is given as its bytes.
         pub(in super::super) fn at(&mut self, path: &[u8]) -> io::Result<Glimpse> {
-            if let Some(name) = self.below(path)
-                && !name.contains(&b'/')
-            {
-                return self.inside(name);
+            if let Some(seen) = self.beside(path) {
+                return seen;
             }
             let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
             let folder = &path[..end];
@@ -66,26 +102,23 @@ mod unix {
             }
             self.last.1 += 1;
             if self.last.1 == RUN {
-                let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-                // Without it looks take longer, and that is all.
-                self.open = open(folder, flags, Mode::empty()).ok();
-                self.path.clone_from(&self.last.0);
+                self.near = Folder::open(folder);
             }
-            self.below(path).map_or_else(|| Ok(glimpse(&stat(path)?)), |name| self.inside(name))
-        }
-
-        /// The rest of a path that leads through the open folder.
-        fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
-            self.open.as_ref()?;
-            match path.strip_prefix(self.path.as_slice())? {
-                [b'/', name @ ..] if !name.is_empty() => Some(name),
-                _ => None,
+            if let Some(seen) = self.beside(path) {
+                return seen;
+            }
+            let base = self.base.as_ref();
+            match base.and_then(|base| base.rest(path).map(|rest| base.look(rest))) {
+                Some(seen) => seen,
+                None => Ok(glimpse(&stat(path)?)),
             }
         }
 
-        fn inside(&self, name: &[u8]) -> io::Result<Glimpse> {
-            let folder = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
-            Ok(glimpse(&statat(folder, name, AtFlags::empty())?))
+        /// Looks at what is in the folder that was opened last.
+        fn beside(&self, path: &[u8]) -> Option<io::Result<Glimpse>> {
+            let near = self.near.as_ref()?;
+            let name = near.rest(path).filter(|rest| !rest.contains(&b'/'))?;
+            Some(near.look(name))
         }
     }
 
@@ -123,14 +156,16 @@ mod unix {
             let names =
                 ["a/one", "a/b", "a/b/two", "a/none", "ab", "a", "link", "link/two", "a/b/"];
             let paths: Vec<_> = names.iter().map(|name| root.join(name)).collect();
-            let mut glance = Glance::default();
-            // A folder is opened after some looks into it.
-            for path in paths.iter().flat_map(|path| [path; 5]) {
-                let seen = glance.at(path.as_os_str().as_encoded_bytes());
-                let seen = seen.ok().map(|seen| (seen.is_folder, seen.stamp));
-                let metadata = std::fs::metadata(path).ok();
-                let expected = metadata.map(|seen| (seen.is_dir(), Stamp::of(&seen)));
-                assert_eq!(seen, expected, "{}", path.display());
+            for base in [root, &root.join("a"), &root.join("none")] {
+                let mut glance = Glance::below(base.as_os_str().as_encoded_bytes());
+                // A folder is opened after some looks into it.
+                for path in paths.iter().flat_map(|path| [path; 5]) {
+                    let seen = glance.at(path.as_os_str().as_encoded_bytes());
+                    let seen = seen.ok().map(|seen| (seen.is_folder, seen.stamp));
+                    let metadata = std::fs::metadata(path).ok();
+                    let expected = metadata.map(|seen| (seen.is_dir(), Stamp::of(&seen)));
+                    assert_eq!(seen, expected, "{} from {}", path.display(), base.display());
+                }
             }
         }
     }

@@ -9,11 +9,11 @@ use std::fs::Metadata;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::glance::{Glance, Glimpse};
 use crate::connectors::Stamp;
+use crate::helper::Pieces;
 
 /// A folder that changed this shortly before it was listed may change again within the same tick
 /// of a file system's clock, in nanoseconds. Some clocks tick every two seconds.
@@ -156,10 +156,8 @@ pub struct Comparison {
     bytes: Vec<u8>,
     /// Where the blocks are.
     blocks: Vec<Range<usize>>,
-    next: AtomicUsize,
+    pieces: Pieces,
     differs: AtomicBool,
-    /// Held by everybody who takes part.
-    parts: RwLock<()>,
 }
 
 impl Comparison {
@@ -174,62 +172,104 @@ impl Comparison {
             at = block.end;
             blocks.push(block);
         }
-        (at == bytes.len()).then(|| Self { bytes, blocks, ..Self::default() })
+        let pieces = Pieces::new(blocks.len());
+        (at == bytes.len()).then(|| Self { bytes, blocks, pieces, ..Self::default() })
     }
 
-    /// Compares until nothing is left to compare, or something is not as it was; does something
-    /// else every now and then.
-    pub fn take_part(&self, between: &dyn Fn()) {
-        let _part = self.parts.read().unwrap_or_else(PoisonError::into_inner);
-        let mut glance = Glance::default();
-        let mut path = Vec::with_capacity(256);
-        while !self.differs.load(Ordering::Relaxed) {
-            between();
-            let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(block) = self.blocks.get(at) else { return };
-            if is_same(&self.bytes[block.clone()], &mut glance, &mut path) != Some(true) {
+    /// Compares a little more; false when nothing is left to compare, or something is not as it
+    /// was.
+    pub fn step(&self) -> bool {
+        self.pieces.take(|at| {
+            if is_same(&self.bytes[self.blocks[at].clone()]) != Some(true) {
                 self.differs.store(true, Ordering::Relaxed);
+                self.pieces.stop();
             }
-        }
+        })
+    }
+
+    /// Whether nothing is left to compare.
+    pub fn is_done(&self) -> bool {
+        self.pieces.are_done()
+    }
+
+    /// Whether something was seen that is not as it was.
+    pub fn differs(&self) -> bool {
+        self.differs.load(Ordering::Relaxed)
     }
 
     /// Whether looking again sees the same; waits for everybody who takes part.
     pub fn holds(&self) -> bool {
-        self.take_part(&|| ());
-        let _all = self.parts.write().unwrap_or_else(PoisonError::into_inner);
-        !self.differs.load(Ordering::Relaxed)
+        while self.step() {}
+        self.pieces.wait();
+        !self.differs()
     }
 }
 
 /// Whether everything of a block looks the same; `None` when it cannot be read.
-fn is_same(mut bytes: &[u8], glance: &mut Glance, path: &mut Vec<u8>) -> Option<bool> {
-    path.clear();
-    while let Some((tag, rest)) = bytes.split_first() {
-        bytes = rest;
+fn is_same(bytes: &[u8]) -> Option<bool> {
+    let mut glance = Glance::below(&common(bytes)?);
+    let (mut rest, mut path) = (bytes, Vec::with_capacity(256));
+    while let Some(written) = Written::next(&mut rest)? {
+        written.lead(&mut path)?;
+        if !written.saw.again(glance.at(&path)) {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// The folder that everything of a block is below; `None` when it cannot be read.
+fn common(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (mut rest, mut path) = (bytes, Vec::new());
+    if let Some(first) = Written::next(&mut rest)? {
+        first.lead(&mut path)?;
+    }
+    while let Some(written) = Written::next(&mut rest)? {
+        path.truncate(written.shared);
+    }
+    path.truncate(path.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
+    Some(path)
+}
+
+/// A thing as it was written down.
+struct Written<'b> {
+    saw: Saw,
+    /// How much of its path is that of the one before, and the rest of it.
+    shared: usize,
+    more: &'b [u8],
+}
+
+impl<'b> Written<'b> {
+    /// Reads the next one: none at the end, `None` when it cannot be read.
+    fn next(bytes: &mut &'b [u8]) -> Option<Option<Self>> {
+        let Some((tag, rest)) = bytes.split_first() else { return Some(None) };
+        *bytes = rest;
         let saw = match tag {
             0 => Saw::Nothing,
             1 => Saw::Folder,
             2 => Saw::File,
             3 => Saw::Stamped(Stamp {
-                size: u64::from_le_bytes(take(&mut bytes)?),
-                modified: i64::from_le_bytes(take(&mut bytes)?),
-                inode: u64::from_le_bytes(take(&mut bytes)?),
+                size: u64::from_le_bytes(take(bytes)?),
+                modified: i64::from_le_bytes(take(bytes)?),
+                inode: u64::from_le_bytes(take(bytes)?),
             }),
             _ => return None,
         };
-        let shared = u32::from_le_bytes(take(&mut bytes)?) as usize;
-        let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
+        let shared = u32::from_le_bytes(take(bytes)?) as usize;
+        let length = u32::from_le_bytes(take(bytes)?) as usize;
         let more = bytes.split_off(..length)?;
-        if shared > path.len() {
+        Some(Some(Self { saw, shared, more }))
+    }
+
+    /// Leads from the path of the one before to its own.
+    fn lead(&self, path: &mut Vec<u8>) -> Option<()> {
+        if self.shared > path.len() {
             return None;
         }
-        path.truncate(shared);
-        path.extend_from_slice(more);
-        if !saw.again(glance.at(path)) {
-            return Some(false);
-        }
+        path.truncate(self.shared);
+        path.extend_from_slice(self.more);
+        Some(())
     }
-    Some(true)
 }
 
 impl Saw {

@@ -1,0 +1,283 @@
+//! One of many words, said to the engine at once: a scorer for each of some hundred words, most of
+//! them in a handful of passages, costs more than all that is found.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tantivy::index::SegmentId;
+use tantivy::postings::{BlockSegmentPostings, TermInfo};
+use tantivy::query::{Bm25Weight, EnableScoring, Explanation, Query, Scorer, Weight};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocId, DocSet, Score, Searcher, SegmentReader, TERMINATED};
+
+/// A word of the index.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) text: String,
+    /// In how many passages it is.
+    pub(super) frequency: u64,
+    /// Where its list is in each part of the index.
+    lists: Vec<(SegmentId, TermInfo)>,
+}
+
+impl Known {
+    pub(super) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), frequency: 0, lists: Vec::new() }
+    }
+
+    /// Adds a part of the index that has it.
+    pub(super) fn add(&mut self, part: SegmentId, list: TermInfo) {
+        self.frequency += u64::from(list.doc_freq);
+        self.lists.push((part, list));
+    }
+}
+
+/// Any of some words. What has several is worth what it would be for each of them.
+#[derive(Clone, Debug)]
+pub(super) struct AnyWord {
+    field: Field,
+    words: Arc<Vec<Known>>,
+}
+
+impl AnyWord {
+    pub(super) fn new(field: Field, words: Vec<Known>) -> Self {
+        Self { field, words: Arc::new(words) }
+    }
+}
+
+impl Query for AnyWord {
+    fn weight(&self, scoring: EnableScoring<'_>) -> tantivy::Result<Box<dyn Weight>> {
+        let size = match scoring.searcher() {
+            Some(searcher) => Size::of(searcher, self.field)?,
+            // Nobody asks what anything is worth.
+            None => Size { passages: u64::MAX >> 1, words: u64::MAX >> 1 },
+        };
+        let mut lists: HashMap<SegmentId, Vec<(TermInfo, Score)>> = HashMap::new();
+        for word in &*self.words {
+            let worth = size.worth(word.frequency) / size.worth(1);
+            for (part, list) in &word.lists {
+                lists.entry(*part).or_default().push((list.clone(), worth));
+            }
+        }
+        let once = size.weight(1);
+        Ok(Box::new(AnyWeight { field: self.field, lists, once, rooms: Arc::default() }))
+    }
+}
+
+/// How much there is in all.
+struct Size {
+    passages: u64,
+    words: u64,
+}
+
+impl Size {
+    fn of(searcher: &Searcher, field: Field) -> tantivy::Result<Self> {
+        let mut size = Self { passages: 0, words: 0 };
+        for part in searcher.segment_readers() {
+            size.passages += u64::from(part.max_doc());
+            size.words += part.inverted_index(field)?.total_num_tokens();
+        }
+        Ok(size)
+    }
+
+    /// What a word of some frequency is worth, but for a factor they all share.
+    fn worth(&self, frequency: u64) -> Score {
+        let without = self.passages.saturating_sub(frequency) as Score + 0.5;
+        (without / (frequency as Score + 0.5)).ln_1p()
+    }
+
+    fn weight(&self, frequency: u64) -> Bm25Weight {
+        let passages = self.passages.max(frequency);
+        let average = self.words as Score / passages as Score;
+        Bm25Weight::for_one_term_without_explain(frequency, passages, average)
+    }
+}
+
+struct AnyWeight {
+    field: Field,
+    /// The lists of each part of the index, and what a match in each is worth against `once`.
+    lists: HashMap<SegmentId, Vec<(TermInfo, Score)>>,
+    /// What a word is worth that is in one passage only.
+    once: Bm25Weight,
+    rooms: Arc<Rooms>,
+}
+
+/// Room for the scores of one part, which the next part uses again: new memory costs more than
+/// what is written to it.
+type Rooms = Mutex<Vec<Vec<Score>>>;
+
+impl AnyWeight {
+    /// Adds up what every passage of a part is worth.
+    fn add_up(&self, part: &SegmentReader, scores: &mut [Score]) -> tantivy::Result<()> {
+        let Some(lists) = self.lists.get(&part.segment_id()) else { return Ok(()) };
+        let inverted = part.inverted_index(self.field)?;
+        let lengths = part.get_fieldnorms_reader(self.field)?;
+        let mut postings: Option<BlockSegmentPostings> = None;
+        for (list, worth) in lists {
+            let postings = match &mut postings {
+                Some(open) => {
+                    inverted.reset_block_postings_from_terminfo(list, open)?;
+                    open
+                }
+                None => postings.insert(
+                    inverted
+                        .read_block_postings_from_terminfo(list, IndexRecordOption::WithFreqs)?,
+                ),
+            };
+            while !postings.docs().is_empty() {
+                for (passage, count) in postings.docs().iter().zip(postings.freqs()) {
+                    let score = self.once.score(lengths.fieldnorm_id(*passage), *count);
+                    scores[*passage as usize] += score * worth;
+                }
+                postings.advance();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Weight for AnyWeight {
+    fn scorer(&self, part: &SegmentReader, boost: Score) -> tantivy::Result<Box<dyn Scorer>> {
+        let free = self.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut scores = free.unwrap_or_default();
+        scores.resize(part.max_doc() as usize, 0.0);
+        self.add_up(part, &mut scores)?;
+        let lists = self.lists.get(&part.segment_id());
+        let found = lists.into_iter().flatten().map(|(list, _)| list.doc_freq);
+        let most = found.fold(0, u32::saturating_add).min(part.max_doc());
+        let rooms = Arc::clone(&self.rooms);
+        let mut scorer = AnyScorer { scores, boost, rooms, most, passage: TERMINATED };
+        scorer.go_to(0);
+        Ok(Box::new(scorer))
+    }
+
+    fn explain(&self, part: &SegmentReader, passage: DocId) -> tantivy::Result<Explanation> {
+        let mut scorer = self.scorer(part, 1.0)?;
+        scorer.seek(passage);
+        Ok(Explanation::new("any of the words", scorer.score()))
+    }
+}
+
+/// Passages that have one of the words: those that are worth something.
+struct AnyScorer {
+    scores: Vec<Score>,
+    boost: Score,
+    passage: DocId,
+    /// How many there are at most.
+    most: u32,
+    rooms: Arc<Rooms>,
+}
+
+impl AnyScorer {
+    /// Goes to the first passage from one on.
+    fn go_to(&mut self, from: DocId) -> DocId {
+        let rest = self.scores.get(from as usize..).unwrap_or_default();
+        let next = rest.iter().position(|score| *score > 0.0);
+        self.passage = next.map_or(TERMINATED, |next| from + next as DocId);
+        self.passage
+    }
+}
+
+impl DocSet for AnyScorer {
+    fn advance(&mut self) -> DocId {
+        self.go_to(self.passage.saturating_add(1))
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        self.go_to(target)
+    }
+
+    fn doc(&self) -> DocId {
+        self.passage
+    }
+
+    fn size_hint(&self) -> u32 {
+        self.most
+    }
+}
+
+impl Scorer for AnyScorer {
+    fn score(&mut self) -> Score {
+        self.scores.get(self.passage as usize).map_or(0.0, |score| score * self.boost)
+    }
+}
+
+impl Drop for AnyScorer {
+    fn drop(&mut self) {
+        let mut room = std::mem::take(&mut self.scores);
+        room.clear();
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tantivy::collector::TopDocs;
+    use tantivy::query::{BooleanQuery, Occur, TermQuery};
+    use tantivy::schema::{Schema, TEXT};
+    use tantivy::{Index, Term, doc};
+
+    use super::super::engine::Engine;
+    use super::*;
+
+    const TEXTS: [&str; 7] = [
+        "token tokens tokenizer",
+        "nothing of the kind",
+        "tokenizer tokenizer and more words in a longer text",
+        "tokens",
+        "to",
+        "a token at the end of the text",
+        "toked",
+    ];
+
+    /// What is found, with its worth, the best first.
+    fn found(searcher: &Searcher, query: &dyn Query) -> Vec<(tantivy::DocAddress, Score)> {
+        let best = searcher.search(query, &TopDocs::with_limit(2000).order_by_score()).unwrap();
+        best.into_iter().map(|(score, place)| (place, score)).collect()
+    }
+
+    #[test]
+    fn any_of_the_words_finds_what_a_search_for_each_finds_and_is_worth_as_much() {
+        let mut schema = Schema::builder();
+        let body = schema.add_text_field("body", TEXT);
+        let index = Index::create_in_ram(schema.build());
+        let mut writer = index.writer_with_num_threads(1, 15 << 20).unwrap();
+        writer.set_merge_policy(Box::new(tantivy::indexer::NoMergePolicy));
+        // Several parts, and more passages than one block of a list holds.
+        for part in 0..3 {
+            for number in 0..400 {
+                let text = TEXTS[(number * 5 + part) % TEXTS.len()];
+                writer.add_document(doc!(body => format!("{text} n{number}"))).unwrap();
+            }
+            writer.commit().unwrap();
+        }
+        let searcher = index.reader().unwrap().searcher();
+        assert_eq!(searcher.segment_readers().len(), 3);
+        let engine = Engine { field: body, searcher: &searcher };
+        let known = engine.words_that(Some("token"), &|word| word.starts_with("token")).unwrap();
+        let mut words: Vec<&str> = known.iter().map(|word| word.text.as_str()).collect();
+        words.sort_unstable();
+        assert_eq!(words, ["token", "tokenizer", "tokens"]);
+        let apart = words.iter().map(|word| {
+            let term = Term::from_field_text(body, word);
+            let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
+            (Occur::Should, Box::new(query) as Box<dyn Query>)
+        });
+        let apart = found(&searcher, &BooleanQuery::new(apart.collect()));
+        let together = found(&searcher, &AnyWord::new(body, known.clone()));
+        assert_eq!(together.len(), apart.len());
+        for (one, other) in together.iter().zip(&apart) {
+            assert!((one.1 - other.1).abs() < 1e-4, "{one:?} {other:?}");
+        }
+        // Beside another word it says the same.
+        let another = Term::from_field_text(body, "n7");
+        let both = BooleanQuery::new(vec![
+            (Occur::Must, Box::new(AnyWord::new(body, known)) as Box<dyn Query>),
+            (Occur::Must, Box::new(TermQuery::new(another, IndexRecordOption::WithFreqs))),
+        ]);
+        let expected = apart.iter().filter(|(place, _)| place.doc_id == 7).count();
+        assert!(expected > 0);
+        assert_eq!(found(&searcher, &both).len(), expected);
+        assert!(found(&searcher, &AnyWord::new(body, Vec::new())).is_empty());
+    }
+}
