@@ -1,4 +1,5 @@
 #![no_main]
+#![allow(dead_code, reason = "each target uses its own part")]
 
 #[path = "../../crates/agent-journal/tests/support/mod.rs"]
 mod support;

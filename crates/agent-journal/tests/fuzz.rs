@@ -1,6 +1,6 @@
 //! A smoke run of every fuzz target: inputs made from the fixtures, mutated the same way in every
 //! run. `AJ_FUZZ=5000` tries more of them; `AJ_FUZZ_CORPUS=fuzz/corpus` writes the seeds there for
-//! `cargo fuzz run`.
+//! `cargo fuzz run`, and beside them a dictionary of the words that formats give a meaning.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
@@ -9,6 +9,7 @@ mod support;
 #[allow(clippy::pedantic, missing_docs, unreachable_pub, reason = "test support")]
 mod targets;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -157,13 +158,33 @@ fn no_target_panics_on_its_seeds_or_on_mutations_of_them() {
         }
         println!("{name}: {} seeds, {inputs} mutations", seeds.len());
         if let Ok(corpus) = std::env::var("AJ_FUZZ_CORPUS") {
-            let corpus = Path::new(&corpus).join(name);
-            fs::create_dir_all(&corpus).unwrap();
-            for (number, seed) in seeds.iter().enumerate() {
-                fs::write(corpus.join(format!("seed-{number:04}")), seed).unwrap();
-            }
+            leave(&Path::new(&corpus).join(name), &seeds);
         }
     }
+}
+
+/// Writes seeds to a directory, and the words in them to a file beside it.
+fn leave(corpus: &Path, seeds: &[Vec<u8>]) {
+    fs::create_dir_all(corpus).unwrap();
+    for (number, seed) in seeds.iter().enumerate() {
+        fs::write(corpus.join(format!("seed-{number:04}")), seed).unwrap();
+    }
+    let words = PIECES.iter().copied().chain(seeds.iter().flat_map(|seed| quoted(seed)));
+    let words: BTreeSet<&[u8]> = words.collect();
+    let line = |word: &[u8]| {
+        let bytes: Vec<String> = word.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+        format!("\"{}\"\n", bytes.concat())
+    };
+    let lines: String = words.into_iter().map(line).collect();
+    fs::write(corpus.with_extension("dict"), lines).unwrap();
+}
+
+/// The names in JSON, and the short values that tell kinds apart.
+fn quoted(seed: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-/.".contains(byte);
+    seed.split(|byte| *byte == b'"')
+        .filter(move |word| (2..=24).contains(&word.len()) && word.iter().all(is_name))
+        .filter(|word| word.iter().any(u8::is_ascii_alphabetic))
 }
 
 #[test]

@@ -14,6 +14,11 @@ mod zone;
 
 use std::process::ExitCode;
 
+/// The allocator of musl makes threads wait for each other; the static program brings its own.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     tell_panics();
     let args = args::Args::of_process();
