@@ -69,6 +69,12 @@ impl Helper {
         Self { own: Some(own), ..Self::default() }
     }
 
+    /// Works on a thread that was started for it, on a processor of its own if there is one.
+    pub fn work_beside(&self) {
+        go_elsewhere();
+        self.work();
+    }
+
     /// Does the helper's own work, and what is offered before every piece of it.
     pub fn work(&self) {
         loop {
@@ -99,6 +105,23 @@ impl Helper {
         *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = work;
     }
 }
+
+/// Leaves the processor to the thread this one was started by. The system would have both wait
+/// for each other for some milliseconds before it looks for another processor.
+#[cfg(target_os = "linux")]
+fn go_elsewhere() {
+    use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
+    let Ok(all) = sched_getaffinity(None) else { return };
+    let mut others = all;
+    others.unset(sched_getcpu());
+    // Once it has moved, it may be anywhere again.
+    if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
+        let _ = sched_setaffinity(None, &all);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn go_elsewhere() {}
 
 #[cfg(test)]
 mod tests {

@@ -84,10 +84,12 @@ impl Context {
         let helper = look.helper();
         let (answered, news) = std::thread::scope(|scope| {
             let beside = scope.spawn(|| {
-                helper.work();
+                helper.work_beside();
                 // What is new is sorted out beside the question; that nothing is, is said below.
                 look.differs().then(|| self.news(&self.journal()?, &look))
             });
+            // So that it gets to its own processor before this one is busy.
+            std::thread::yield_now();
             let answered = self.journal().map(|journal| {
                 let journal = journal.helped_by(Arc::clone(&helper));
                 (ask(&journal), journal)
