@@ -3,7 +3,7 @@
 //! one that looks for news helps, and is helped by whoever would have to wait for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Something that threads can do together, piece by piece.
 pub(crate) trait Joint: Send + Sync {
@@ -60,7 +60,14 @@ impl Pieces {
 pub struct Helper {
     /// What the helping thread is there for.
     own: Option<Arc<dyn Joint>>,
-    offered: Mutex<Option<Arc<dyn Joint>>>,
+    offers: Mutex<Offers>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Offers {
+    offered: Option<Arc<dyn Joint>>,
+    is_over: bool,
 }
 
 impl Helper {
@@ -69,16 +76,12 @@ impl Helper {
         Self { own: Some(own), ..Self::default() }
     }
 
-    /// Works on a thread that was started for it, on a processor of its own if there is one.
+    /// Does the helper's own work on a thread that was started for it, on a processor of its own
+    /// if there is one; and what is offered before every piece of it.
     pub fn work_beside(&self) {
         go_elsewhere();
-        self.work();
-    }
-
-    /// Does the helper's own work, and what is offered before every piece of it.
-    pub fn work(&self) {
         loop {
-            let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let offered = self.offers().offered.take();
             if let Some(work) = offered {
                 while work.step() {}
             }
@@ -88,6 +91,24 @@ impl Helper {
         }
     }
 
+    /// Does what is offered, as it comes, until it is over.
+    pub fn wait_beside(&self) {
+        loop {
+            let offers = self.offers();
+            let is_idle = |offers: &mut Offers| offers.offered.is_none() && !offers.is_over;
+            let waited = self.changed.wait_while(offers, is_idle);
+            let offered = waited.unwrap_or_else(PoisonError::into_inner).offered.take();
+            let Some(work) = offered else { return };
+            while work.step() {}
+        }
+    }
+
+    /// Whoever offers work is there until this is dropped; then the helper's own is finished
+    /// together.
+    pub fn attend(&self) -> Attendance<'_> {
+        Attendance(self)
+    }
+
     fn step(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.step())
     }
@@ -95,14 +116,26 @@ impl Helper {
     /// Does work, with help if there is any. While others are at its last pieces, their own is
     /// done for them.
     pub(crate) fn share<W: Joint + 'static>(&self, work: &Arc<W>) {
-        self.offer(Some(Arc::clone(work) as Arc<dyn Joint>));
+        self.offers().offered = Some(Arc::clone(work) as Arc<dyn Joint>);
+        self.changed.notify_one();
         while work.step() {}
+        self.offers().offered = None;
         while !work.is_done() && self.step() {}
-        self.offer(None);
     }
 
-    fn offer(&self, work: Option<Arc<dyn Joint>>) {
-        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = work;
+    fn offers(&self) -> MutexGuard<'_, Offers> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The presence of whoever offers work.
+pub struct Attendance<'h>(&'h Helper);
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        self.0.offers().is_over = true;
+        self.0.changed.notify_one();
+        while self.0.step() {}
     }
 }
 
@@ -155,13 +188,16 @@ mod tests {
         let helper = Helper::with(Arc::clone(&own));
         let shared: Vec<Arc<Noted>> = (0..20).map(|_| Noted::new(50)).collect();
         std::thread::scope(|scope| {
-            scope.spawn(|| helper.work());
+            let _here = helper.attend();
+            scope.spawn(|| {
+                helper.work_beside();
+                helper.wait_beside();
+            });
             for work in &shared {
                 helper.share(work);
                 work.pieces.wait();
                 assert!(work.is_done());
             }
-            helper.work();
         });
         for work in shared.iter().chain([&own]) {
             let mut done = work.done.lock().unwrap().clone();

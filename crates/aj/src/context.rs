@@ -86,15 +86,20 @@ impl Context {
             let beside = scope.spawn(|| {
                 helper.work_beside();
                 // What is new is sorted out beside the question; that nothing is, is said below.
-                look.differs().then(|| self.news(&self.journal()?, &look))
+                if look.differs() {
+                    return Some(self.journal().and_then(|journal| self.news(&journal, &look)));
+                }
+                helper.wait_beside();
+                None
             });
+            let here = helper.attend();
             // So that it gets to its own processor before this one is busy.
             std::thread::yield_now();
             let answered = self.journal().map(|journal| {
                 let journal = journal.helped_by(Arc::clone(&helper));
                 (ask(&journal), journal)
             });
-            helper.work();
+            drop(here);
             let news = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (answered, news)
         });

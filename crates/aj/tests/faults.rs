@@ -529,3 +529,47 @@ fn a_source_whose_reading_fails_is_told_and_costs_its_neighbours_nothing() {
     test.aj("index").code(0);
     assert_eq!(answers(&test)["found"], before["found"]);
 }
+
+/// Builds what makes reads fail; `None` where there is no compiler.
+#[cfg(target_os = "linux")]
+fn failing_reads(test: &Test) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failing_reads.c");
+    let library = test.beside("failing_reads.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    compiler.status().is_ok_and(|status| status.success()).then_some(library)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn reads_that_fail_in_the_middle_of_a_file_lose_nothing() {
+    let test = two_agents();
+    let Some(library) = failing_reads(&test) else {
+        println!("skipped: there is no C compiler");
+        return;
+    };
+    let failing = |at: u64, words: &[&str]| {
+        let mut command = test.command(words);
+        command.env("LD_PRELOAD", &library).env("FAILING", test.path(".claude/projects"));
+        Run::of(command.env("FAILING_AT", at.to_string()))
+    };
+    let (mut random, mut hindered) = (Random::new(31), 0);
+    for round in 0..rounds(10) {
+        // Something new, and something that grew.
+        let session = long_session(round, 400);
+        test.write(session.path(), &session.lines);
+        let grown = long_session(round / 2, 400 + 20 * round);
+        test.write(grown.path(), &grown.lines);
+        let known = test.aj("--no-sync list --all --limit 0 --json");
+        let known = known.code.filter(|code| *code == 0).map_or(Vec::new(), |_| known.ids());
+        let words: &[&str] = if round % 3 == 2 { &["index", "--full"] } else { &["index"] };
+        let run = failing(random.below(session.lines.len() as u64), words);
+        assert!(matches!(run.code, Some(0 | 2)), "{round}: {run}");
+        hindered += u64::from(run.stderr.contains("could not read"));
+        let kept = test.aj("--no-sync list --all --limit 0 --json").ids();
+        assert!(known.iter().all(|id| kept.contains(id)), "{round}: {run}");
+    }
+    assert!(hindered > 0, "no read was made to fail");
+    test.aj("index").code(0);
+    same(&answers(&test), &undisturbed(&test), "once everything can be read");
+}
