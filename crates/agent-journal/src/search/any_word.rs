@@ -136,8 +136,9 @@ impl AnyWeight {
     }
 }
 
-impl Weight for AnyWeight {
-    fn scorer(&self, part: &SegmentReader, boost: Score) -> tantivy::Result<Box<dyn Scorer>> {
+impl AnyWeight {
+    /// Everything in a part, without going through it yet.
+    fn open(&self, part: &SegmentReader, boost: Score) -> tantivy::Result<AnyScorer> {
         let free = self.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut scores = free.unwrap_or_default();
         scores.resize(part.max_doc() as usize, 0.0);
@@ -146,9 +147,29 @@ impl Weight for AnyWeight {
         let found = lists.into_iter().flatten().map(|(list, _)| list.doc_freq);
         let most = found.fold(0, u32::saturating_add).min(part.max_doc());
         let rooms = Arc::clone(&self.rooms);
-        let mut scorer = AnyScorer { scores, boost, rooms, most, passage: TERMINATED };
+        Ok(AnyScorer { scores, boost, rooms, most, passage: TERMINATED })
+    }
+}
+
+impl Weight for AnyWeight {
+    fn scorer(&self, part: &SegmentReader, boost: Score) -> tantivy::Result<Box<dyn Scorer>> {
+        let mut scorer = self.open(part, boost)?;
         scorer.go_to(0);
         Ok(Box::new(scorer))
+    }
+
+    fn for_each(
+        &self,
+        part: &SegmentReader,
+        take: &mut dyn FnMut(DocId, Score),
+    ) -> tantivy::Result<()> {
+        let all = self.open(part, 1.0)?;
+        for (passage, score) in all.scores.iter().enumerate() {
+            if *score > 0.0 {
+                take(passage as DocId, *score);
+            }
+        }
+        Ok(())
     }
 
     fn explain(&self, part: &SegmentReader, passage: DocId) -> tantivy::Result<Explanation> {
@@ -212,7 +233,7 @@ impl Drop for AnyScorer {
 
 #[cfg(test)]
 mod tests {
-    use tantivy::collector::TopDocs;
+    use tantivy::collector::{Count, TopDocs};
     use tantivy::query::{BooleanQuery, Occur, TermQuery};
     use tantivy::schema::{Schema, TEXT};
     use tantivy::{Index, Term, doc};
@@ -232,7 +253,11 @@ mod tests {
 
     /// What is found, with its worth, the best first.
     fn found(searcher: &Searcher, query: &dyn Query) -> Vec<(tantivy::DocAddress, Score)> {
-        let best = searcher.search(query, &TopDocs::with_limit(2000).order_by_score()).unwrap();
+        let best = || TopDocs::with_limit(2000).order_by_score();
+        let one_by_one = searcher.search(query, &best()).unwrap();
+        // Beside another collector, everything is handed over at once.
+        let (best, count) = searcher.search(query, &(best(), Count)).unwrap();
+        assert_eq!((&best, count), (&one_by_one, best.len()));
         best.into_iter().map(|(score, place)| (place, score)).collect()
     }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tantivy::TantivyError;
-use tantivy::query::BooleanQuery;
 
 use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
@@ -245,14 +244,14 @@ impl Search<'_> {
     fn take(
         &self,
         (name, tier): (&str, Tier),
-        query: Option<BooleanQuery>,
+        query: Option<Box<dyn tantivy::query::Query>>,
         (engine, gather): Place<'_>,
         progress: &mut Progress,
     ) -> Result<()> {
         let started = Instant::now();
         let Some(query) = query else { return Ok(()) };
         let place = (engine.searcher, gather);
-        let mut groups = share::gather(&query, place, self.helper).map_err(self.error())?;
+        let mut groups = share::gather(&*query, place, self.helper).map_err(self.error())?;
         if progress.clauses.iter().any(Clause::has_regex) {
             progress.answer.untried = self.try_on_messages(&progress.clauses, &mut groups)?;
         }
