@@ -569,6 +569,7 @@ fn reads_that_fail_in_the_middle_of_a_file_lose_nothing() {
         let kept = test.aj("--no-sync list --all --limit 0 --json").ids();
         assert!(known.iter().all(|id| kept.contains(id)), "{round}: {run}");
     }
+    println!("{hindered} runs met a read that failed");
     assert!(hindered > 0, "no read was made to fail");
     test.aj("index").code(0);
     same(&answers(&test), &undisturbed(&test), "once everything can be read");
