@@ -396,10 +396,9 @@ impl Journal {
             return Ok(Some(empty));
         }
         let Some(lexical) = self.lexical()? else { return Ok(None) };
-        let semantic = match query.has_meaning(options.mode) {
-            true => Semantic::serving(&self.config, store.identity()?),
-            false => None,
-        };
+        let is_meant = query.has_meaning(options.mode);
+        let journal = store.identity()?;
+        let semantic = is_meant.then(|| Semantic::serving(&self.config, journal)).flatten();
         let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
         let semantic = semantic.and_then(|semantic| self.index.semantic(semantic));
         let path = &self.config.index_dir;

@@ -197,7 +197,7 @@ impl Evaluated {
     /// Answers to questions that have none, which are split in two, too.
     fn absent(&self, system: &str, part: Part) -> impl Iterator<Item = &Reply> {
         let all = self.absent[system].iter().enumerate();
-        let is_of = move |at: usize| (at % 2 == 0) == (part == Part::Development);
+        let is_of = move |at: usize| at.is_multiple_of(2) == (part == Part::Development);
         all.filter(move |(at, _)| !self.chooses || is_of(*at)).map(|(_, reply)| reply)
     }
 

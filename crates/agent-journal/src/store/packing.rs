@@ -215,13 +215,13 @@ mod tests {
     fn runs_are_smaller_once_their_words_are_known_and_come_back_as_they_were() {
         let packer = Packer::new(None);
         let runs = runs(130);
-        let packed: Vec<_> = runs.iter().map(|run| packer.pack(run)).collect();
-        for (run, (packed, dictionary)) in runs.iter().zip(&packed) {
-            assert_eq!(needs(packed), dictionary.as_ref().map(|known| known.id));
-            assert_eq!(unpack(packed, dictionary.as_deref()).as_ref(), Some(run));
-            assert_eq!(unpack_slowly(packed, dictionary.as_deref()).as_ref(), Some(run));
+        let bodies: Vec<_> = runs.iter().map(|run| packer.pack(run)).collect();
+        for (run, (body, dictionary)) in runs.iter().zip(&bodies) {
+            assert_eq!(needs(body), dictionary.as_ref().map(|known| known.id));
+            assert_eq!(unpack(body, dictionary.as_deref()).as_ref(), Some(run));
+            assert_eq!(unpack_slowly(body, dictionary.as_deref()).as_ref(), Some(run));
         }
-        let [(first, None), .., (last, Some(learnt))] = packed.as_slice() else {
+        let [(first, None), .., (last, Some(learnt))] = bodies.as_slice() else {
             panic!("nothing was learnt")
         };
         assert!(last.len() * 10 < first.len() * 9, "{} after {}", last.len(), first.len());
@@ -244,9 +244,9 @@ mod tests {
     fn what_has_nothing_in_common_is_packed_as_it_is() {
         let packer = Packer::new(None);
         for _ in 0..2 {
-            let (packed, dictionary) = packer.pack(&vec![b'x'; ENOUGH + 1]);
+            let (body, dictionary) = packer.pack(&vec![b'x'; ENOUGH + 1]);
             assert!(dictionary.is_none());
-            assert_eq!(unpack(&packed, None).map(|run| run.len()), Some(ENOUGH + 1));
+            assert_eq!(unpack(&body, None).map(|run| run.len()), Some(ENOUGH + 1));
         }
         assert!(Dictionary::new(b"no dictionary".to_vec()).is_none());
     }

@@ -209,7 +209,8 @@ impl Comparison {
 fn is_same(bytes: &[u8]) -> Option<bool> {
     let mut glance = Glance::below(&common(bytes)?);
     let (mut rest, mut path) = (bytes, Vec::with_capacity(256));
-    while let Some(written) = Written::next(&mut rest)? {
+    while !rest.is_empty() {
+        let written = Written::next(&mut rest)?;
         written.lead(&mut path)?;
         if !written.saw.again(glance.at(&path)) {
             return Some(false);
@@ -221,11 +222,9 @@ fn is_same(bytes: &[u8]) -> Option<bool> {
 /// The folder that everything of a block is below; `None` when it cannot be read.
 fn common(bytes: &[u8]) -> Option<Vec<u8>> {
     let (mut rest, mut path) = (bytes, Vec::new());
-    if let Some(first) = Written::next(&mut rest)? {
-        first.lead(&mut path)?;
-    }
-    while let Some(written) = Written::next(&mut rest)? {
-        path.truncate(written.shared);
+    Written::next(&mut rest)?.lead(&mut path)?;
+    while !rest.is_empty() {
+        path.truncate(Written::next(&mut rest)?.shared);
     }
     path.truncate(path.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
     Some(path)
@@ -240,9 +239,9 @@ struct Written<'b> {
 }
 
 impl<'b> Written<'b> {
-    /// Reads the next one: none at the end, `None` when it cannot be read.
-    fn next(bytes: &mut &'b [u8]) -> Option<Option<Self>> {
-        let Some((tag, rest)) = bytes.split_first() else { return Some(None) };
+    /// Reads the next one; `None` when it cannot be read.
+    fn next(bytes: &mut &'b [u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first()?;
         *bytes = rest;
         let saw = match tag {
             0 => Saw::Nothing,
@@ -258,7 +257,7 @@ impl<'b> Written<'b> {
         let shared = u32::from_le_bytes(take(bytes)?) as usize;
         let length = u32::from_le_bytes(take(bytes)?) as usize;
         let more = bytes.split_off(..length)?;
-        Some(Some(Self { saw, shared, more }))
+        Some(Self { saw, shared, more })
     }
 
     /// Leads from the path of the one before to its own.
