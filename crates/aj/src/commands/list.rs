@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         let costs = journal.costs(&entries)?;
         Ok((entries.into_iter().zip(costs).collect::<Vec<_>>(), journal.count(&filter)?))
     })?;
-    let (entries, total) = answered.answer;
+    let (entries, total) = &answered.answer;
     if context.json {
         let sessions = entries.iter().map(|(entry, cost)| output::json::session(entry, cost));
         let sessions = sessions.collect::<Result<Vec<_>>>()?;
@@ -53,12 +53,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         return Ok(found(!entries.is_empty()));
     }
     let mut out = output::stdout();
-    table::sessions(&mut out, &entries, output::width(), &context.now)?;
+    table::sessions(&mut out, entries, output::width(), &context.now)?;
     out.flush()?;
     if entries.is_empty() {
         remark(" no sessions — `aj sources` tells where was looked");
-    } else if total > entries.len() as u64 {
+    } else if *total > entries.len() as u64 {
         remark(&format!(" {} of {total} sessions · `--limit 0` shows all", entries.len()));
     }
-    Ok(found(!entries.is_empty()))
+    let is_found = !entries.is_empty();
+    answered.leave();
+    Ok(found(is_found))
 }

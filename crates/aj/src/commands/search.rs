@@ -146,7 +146,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         out.flush()?;
         closing(&report);
     }
-    Ok(found(!answered.answer.sessions.is_empty()))
+    let is_found = !answered.answer.sessions.is_empty();
+    answered.leave();
+    Ok(found(is_found))
 }
 
 fn mode(asked: Option<Mode>, settings: &Settings) -> search::Mode {
