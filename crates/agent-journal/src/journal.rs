@@ -401,6 +401,12 @@ impl Journal {
         let semantic = is_meant.then(|| Semantic::serving(&self.config, journal)).flatten();
         let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
         let semantic = semantic.and_then(|semantic| self.index.semantic(semantic));
+        // By words alone where there are no vectors.
+        let is_lost = self.config.meaning.off || is_meant && semantic.is_none();
+        let mode = match options.mode {
+            Mode::Hybrid if is_lost => Mode::Lexical,
+            mode => mode,
+        };
         let path = &self.config.index_dir;
         let (helper, now) = (&*self.helper, self.now);
         let search = Search { store, lexical: &lexical, semantic, path, helper, now };
@@ -408,10 +414,7 @@ impl Journal {
             Err(Error::Index { .. }) => Ok(None),
             Err(error) => Err(error),
             Ok(mut answer) => {
-                answer.uncovered = uncovered;
-                if self.config.meaning.off && answer.mode == Mode::Hybrid {
-                    answer.mode = Mode::Lexical;
-                }
+                (answer.uncovered, answer.mode) = (uncovered, mode);
                 Ok(Some(answer))
             }
         }

@@ -69,7 +69,7 @@ impl Search<'_> {
         let gather = Arc::new(self.gather(query, options)?);
         let mut progress = Progress {
             groups: Vec::new(),
-            answer: Answer { mode: self.mode(query, options.mode), ..Answer::default() },
+            answer: Answer::default(),
             clauses: query.clauses.clone(),
             is_question: is_question(&query.clauses),
         };
@@ -88,12 +88,6 @@ impl Search<'_> {
             groups.into_iter().skip(options.offset).take(options.limit).collect();
         self.present(&page, &clauses, options, &mut answer)?;
         Ok(answer)
-    }
-
-    /// How text is compared: by words alone where there are no vectors.
-    fn mode(&self, query: &Query, mode: Mode) -> Mode {
-        let is_lost = mode == Mode::Hybrid && self.semantic.is_none() && query.has_meaning(mode);
-        if is_lost { Mode::Lexical } else { mode }
     }
 
     pub(super) fn error(&self) -> impl FnOnce(TantivyError) -> Error {
