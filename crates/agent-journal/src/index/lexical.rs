@@ -19,11 +19,11 @@ use tantivy::{
 
 use super::guard::{guarded, writing};
 use super::tokenizer::CodeTokenizer;
-use super::{Passage, Traits};
+use super::{Likeness, Passage, Traits};
 use crate::error::{Error, Result};
 
 /// Another version of the tokenizer or of the fields makes another index.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 const TOKENIZER: &str = "code";
 
@@ -49,6 +49,7 @@ struct Fields {
     telling: Field,
     position: Field,
     traits: Field,
+    likeness: Field,
     at: Field,
 }
 
@@ -80,6 +81,7 @@ pub(crate) struct Columns {
     pub(crate) telling: Arc<dyn ColumnValues<u64>>,
     pub(crate) position: Arc<dyn ColumnValues<u64>>,
     pub(crate) traits: Arc<dyn ColumnValues<u64>>,
+    pub(crate) likeness: Arc<dyn ColumnValues<u64>>,
     pub(crate) at: Arc<dyn ColumnValues<i64>>,
 }
 
@@ -138,6 +140,7 @@ fn schema() -> (Schema, Fields) {
         telling: builder.add_u64_field("telling", INDEXED | FAST),
         position: builder.add_u64_field("position", FAST),
         traits: builder.add_u64_field("traits", FAST),
+        likeness: builder.add_u64_field("likeness", FAST),
         at: builder.add_i64_field("at", FAST),
     };
     (builder.build(), fields)
@@ -219,6 +222,7 @@ impl Columns {
             telling: values(fast.u64("telling")?),
             position: values(fast.u64("position")?),
             traits: values(fast.u64("traits")?),
+            likeness: values(fast.u64("likeness")?),
             at: values(fast.i64("at")?),
         })
     }
@@ -285,12 +289,15 @@ impl LexicalWriter {
     /// Adds a passage.
     pub(crate) fn add(&self, stamped: &Stamped<'_>) -> Result<()> {
         let fields = self.fields;
+        let Stamped { telling, position, at, passage } = stamped;
+        let position = position.unwrap_or(WHOLE).min(WHOLE);
         let mut document = TantivyDocument::default();
-        document.add_text(fields.body, stamped.passage.text);
-        document.add_u64(fields.telling, stamped.telling);
-        document.add_u64(fields.position, stamped.position.unwrap_or(WHOLE).min(WHOLE));
-        document.add_u64(fields.traits, Traits::of(&stamped.passage).pack());
-        document.add_i64(fields.at, stamped.at);
+        document.add_text(fields.body, passage.text);
+        document.add_u64(fields.telling, *telling);
+        document.add_u64(fields.position, position);
+        document.add_u64(fields.traits, Traits::of(passage, position, *at).pack());
+        document.add_u64(fields.likeness, Likeness::of(passage).pack());
+        document.add_i64(fields.at, *at);
         self.writer.add_document(document).map_err(self.error())?;
         Ok(())
     }

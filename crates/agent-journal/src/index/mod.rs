@@ -22,7 +22,7 @@ pub(crate) use own::{Calls, tool_number};
 pub(crate) use passages::{Passage, text_of};
 pub(crate) use semantic::{Semantic, SemanticReader, SemanticWriter};
 pub(crate) use tokenizer::{Word, each_token, each_word, whole_words, words};
-pub(crate) use traits::Traits;
+pub(crate) use traits::{Likeness, SORTS, Sort, Traits, day};
 pub(crate) use vectors::Near;
 pub(crate) use writer::{IndexWriter, Targets};
 

@@ -1,5 +1,5 @@
-//! What a passage is beside its words, in one number of the index: enough to choose and weigh it
-//! without reading its text.
+//! What a passage is beside its words, in two numbers of the index: one that is enough to weigh
+//! it, which is read of everything a query finds, and one that is read of the best.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,48 +17,97 @@ const SMALLEST_PRINT: usize = 32;
 /// As much of a text as tells it from others, in letters.
 const LARGEST_PRINT: usize = 1024;
 
-/// What a passage is beside its words.
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
+/// What a passage is weighed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Traits {
+pub(crate) struct Traits(u64);
+
+/// As many passages differ in kind, worth and side: see `Traits::sort`.
+pub(crate) const SORTS: usize = 256;
+
+impl Traits {
+    pub(crate) fn of(passage: &Passage<'_>, position: u64, at: i64) -> Self {
+        let Passage { kind, text, is_side, .. } = *passage;
+        let sort = kind as u64 | u64::from(is_side) << 3 | u64::from(worth(kind, text)) << 4;
+        // Days are above all the rest: only as many bits are kept as they differ in.
+        Self(sort | (position & 0x1fff) << 8 | u64::from(day(at)) << 21)
+    }
+
+    pub(crate) fn pack(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn unpack(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Everything that weighs beside the time, below `SORTS`.
+    pub(crate) fn sort(self) -> usize {
+        (self.0 & 0xff) as usize
+    }
+
+    pub(crate) fn kind(self) -> TextKind {
+        kind_of(self.sort())
+    }
+
+    /// The same for passages of one text; of other texts, too, but seldom.
+    pub(crate) fn mark(self) -> u16 {
+        (self.0 >> 5) as u16 & !7 | self.0 as u16 & 7
+    }
+
+    /// The day it was recorded.
+    pub(crate) fn day(self) -> u16 {
+        (self.0 >> 21) as u16
+    }
+}
+
+/// What all passages of a sort are.
+pub(crate) struct Sort {
     pub(crate) kind: TextKind,
-    /// Whether it is part of a side conversation.
+    /// Whether they are part of a side conversation.
     pub(crate) is_side: bool,
-    /// How much of it is said only once, in sixteenths less one.
-    worth: u8,
+    /// What a match in them counts, beside their kind.
+    pub(crate) worth: f32,
+}
+
+impl Sort {
+    pub(crate) fn of(number: usize) -> Self {
+        let worth = (number >> 4 & 15) as f32;
+        Self { kind: kind_of(number), is_side: number >> 3 & 1 == 1, worth: (worth + 1.0) / 16.0 }
+    }
+}
+
+fn kind_of(sort: usize) -> TextKind {
+    TextKind::ALL[(sort & 7).min(TextKind::ALL.len() - 1)]
+}
+
+/// The day of a time in milliseconds.
+pub(crate) fn day(at: i64) -> u16 {
+    u16::try_from(at.max(0) / DAY).unwrap_or(u16::MAX)
+}
+
+/// What is known of a passage beside its weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Likeness {
     /// The tool, by `tool_number`.
     pub(crate) tool: u16,
     /// The same for texts that differ in numbers and spaces only; 0 for short ones.
     pub(crate) print: u32,
 }
 
-impl Traits {
+impl Likeness {
     pub(crate) fn of(passage: &Passage<'_>) -> Self {
-        let Passage { kind, text, is_side, tool } = *passage;
-        Self { kind, is_side, worth: worth(kind, text), tool, print: print(text) }
+        Self { tool: passage.tool, print: print(passage.text) }
     }
 
     pub(crate) fn pack(self) -> u64 {
-        self.kind as u64
-            | u64::from(self.is_side) << 3
-            | u64::from(self.worth) << 4
-            | u64::from(self.tool) << 8
-            | u64::from(self.print) << 24
+        u64::from(self.tool) | u64::from(self.print) << 16
     }
 
     pub(crate) fn unpack(number: u64) -> Self {
-        let kind = (number & 7) as usize;
-        Self {
-            kind: TextKind::ALL[kind.min(TextKind::ALL.len() - 1)],
-            is_side: number >> 3 & 1 == 1,
-            worth: (number >> 4 & 15) as u8,
-            tool: (number >> 8) as u16,
-            print: (number >> 24) as u32,
-        }
-    }
-
-    /// What a match in it counts, beside its kind.
-    pub(crate) fn worth(self) -> f32 {
-        f32::from(self.worth + 1) / 16.0
+        Self { tool: number as u16, print: (number >> 16) as u32 }
     }
 }
 
@@ -134,9 +183,29 @@ mod tests {
         let text = "a long enough text that is the same in two places";
         let passage =
             Passage { is_side: true, tool: 0xbeef, ..Passage::whole(TextKind::Reply, text) };
-        let traits = Traits::of(&passage);
-        assert!(traits.print > 0);
-        assert_eq!(Traits::unpack(traits.pack()), traits);
+        let likeness = Likeness::of(&passage);
+        assert!(likeness.print > 0);
+        assert_eq!(Likeness::unpack(likeness.pack()), likeness);
+        let traits = Traits::unpack(Traits::of(&passage, 70_000, 20_000 * DAY + 1).pack());
+        assert_eq!((traits.kind(), traits.day()), (TextKind::Reply, 20_000));
+        let Sort { kind, is_side, worth } = Sort::of(traits.sort());
+        assert_eq!((kind, is_side, worth.to_string().as_str()), (TextKind::Reply, true, "1"));
+    }
+
+    #[test]
+    fn passages_of_one_text_have_one_mark() {
+        let mark = |kind, position, text: &str| {
+            Traits::of(&Passage::whole(kind, text), position, position as i64 * DAY).mark()
+        };
+        let one = mark(TextKind::Reply, 70_000, "the first");
+        assert_eq!(one, mark(TextKind::Reply, 70_000, &"the second is long\n".repeat(99)));
+        assert_ne!(one, mark(TextKind::Reply, 70_001, "the first"));
+        assert_ne!(one, mark(TextKind::Prompt, 70_000, "the first"));
+    }
+
+    #[test]
+    fn a_time_out_of_the_ordinary_has_a_day() {
+        assert_eq!((day(-1), day(0), day(DAY), day(i64::MAX)), (0, 0, 1, u16::MAX));
     }
 
     #[test]
@@ -154,7 +223,10 @@ mod tests {
         let log =
             lines(&|at| format!("2026-03-02 09:01:{at:02} INFO worker {at} polled the queue"));
         let prose = lines(&|at| format!("Step {}: {} then", "x".repeat(at), "y".repeat(60 - at)));
-        let worth = |text: &str| Traits::of(&Passage::whole(TextKind::ToolOutput, text)).worth();
+        let worth = |text: &str| {
+            let passage = Passage::whole(TextKind::ToolOutput, text);
+            Sort::of(Traits::of(&passage, 0, 0).sort()).worth
+        };
         assert!(worth(&log) < 0.5, "{}", worth(&log));
         assert!(worth(&prose) > 0.9, "{}", worth(&prose));
         assert!((worth("short") - 1.0).abs() < f32::EPSILON);

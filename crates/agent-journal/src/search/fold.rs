@@ -2,29 +2,31 @@
 //! same.
 
 use super::gather::Group;
+use super::places::Places;
 use crate::maps::{Map, Set};
 
 /// What a result counts whose messages all stand in a better one, too.
 const ECHO: f32 = 0.5;
 
 /// Folds the groups of sessions into those of the tasks they belong to.
-pub(super) fn into_tasks(groups: Vec<Group>, tasks: &Map<u64, u64>, keep: usize) -> Vec<Group> {
+pub(super) fn into_tasks(
+    groups: Vec<Group>,
+    tasks: &Map<u64, u64>,
+    (keep, places): (usize, &Places),
+) -> Vec<Group> {
     let mut folded: Vec<Group> = Vec::with_capacity(groups.len());
-    let mut places: Map<u64, usize> = Map::default();
+    let mut known: Map<u64, usize> = Map::default();
     for mut group in groups {
         group.telling = tasks.get(&group.telling).copied().unwrap_or(group.telling);
-        match places.get(&group.telling) {
+        match known.get(&group.telling) {
             Some(place) => {
-                let known = &mut folded[*place];
-                known.tier = known.tier.min(group.tier);
-                known.worth = known.worth.into_iter().chain(group.worth).reduce(f32::max);
-                let count = known.count + group.count;
-                group.best.into_iter().for_each(|one| known.add(one, keep));
-                known.count = count;
-                known.sort();
+                let task = &mut folded[*place];
+                task.tier = task.tier.min(group.tier);
+                task.worth = task.worth.into_iter().chain(group.worth).reduce(f32::max);
+                task.join(group, keep, places);
             }
             None => {
-                places.insert(group.telling, folded.len());
+                known.insert(group.telling, folded.len());
                 folded.push(group);
             }
         }
@@ -33,64 +35,97 @@ pub(super) fn into_tasks(groups: Vec<Group>, tasks: &Map<u64, u64>, keep: usize)
 }
 
 /// Shows messages that are nearly the same once in each result, and lets a result that only
-/// repeats a better one step back. The groups are in order, and may not be afterwards.
-pub(super) fn collapse(groups: &mut [Group]) {
-    let mut seen = Set::default();
-    for group in groups {
-        let mut own: Vec<u64> = Vec::with_capacity(group.best.len());
+/// repeats a better one step back. The groups are in order; the first `wanted` are found among
+/// those that are returned, which may not be in order.
+pub(super) fn collapse<'g>(
+    groups: &'g mut [Group],
+    wanted: usize,
+    places: &Places,
+) -> &'g mut [Group] {
+    let mut seen: Set<u32> = Set::default();
+    // What keeps its worth is better than whatever follows.
+    let (mut looked_at, mut settled) = (0, 0);
+    while let Some(group) = groups.get_mut(looked_at).filter(|_| settled < wanted) {
+        let before = group.score();
+        let mut own: Vec<u32> = Vec::with_capacity(group.best.len());
         group.best.retain(|one| {
-            let is_new = one.print == 0 || !own.contains(&u64::from(one.print));
-            own.push(u64::from(one.print));
+            let print = places.text(one).print;
+            let is_new = print == 0 || !own.contains(&print);
+            if is_new {
+                own.push(print);
+            }
             is_new
         });
-        let is_echo =
-            group.best.iter().all(|one| one.print != 0 && seen.contains(&u64::from(one.print)));
-        if is_echo {
+        if own.iter().all(|print| *print != 0 && seen.contains(print)) {
             group.best.iter_mut().for_each(|one| one.score *= ECHO);
             group.worth = group.worth.map(|worth| worth * ECHO);
         }
+        settled += usize::from(group.score() >= before);
         seen.extend(own);
+        looked_at += 1;
     }
+    &mut groups[..looked_at]
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::answer::Tier;
     use super::super::gather::Match;
+    use super::super::places::Text;
     use super::*;
     use crate::index::TextKind;
 
-    fn group(telling: u64, matches: &[(f32, u64, u32)]) -> Group {
+    fn group(telling: u64, matches: &[(f32, u64, u32)], places: &mut Places) -> Group {
         let mut group = Group::new(telling, Tier::AllWords);
         for (score, position, print) in matches {
             let (score, print, at) = (*score, *print, 0);
             let (position, kind) = (Some(*position), TextKind::Reply);
-            group.add(Match { score, telling, position, kind, print, at, window: None }, 6);
+            let place = places.add(Text { position, kind, print, at, window: None });
+            group.best.push(Match { score, telling, place });
+            group.count += 1;
         }
         group
     }
 
     #[test]
     fn what_a_task_started_is_found_with_it() {
-        let groups = vec![group(7, &[(3.0, 1, 0)]), group(1, &[(2.0, 1, 0)]), group(2, &[])];
-        let folded = into_tasks(groups, &Map::from_iter([(7, 1)]), 6);
+        let mut places = Places::default();
+        let mut of = |telling, matches: &[(f32, u64, u32)]| group(telling, matches, &mut places);
+        let groups = vec![of(7, &[(3.0, 1, 0)]), of(1, &[(2.0, 1, 0)]), of(2, &[])];
+        let folded = into_tasks(groups, &Map::from_iter([(7, 1)]), (6, &places));
         assert_eq!(folded.len(), 2);
         assert_eq!((folded[0].telling, folded[0].count), (1, 2));
-        let places: Vec<u64> = folded[0].best.iter().map(|one| one.telling).collect();
-        assert_eq!(places, [7, 1]);
+        let tellings: Vec<u64> = folded[0].best.iter().map(|one| one.telling).collect();
+        assert_eq!(tellings, [7, 1]);
+    }
+
+    /// What three results are worth of which two repeat the best, and how many were looked at.
+    fn collapsed(wanted: usize) -> (Vec<Group>, usize) {
+        let mut places = Places::default();
+        let mut of = |telling, matches: &[(f32, u64, u32)]| group(telling, matches, &mut places);
+        let mut groups = vec![
+            of(1, &[(4.0, 1, 9), (3.0, 2, 9), (2.0, 3, 0)]),
+            of(2, &[(4.0, 1, 9)]),
+            of(3, &[(1.0, 1, 9), (0.5, 2, 8)]),
+            of(4, &[(0.5, 1, 8)]),
+        ];
+        let looked_at = collapse(&mut groups, wanted, &places).len();
+        (groups, looked_at)
     }
 
     #[test]
     fn messages_that_say_the_same_count_once() {
-        let mut groups = vec![
-            group(1, &[(4.0, 1, 9), (3.0, 2, 9), (2.0, 3, 0)]),
-            group(2, &[(4.0, 1, 9)]),
-            group(3, &[(1.0, 1, 9), (0.5, 2, 8)]),
-        ];
-        collapse(&mut groups);
-        assert_eq!(groups[0].best.len(), 2);
+        let (groups, looked_at) = collapsed(usize::MAX);
+        assert_eq!((groups[0].best.len(), looked_at), (2, 4));
         let scores: Vec<String> =
             groups.iter().map(|group| group.best[0].score.to_string()).collect();
-        assert_eq!(scores, ["4", "2", "1"]);
+        assert_eq!(scores, ["4", "2", "1", "0.25"]);
+    }
+
+    #[test]
+    fn no_more_are_looked_at_than_could_come_first() {
+        // The first loses a match, the second repeats it: only the third is sure of its place.
+        assert_eq!(collapsed(1).1, 3);
+        assert_eq!(collapsed(0).1, 0);
     }
 }

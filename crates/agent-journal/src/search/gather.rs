@@ -1,14 +1,13 @@
 //! Gathers matches by session while the engine finds them: the best few messages of each.
 
-use std::cmp::Reverse;
-use std::mem;
 use std::sync::Arc;
 
-use tantivy::collector::{Collector, SegmentCollector};
-use tantivy::{Score, SegmentReader};
+use tantivy::query::Weight;
+use tantivy::{DocId, Score, SegmentReader};
 
 use super::answer::Tier;
-use crate::index::{Columns, TextKind, Traits};
+use super::places::{Place, Places};
+use crate::index::{Columns, Likeness, SORTS, Sort, TextKind, Traits, day};
 use crate::maps::{Map, Set};
 
 /// Matches kept of one session.
@@ -35,6 +34,7 @@ pub(super) struct Gather {
     pub(super) now: i64,
     /// Matches to keep of each session.
     pub(super) keep: usize,
+    pub(super) places: Places,
 }
 
 /// The matches of one session.
@@ -47,38 +47,20 @@ pub(super) struct Group {
     pub(super) best: Vec<Match>,
     /// What the session is worth when more than its matches by words has a say.
     pub(super) worth: Option<Score>,
-    /// The mark of the text the last match was in.
-    last: u64,
-    /// What is worth no more is not among the best.
-    floor: Score,
 }
 
 /// One match.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Match {
     pub(super) score: Score,
-    /// Where it is: in the session of the group, or in one that belongs to it.
+    /// The session it is in: that of the group, or one that belongs to it.
     pub(super) telling: u64,
-    pub(super) position: Option<u64>,
-    pub(super) kind: TextKind,
-    /// The same for messages that are nearly the same; 0 for short ones.
-    pub(super) print: u32,
-    /// When it was recorded, in milliseconds.
-    pub(super) at: i64,
-    /// The piece of text that is near in meaning, when that is how it was found.
-    pub(super) window: Option<u64>,
-}
-
-impl Match {
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.position == other.position && self.kind == other.kind && self.telling == other.telling
-    }
+    pub(super) place: Place,
 }
 
 impl Group {
     pub(super) fn new(telling: u64, tier: Tier) -> Self {
-        let (best, floor) = (Vec::new(), Score::NEG_INFINITY);
-        Self { telling, tier, count: 0, best, worth: None, last: u64::MAX, floor }
+        Self { telling, tier, count: 0, best: Vec::new(), worth: None }
     }
 
     /// What the session as a whole is worth: its best match, and a little for the next ones.
@@ -101,69 +83,33 @@ impl Group {
     }
 
     /// When the latest of the best matches was recorded.
-    pub(super) fn at(&self) -> i64 {
-        self.best.iter().map(|one| one.at).max().unwrap_or(0)
+    pub(super) fn at(&self, places: &Places) -> i64 {
+        self.best.iter().map(|one| places.text(one).at).max().unwrap_or(0)
     }
 
-    /// Adds a match; windows of one text are one match. The best are not in order afterwards.
-    pub(super) fn add(&mut self, new: Match, keep: usize) {
-        self.offer((new.score, mark(new.position, new.kind)), keep, || new);
-    }
-
-    /// Adds a match that need not be made unless it is one of the best so far.
-    #[inline]
-    fn offer(&mut self, (score, mark): (Score, u64), keep: usize, make: impl FnOnce() -> Match) {
-        // Windows of one text follow each other.
-        let is_window = mem::replace(&mut self.last, mark) == mark;
-        if score > self.floor {
-            self.add_high(make(), is_window, keep);
-        } else {
-            self.count += u64::from(!is_window);
-        }
-    }
-
-    /// Adds a match that is one of the best so far.
-    fn add_high(&mut self, new: Match, is_window: bool, keep: usize) {
-        if keep > BEST {
-            // The whole list need not be looked through.
-            match self.best.last_mut().filter(|last| last.is_same(&new)) {
-                Some(known) => known.score = known.score.max(new.score),
-                None => {
-                    self.count += 1;
-                    self.best.push(new);
+    /// Adds the matches of another group. Of a long list none is compared with the others: it
+    /// may have a text twice that is in two parts of the index.
+    pub(super) fn join(&mut self, other: Self, keep: usize, places: &Places) {
+        self.count += other.count;
+        let compared = if keep > BEST { 0 } else { self.best.len() };
+        for one in other.best {
+            let mut known = self.best[..compared].iter_mut();
+            match known.find(|known| places.are_same(known, &one)) {
+                Some(known) => {
+                    known.score = known.score.max(one.score);
+                    self.count -= 1;
                 }
-            }
-            return;
-        }
-        if let Some(known) = self.best.iter_mut().find(|one| one.is_same(&new)) {
-            known.score = known.score.max(new.score);
-        } else {
-            self.count += u64::from(!is_window);
-            match self.worst().filter(|_| self.best.len() >= keep) {
-                Some(worst) if self.best[worst].score < new.score => self.best[worst] = new,
-                Some(_) => {}
-                None => {
-                    self.best.reserve_exact(keep - self.best.len());
-                    self.best.push(new);
-                }
+                None => self.best.push(one),
             }
         }
-        if self.best.len() >= keep {
-            self.floor = self.worst().map_or(self.floor, |worst| self.best[worst].score);
-        }
-    }
-
-    /// The match that would be missed least: of several the last.
-    fn worst(&self) -> Option<usize> {
-        let worse =
-            |a: usize, b: usize| if self.best[b].score <= self.best[a].score { b } else { a };
-        (0..self.best.len()).reduce(worse)
+        self.sort();
+        self.best.truncate(keep);
     }
 
     /// Adds a match by meaning, or its worth to the same match by words; one that is not near
     /// enough is nothing by itself.
-    pub(super) fn add_near(&mut self, new: Match, is_enough: bool) {
-        if let Some(known) = self.best.iter_mut().find(|one| one.is_same(&new)) {
+    pub(super) fn add_near(&mut self, new: Match, is_enough: bool, places: &Places) {
+        if let Some(known) = self.best.iter_mut().find(|one| places.are_same(one, &new)) {
             known.score += new.score;
         } else if is_enough {
             self.count += 1;
@@ -172,14 +118,8 @@ impl Group {
         self.sort();
     }
 
-    /// Everything is gathered: what the matches are worth may be weighed anew.
-    fn finish(&mut self) {
-        self.sort();
-        self.floor = Score::NEG_INFINITY;
-    }
-
     pub(super) fn sort(&mut self) {
-        self.best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.position.cmp(&b.position)));
+        self.best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.place.cmp(&b.place)));
     }
 }
 
@@ -189,89 +129,138 @@ impl Gather {
         self.only.as_ref().is_none_or(|only| only.contains(&telling))
             && !self.hidden.contains(&telling)
     }
-}
 
-impl Collector for Gather {
-    type Fruit = Vec<Group>;
-    type Child = SegmentGather;
-
-    fn for_segment(&self, _: u32, segment: &SegmentReader) -> tantivy::Result<SegmentGather> {
-        let mut boosts = [0.0; TextKind::ALL.len()];
-        for kind in &self.kinds {
-            boosts[*kind as usize] = kind.boost();
-        }
-        Ok(SegmentGather {
-            columns: Columns::of(segment)?,
-            only: self.only.clone(),
-            hidden: self.hidden.clone(),
-            boosts,
-            tools: self.tools.clone(),
-            is_side: self.is_side,
-            is_choosy: self.is_side.is_some() || self.tools != <_>::default(),
-            span: self.span,
-            now: self.now,
-            keep: self.keep,
-            block: Block::default(),
-            groups: Vec::new(),
-            by_telling: Map::default(),
-            last: None,
+    /// What a match counts in passages of each sort; nothing in those that are not wanted.
+    fn weights(&self) -> [Score; SORTS] {
+        std::array::from_fn(|number| {
+            let sort = Sort::of(number);
+            let is_wanted = self.kinds.contains(&sort.kind)
+                && self.is_side.is_none_or(|is_side| is_side == sort.is_side);
+            if is_wanted { sort.kind.boost() * sort.worth } else { 0.0 }
         })
     }
 
-    fn requires_scoring(&self) -> bool {
-        true
+    /// Whether a passage was recorded in time and is of a wanted tool.
+    fn wants(&self, columns: &Columns, document: DocId) -> bool {
+        let (tools, without) = &self.tools;
+        let at = columns.at.get_val(document);
+        let tool = Likeness::unpack(columns.likeness.get_val(document)).tool;
+        at >= self.span.0
+            && at <= self.span.1
+            && (tools.is_empty() || tools.contains(&tool))
+            && !without.contains(&tool)
+    }
+}
+
+impl Gather {
+    /// Gathers in one part of the index.
+    pub(super) fn collect(
+        &self,
+        weight: &dyn Weight,
+        (part, segment): (u16, &SegmentReader),
+    ) -> tantivy::Result<Vec<Group>> {
+        let mut gathering = Gathering::new(self, part);
+        match segment.alive_bitset() {
+            None => weight.for_each(segment, &mut |document, score| {
+                gathering.take(document, score);
+            })?,
+            Some(alive) => weight.for_each(segment, &mut |document, score| {
+                if alive.is_alive(document) {
+                    gathering.take(document, score);
+                }
+            })?,
+        }
+        Ok(gathering.finish())
     }
 
-    fn merge_fruits(&self, fruits: Vec<Vec<Group>>) -> tantivy::Result<Vec<Group>> {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut places: Map<u64, usize> = Map::default();
-        for group in fruits.into_iter().flatten() {
-            match places.get(&group.telling).map(|place| &mut groups[*place]) {
-                Some(known) => {
-                    let more = group.count - group.best.len() as u64;
-                    group.best.into_iter().for_each(|one| known.add(one, self.keep));
-                    known.count += more;
-                }
+    /// Puts together what was gathered in all parts.
+    pub(super) fn merge(&self, found: Vec<Vec<Group>>) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::with_capacity(found.iter().map(Vec::len).sum());
+        let mut known: Map<u64, usize> = Map::default();
+        known.reserve(groups.capacity());
+        for group in found.into_iter().flatten() {
+            match known.get(&group.telling) {
+                Some(at) => groups[*at].join(group, self.keep, &self.places),
                 None => {
-                    places.insert(group.telling, groups.len());
+                    known.insert(group.telling, groups.len());
                     groups.push(group);
                 }
             }
         }
-        groups.iter_mut().for_each(Group::finish);
-        groups.sort_by_cached_key(|group| (Reverse(rank(group.score())), group.telling));
-        Ok(groups)
+        groups
     }
 }
 
 /// Documents whose columns are yet to be read.
-#[derive(Default)]
+#[derive(Clone, Copy)]
 struct Block {
-    documents: Vec<u32>,
-    scores: Vec<Score>,
+    documents: [DocId; BLOCK],
+    scores: [Score; BLOCK],
+    count: usize,
 }
 
-/// Gathers in one segment.
-pub(super) struct SegmentGather {
-    columns: Columns,
-    only: Option<Arc<Set<u64>>>,
-    hidden: Arc<Set<u64>>,
-    boosts: [Score; TextKind::ALL.len()],
-    tools: (Vec<u16>, Vec<u16>),
-    is_side: Option<bool>,
-    /// Whether more than kind and time decides what is wanted.
+/// What was gathered so far in one part of the index.
+struct Gathering<'g> {
+    gather: &'g Gather,
+    columns: &'g Columns,
+    part: u16,
+    /// What a match counts in passages of each sort.
+    weights: [Score; SORTS],
+    today: u16,
+    /// Whether more than sort and session decides what is wanted.
     is_choosy: bool,
-    span: (i64, i64),
-    now: i64,
-    keep: usize,
     block: Block,
     groups: Vec<Group>,
+    /// What is only needed while matches are added to each group.
+    tops: Vec<Top>,
     by_telling: Map<u64, Option<usize>>,
     /// Matches of one session mostly follow each other.
     last: Option<(u64, Option<usize>)>,
 }
 
-impl SegmentGather {
+/// What is known of a group while matches are added to it.
+struct Top {
+    /// What is worth no more is not among the best.
+    floor: Score,
+    /// The mark of the last match, if there was one, and its passage.
+    mark: u32,
+    document: DocId,
+}
+
+impl<'g> Gathering<'g> {
+    fn new(gather: &'g Gather, part: u16) -> Self {
+        let is_open = gather.span == (i64::MIN, i64::MAX) && gather.tools == <_>::default();
+        Self {
+            gather,
+            columns: gather.places.part(part),
+            part,
+            weights: gather.weights(),
+            today: day(gather.now),
+            is_choosy: !is_open,
+            block: Block { documents: [0; BLOCK], scores: [0.0; BLOCK], count: 0 },
+            groups: Vec::new(),
+            tops: Vec::new(),
+            by_telling: Map::default(),
+            last: None,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, document: DocId, score: Score) {
+        let Block { documents, scores, count } = &mut self.block;
+        (documents[*count], scores[*count]) = (document, score);
+        *count += 1;
+        if *count == BLOCK {
+            self.flush();
+        }
+    }
+
+    fn finish(mut self) -> Vec<Group> {
+        self.flush();
+        self.groups.iter_mut().for_each(Group::sort);
+        self.groups
+    }
+
     /// The group of a telling; `None` when it may not be gathered.
     fn group(&mut self, telling: u64) -> Option<usize> {
         if let Some((known, at)) = self.last
@@ -280,10 +269,9 @@ impl SegmentGather {
             return at;
         }
         let at = *self.by_telling.entry(telling).or_insert_with(|| {
-            let wanted = self.only.as_ref().is_none_or(|only| only.contains(&telling))
-                && !self.hidden.contains(&telling);
-            wanted.then(|| {
+            self.gather.allows(telling).then(|| {
                 self.groups.push(Group::new(telling, Tier::AllWords));
+                self.tops.push(Top { floor: Score::NEG_INFINITY, mark: u32::MAX, document: 0 });
                 self.groups.len() - 1
             })
         });
@@ -291,75 +279,78 @@ impl SegmentGather {
         at
     }
 
-    fn wants(&self, traits: Traits) -> bool {
-        let (tools, without) = &self.tools;
-        (tools.is_empty() || tools.contains(&traits.tool))
-            && !without.contains(&traits.tool)
-            && self.is_side.is_none_or(|is_side| is_side == traits.is_side)
-    }
-
     /// Reads the columns of a block at once: one call per document and column would cost more
     /// than all the rest.
     fn flush(&mut self) {
-        let Block { documents, scores } = std::mem::take(&mut self.block);
+        let Block { documents, scores, count } = self.block;
+        self.block.count = 0;
         let mut traits = [0; BLOCK];
         let mut tellings = [0; BLOCK];
-        let mut times = [0; BLOCK];
-        let mut positions = [0; BLOCK];
-        let count = documents.len();
-        self.columns.traits.get_vals(&documents, &mut traits[..count]);
-        self.columns.telling.get_vals(&documents, &mut tellings[..count]);
-        self.columns.at.get_vals(&documents, &mut times[..count]);
-        self.columns.position.get_vals(&documents, &mut positions[..count]);
-        for place in 0..count {
-            let (traits, at) = (Traits::unpack(traits[place]), times[place]);
-            let boost = self.boosts[traits.kind as usize];
-            let is_out = boost == 0.0 || at < self.span.0 || at > self.span.1;
-            if is_out || self.is_choosy && !self.wants(traits) {
+        self.columns.traits.get_vals(&documents[..count], &mut traits[..count]);
+        self.columns.telling.get_vals(&documents[..count], &mut tellings[..count]);
+        for at in 0..count {
+            let traits = Traits::unpack(traits[at]);
+            let weight = self.weights[traits.sort()];
+            let document = documents[at];
+            let is_wanted = !self.is_choosy || self.gather.wants(self.columns, document);
+            if weight == 0.0 || !is_wanted {
                 continue;
             }
-            let telling = tellings[place];
-            let Some(group) = self.group(telling) else { continue };
-            let score = scores[place] * boost * traits.worth() * recency(self.now - at);
-            let position = Columns::place(positions[place]);
-            let Traits { kind, print, .. } = traits;
-            self.groups[group].offer((score, mark(position, kind)), self.keep, || Match {
-                score,
-                telling,
-                position,
-                kind,
-                print,
-                at,
-                window: None,
-            });
-        }
-        self.block = Block { documents, scores };
-        self.block.documents.clear();
-        self.block.scores.clear();
-    }
-}
-
-impl SegmentCollector for SegmentGather {
-    type Fruit = Vec<Group>;
-
-    fn collect(&mut self, document: u32, score: Score) {
-        self.block.documents.push(document);
-        self.block.scores.push(score);
-        if self.block.documents.len() == BLOCK {
-            self.flush();
+            let Some(group) = self.group(tellings[at]) else { continue };
+            let score = scores[at] * weight * recency(self.today, traits.day());
+            self.add(group, score, (document, traits.mark()));
         }
     }
 
-    fn harvest(mut self) -> Vec<Group> {
-        self.flush();
-        self.groups.retain(|group| group.count > 0);
-        self.groups
+    /// Adds a match to a group; passages of one text are one match.
+    #[inline]
+    fn add(&mut self, group: usize, score: Score, (document, mark): (DocId, u16)) {
+        let (group, top) = (&mut self.groups[group], &mut self.tops[group]);
+        // Passages of one text follow each other.
+        let mut is_known = top.mark == u32::from(mark)
+            && self.columns.position.get_val(top.document)
+                == self.columns.position.get_val(document);
+        (top.mark, top.document) = (u32::from(mark), document);
+        if score > top.floor {
+            let place = Place::Passage { part: self.part, document, mark };
+            let new = Match { score, telling: group.telling, place };
+            is_known |= add_high(&mut group.best, new, self.gather);
+            if group.best.len() >= self.gather.keep {
+                top.floor = group.best.last().map_or(top.floor, |worst| worst.score);
+            }
+        }
+        group.count += u64::from(!is_known);
     }
 }
 
-/// A number that tells a text from the others of its session.
-fn mark(position: Option<u64>, kind: TextKind) -> u64 {
-    position.map_or(0, |position| position + 1) << 3 | kind as u64
+/// Adds one of the best matches so far; says whether there was one in the same text. They are in
+/// order, unless everything is kept.
+fn add_high(best: &mut Vec<Match>, new: Match, Gather { keep, places, .. }: &Gather) -> bool {
+    if *keep > BEST {
+        // All of a list need not be looked through.
+        let known = best.last_mut().filter(|last| places.are_same(last, &new));
+        return match known {
+            Some(known) => {
+                known.score = known.score.max(new.score);
+                true
+            }
+            None => {
+                best.push(new);
+                false
+            }
+        };
+    }
+    let known = best.iter().position(|one| places.are_same(one, &new));
+    match known {
+        Some(known) if best[known].score >= new.score => return true,
+        Some(known) => drop(best.remove(known)),
+        None if best.len() >= *keep => drop(best.pop()),
+        None => best.reserve_exact(keep - best.len()),
+    }
+    // Of those that are worth the same the first comes first.
+    let at = best.iter().rposition(|one| one.score >= new.score).map_or(0, |at| at + 1);
+    best.insert(at, new);
+    known.is_some()
 }
 
 /// A number that is higher for a higher score, and quicker to compare.
@@ -370,65 +361,109 @@ pub(super) fn rank(score: Score) -> i32 {
 }
 
 /// A mild preference for what is recent: a fifth more today, half of that after a month.
-fn recency(age: i64) -> Score {
-    let days = age.max(0) as f32 / 86_400_000.0;
-    1.0 + 0.2 * 30.0 / (30.0 + days)
+fn recency(today: u16, day: u16) -> Score {
+    1.0 + 0.2 * 30.0 / (30.0 + Score::from(today.saturating_sub(day)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tantivy::query::{EnableScoring, Query, TermQuery};
+    use tantivy::schema::IndexRecordOption;
+    use tantivy::{Searcher, Term};
 
-    fn group(keep: usize) -> Group {
-        let mut group = Group::new(1, Tier::AllWords);
-        for (score, position) in [(1.0, 1), (4.0, 2), (2.0, 3), (3.0, 4), (5.0, 2)] {
-            let (kind, position) = (TextKind::Prompt, Some(position));
-            let (telling, print, at) = (1, 0, 0);
-            let new = Match { score, telling, position, kind, print, at, window: None };
-            group.add(new, keep);
+    use super::*;
+    use crate::index::{Lexical, LexicalWriter, Passage, Stamped};
+
+    /// What is said in a session, with how often the word is in it.
+    type Said = (u64, TextKind, usize);
+
+    /// Gathers the passages of a word in an index, of which each part holds what one session
+    /// says at a time.
+    fn gather(parts: &[&[Said]], keep: usize) -> (Vec<Group>, Places) {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut writer, _) = LexicalWriter::open(directory.path(), 1, 15 << 20).unwrap();
+        for part in parts {
+            for (position, kind, count) in *part {
+                let text = "word ".repeat(*count) + &"other ".repeat(50 - count);
+                let passage = Passage::whole(*kind, &text);
+                let stamped = Stamped { telling: 1, position: Some(*position), at: 0, passage };
+                writer.add(&stamped).unwrap();
+            }
+            writer.commit(1).unwrap();
         }
-        group.sort();
-        group
+        let lexical = Lexical::open(directory.path(), 1).unwrap();
+        let searcher = lexical.searcher();
+        let gather = all(&searcher, keep);
+        let term = Term::from_field_text(lexical.body(), "word");
+        let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
+        let weight = query.weight(EnableScoring::enabled_from_searcher(&searcher)).unwrap();
+        let segments = searcher.segment_readers().iter().enumerate();
+        let found = segments.map(|(part, it)| gather.collect(&*weight, (part as u16, it)).unwrap());
+        (gather.merge(found.collect()), gather.places.clone())
     }
+
+    fn all(searcher: &Searcher, keep: usize) -> Gather {
+        Gather {
+            only: None,
+            hidden: Arc::default(),
+            kinds: TextKind::ALL.to_vec(),
+            tools: (Vec::new(), Vec::new()),
+            is_side: None,
+            span: (i64::MIN, i64::MAX),
+            now: 0,
+            keep,
+            places: Places::of(searcher).unwrap(),
+        }
+    }
+
+    fn positions(group: &Group, places: &Places) -> Vec<Option<u64>> {
+        group.best.iter().map(|one| places.text(one).position).collect()
+    }
+
+    use TextKind::{Prompt, Reply};
+
+    const SAID: &[Said] =
+        &[(1, Prompt, 1), (2, Prompt, 4), (2, Prompt, 9), (3, Prompt, 2), (4, Prompt, 3)];
 
     #[test]
     fn a_group_keeps_its_best_matches_and_counts_the_others() {
-        let best: Vec<(f32, Option<u64>)> =
-            group(3).best.iter().map(|one| (one.score, one.position)).collect();
-        assert_eq!(best, [(5.0, Some(2)), (3.0, Some(4)), (2.0, Some(3))]);
-        assert_eq!(group(3).count, 4);
+        let (groups, places) = gather(&[SAID], 3);
+        assert_eq!(groups.len(), 1);
+        assert_eq!(positions(&groups[0], &places), [Some(2), Some(4), Some(3)]);
+        assert_eq!(groups[0].count, 4);
+        assert!(groups[0].best.is_sorted_by(|a, b| a.score > b.score));
     }
 
     #[test]
-    fn a_match_is_compared_with_what_the_others_are_worth_now() {
-        let mut group = group(3);
-        group.finish();
-        group.best.iter_mut().for_each(|one| one.score /= 10.0);
-        group.add(Match { score: 0.4, telling: 2, ..group.best[0] }, 3);
-        group.sort();
-        let tellings: Vec<u64> = group.best.iter().map(|one| one.telling).collect();
-        assert_eq!(tellings, [1, 2, 1]);
+    fn every_match_is_kept_when_all_are_wanted() {
+        let (groups, places) = gather(&[SAID], usize::MAX);
+        assert_eq!(positions(&groups[0], &places), [Some(2), Some(4), Some(3), Some(1)]);
+    }
+
+    #[test]
+    fn passages_of_a_text_that_is_not_among_the_best_are_one_match() {
+        let said = &[SAID, &[(9, Prompt, 1), (9, Prompt, 1), (9, Reply, 1)]].concat();
+        assert_eq!(gather(&[said], 3).0[0].count, 6);
+    }
+
+    #[test]
+    fn texts_with_the_same_mark_are_two_matches() {
+        let (groups, places) = gather(&[&[(1, Prompt, 3), (1 + (1 << 13), Prompt, 2)]], 3);
+        assert_eq!(positions(&groups[0], &places), [Some(1), Some(1 + (1 << 13))]);
+        assert_eq!(groups[0].count, 2);
+    }
+
+    #[test]
+    fn a_session_in_several_parts_is_one_group() {
+        let (groups, places) = gather(&[SAID, &[(2, Prompt, 20), (5, Prompt, 5)]], 3);
+        assert_eq!(groups.len(), 1);
+        assert_eq!(positions(&groups[0], &places), [Some(2), Some(5), Some(4)]);
+        assert_eq!(groups[0].count, 5);
     }
 
     #[test]
     fn ranks_are_in_the_order_of_scores() {
         let scores = [Score::NEG_INFINITY, -2.0, -0.5, -0.0, 0.0, 0.25, 7.5, Score::INFINITY];
         assert!(scores.map(rank).is_sorted_by(|a, b| a < b));
-    }
-
-    #[test]
-    fn windows_of_a_text_that_fell_out_of_the_best_are_still_one_match() {
-        let mut group = group(3);
-        for score in [0.1, 0.2] {
-            let (position, at) = (Some(9), 0);
-            let kind = TextKind::Reply;
-            group.add(Match { score, telling: 1, position, kind, print: 0, at, window: None }, 3);
-        }
-        assert_eq!(group.count, 5);
-    }
-
-    #[test]
-    fn every_match_is_kept_when_all_are_wanted() {
-        assert_eq!(group(usize::MAX).best.len(), 5);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::answer::{Mode, Options, Sort, Stage, Tier};
 use super::fuse::{Blend, Fusion};
 use super::gather::{Gather, Group, Match};
+use super::places::{Places, Text as Found};
 use super::query::{Clause, Pattern, Query};
 use super::run::{Progress, Search};
 use super::verify::Text;
@@ -58,7 +59,7 @@ impl Search<'_> {
             Mode::Semantic => Blend { fusion: Fusion::Convex(1.0), ..options.blend },
             _ => options.blend,
         };
-        join(&mut progress.groups, &nearby, blend);
+        join((&mut progress.groups, &mut progress.places), &nearby, blend);
         progress.answer.stages.push(Stage {
             name: "meaning".to_owned(),
             query: text,
@@ -160,9 +161,13 @@ fn wording(clauses: &[Clause], mode: Mode) -> String {
 
 /// Puts what is near into the groups of what was found by words. A session without any of the
 /// words is added when it is near enough.
-fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend) {
+fn join(
+    (groups, places): (&mut Vec<Group>, &mut Places),
+    nearby: &[Nearby],
+    blend: Blend,
+) {
     let by_words = ranked(groups.iter().map(|group| (group.telling, group.score())));
-    let places: Map<u64, usize> =
+    let by_telling: Map<u64, usize> =
         groups.iter().enumerate().map(|(at, group)| (group.telling, at)).collect();
     let mut added: Map<u64, usize> = Map::default();
     let mut by_meaning: Map<u64, f32> = Map::default();
@@ -174,7 +179,7 @@ fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend) {
     }
     for Nearby { near, at } in nearby {
         let telling = near.place.telling;
-        let group = match places.get(&telling).or(added.get(&telling)) {
+        let group = match by_telling.get(&telling).or(added.get(&telling)) {
             Some(group) => *group,
             None if near.score >= blend.floor => {
                 groups.push(Group::new(telling, Tier::Meaning));
@@ -186,18 +191,15 @@ fn join(groups: &mut Vec<Group>, nearby: &[Nearby], blend: Blend) {
         let worth = blend.of_meaning(near.score);
         let best = by_meaning.entry(telling).or_default();
         *best = best.max(near.score);
-        groups[group].add_near(
-            Match {
-                score: worth,
-                telling,
-                position: near.place.position,
-                kind: near.place.kind,
-                print: 0,
-                at: *at,
-                window: Some(near.content),
-            },
-            near.score >= blend.floor,
-        );
+        let place = places.add(Found {
+            position: near.place.position,
+            kind: near.place.kind,
+            print: 0,
+            at: *at,
+            window: Some(near.content),
+        });
+        let new = Match { score: worth, telling, place };
+        groups[group].add_near(new, near.score >= blend.floor, places);
     }
     let by_meaning = ranked(by_meaning.into_iter());
     let joined = blend.fusion.join(&by_words, &by_meaning);

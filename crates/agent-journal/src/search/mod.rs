@@ -12,6 +12,7 @@ mod fuse;
 mod gather;
 mod meaning;
 mod parse;
+mod places;
 mod present;
 mod query;
 mod regex;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::answer::{Answer, Found, Hit, Options, Tier};
 use super::engine::as_typed;
 use super::gather::{Group, Match};
+use super::places::{Places, Text};
 use super::query::{Clause, Pattern};
 use super::run::Search;
 use super::snippet::{Marks, snippet};
@@ -29,7 +30,7 @@ const DETAILED: usize = 5;
 impl Search<'_> {
     pub(super) fn present(
         &self,
-        groups: &[Group],
+        (groups, places): (&[Group], &Places),
         clauses: &[Clause],
         options: &Options,
         answer: &mut Answer,
@@ -51,7 +52,8 @@ impl Search<'_> {
             0 => {
                 let best = groups.iter().enumerate();
                 let best = best.flat_map(|(place, it)| &it.best[..shown(place, it)]);
-                self.read_all(best)?
+                let texts = best.map(|one| (one.telling, places.text(one).position));
+                self.read_all(texts)?
             }
             _ => HashMap::new(),
         };
@@ -61,10 +63,11 @@ impl Search<'_> {
             let mut hits = Vec::new();
             for one in &group.best[..shown(place, group)] {
                 let title = entries.get(&one.telling).map(|entry| entry.title.as_str());
-                let place = one.position.map(|position| (one.telling, position));
+                let text = places.text(one);
+                let place = text.position.map(|position| (one.telling, position));
                 let message = place.and_then(|place| read.get(&place).cloned());
                 let about = (group.tier, title, message);
-                let Some(mut hit) = self.hit(one, about, &how)? else { continue };
+                let Some(mut hit) = self.hit((one, text), about, &how)? else { continue };
                 if one.telling != group.telling {
                     hit.within = within(&entries, one.telling);
                 }
@@ -83,13 +86,13 @@ impl Search<'_> {
     }
 
     /// Reads the messages of matches, with help.
-    fn read_all<'m>(
+    fn read_all(
         &self,
-        matches: impl Iterator<Item = &'m Match>,
+        texts: impl Iterator<Item = (u64, Option<u64>)>,
     ) -> Result<HashMap<(u64, u64), Message>> {
         let mut places: HashMap<u64, HashSet<u64>> = HashMap::new();
-        for one in matches {
-            places.entry(one.telling).or_default().extend(one.position);
+        for (telling, position) in texts {
+            places.entry(telling).or_default().extend(position);
         }
         let mut runs = Vec::new();
         for (telling, positions) in places {
@@ -106,11 +109,12 @@ impl Search<'_> {
 
     fn hit(
         &self,
-        one: &Match,
+        (one, text): (&Match, Text),
         (tier, title, mut message): (Tier, Option<&str>, Option<Message>),
         how: &How<'_>,
     ) -> Result<Option<Hit>> {
-        let Match { telling, position, kind, score, window, .. } = *one;
+        let Match { telling, score, .. } = *one;
+        let Text { position, kind, window, .. } = text;
         let mut context = Vec::new();
         if let Some(position) = position.filter(|_| how.context > 0) {
             let range = position.saturating_sub(how.context)..position + how.context + 1;

@@ -12,6 +12,7 @@ use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
 use super::fold::{collapse, into_tasks};
 use super::gather::{BEST, Gather, Group, Match, rank};
+use super::places::{Places, Text as Found};
 use super::query::{Clause, Pattern, Query, join};
 use super::verify::Text;
 use super::{Filter, Scope, State, share};
@@ -51,6 +52,7 @@ pub(crate) struct Search<'a> {
 /// What has been found so far.
 pub(super) struct Progress {
     pub(super) groups: Vec<Group>,
+    pub(super) places: Places,
     pub(super) answer: Answer,
     /// What is looked for, mistakes corrected.
     pub(super) clauses: Vec<Clause>,
@@ -66,9 +68,11 @@ impl Search<'_> {
     pub(crate) fn run(&self, query: &Query, options: &Options) -> Result<Answer> {
         let searcher = self.lexical.searcher();
         let engine = Engine { field: self.lexical.body(), searcher: &searcher };
-        let gather = Arc::new(self.gather(query, options)?);
+        let places = Places::of(&searcher).map_err(self.error())?;
+        let gather = Arc::new(self.gather(query, options, places.clone())?);
         let mut progress = Progress {
             groups: Vec::new(),
+            places,
             answer: Answer::default(),
             clauses: query.clauses.clone(),
             is_question: is_question(&query.clauses),
@@ -79,14 +83,14 @@ impl Search<'_> {
         if options.mode != Mode::Lexical {
             self.by_meaning(query, options, &gather, &mut progress)?;
         }
-        let Progress { groups, mut answer, clauses, is_question } = progress;
-        let order = Order { sort: options.sort, is_question };
+        let Progress { groups, places, mut answer, clauses, is_question } = progress;
+        let order = Order { sort: options.sort, is_question, places: &places };
         let groups = self.arrange(groups, options, (gather.keep, order))?;
         answer.total = groups.len() as u64;
         answer.facets = self.facets(&groups, options)?;
         let page: Vec<Group> =
             groups.into_iter().skip(options.offset).take(options.limit).collect();
-        self.present(&page, &clauses, options, &mut answer)?;
+        self.present((&page, &places), &clauses, options, &mut answer)?;
         Ok(answer)
     }
 
@@ -94,7 +98,7 @@ impl Search<'_> {
         Error::index(self.path)
     }
 
-    fn gather(&self, query: &Query, options: &Options) -> Result<Gather> {
+    fn gather(&self, query: &Query, options: &Options, places: Places) -> Result<Gather> {
         let filter = &query.filter;
         let not = filter.not.as_deref();
         // A search looks into sub-agents too; only facts of sessions need the store. Tools are
@@ -126,11 +130,17 @@ impl Search<'_> {
             span: (millis(filter.since, i64::MIN), millis(filter.until, i64::MAX)),
             now: self.now.as_millis(),
             keep: if every { usize::MAX } else { BEST },
+            places,
         })
     }
 
     /// Keeps the matches whose messages really fit; says how many were not tried.
-    fn try_on_messages(&self, clauses: &[Clause], groups: &mut Vec<Group>) -> Result<u64> {
+    fn try_on_messages(
+        &self,
+        clauses: &[Clause],
+        (groups, places): (&mut Vec<Group>, &Places),
+    ) -> Result<u64> {
+        groups.sort_by_cached_key(|group| (Reverse(rank(group.score())), group.telling));
         let mut left = TRIED;
         let mut untried = 0;
         for group in groups.iter_mut() {
@@ -138,16 +148,17 @@ impl Search<'_> {
             untried += (group.best.len() - tried) as u64;
             left -= tried;
             group.best.truncate(tried);
-            let positions = group.best.iter().filter_map(|one| one.position).collect();
+            let positions = group.best.iter().filter_map(|one| places.text(one).position).collect();
             let messages = self.store.messages_at(group.telling, &positions)?;
             let messages: HashMap<u64, Message> = messages.into_iter().collect();
             let mut kept: Vec<Match> = Vec::new();
             for one in &group.best {
-                let text = match one.position {
-                    Some(position) => messages.get(&position).map(|it| text_of(it, one.kind)),
-                    None => self.whole_text(group.telling, one.kind)?,
+                let Found { position, kind, .. } = places.text(one);
+                let text = match position {
+                    Some(position) => messages.get(&position).map(|it| text_of(it, kind)),
+                    None => self.whole_text(group.telling, kind)?,
                 };
-                let is_known = kept.iter().any(|known| known.is_same(one));
+                let is_known = kept.iter().any(|known| places.are_same(known, one));
                 if !is_known && text.is_some_and(|text| Text::new(&text).fits(clauses)) {
                     kept.push(*one);
                 }
@@ -175,19 +186,19 @@ impl Search<'_> {
         &self,
         groups: Vec<Group>,
         options: &Options,
-        (keep, order): (usize, Order),
+        (keep, order): (usize, Order<'_>),
     ) -> Result<Vec<Group>> {
         let mut groups = match options.group {
             Grouping::Session => {
                 let tellings: Vec<u64> = groups.iter().map(|group| group.telling).collect();
-                into_tasks(groups, &self.store.tasks(&tellings)?, keep)
+                into_tasks(groups, &self.store.tasks(&tellings)?, (keep, order.places))
             }
             Grouping::Message => groups.into_iter().flat_map(Group::apart).collect(),
         };
         order.apply(&mut groups);
         if options.sort == Sort::Relevance {
-            collapse(&mut groups);
-            order.apply(&mut groups);
+            let wanted = options.offset.saturating_add(options.limit);
+            order.apply(collapse(&mut groups, wanted, order.places));
         }
         Ok(groups)
     }
@@ -247,7 +258,7 @@ impl Search<'_> {
         let place = (engine.searcher, gather);
         let mut groups = share::gather(&*query, place, self.helper).map_err(self.error())?;
         if progress.clauses.iter().any(Clause::has_regex) {
-            progress.answer.untried = self.try_on_messages(&progress.clauses, &mut groups)?;
+            progress.answer.untried = self.try_on_messages(&progress.clauses, (&mut groups, &progress.places))?;
         }
         let known: Set<u64> = progress.groups.iter().map(|group| group.telling).collect();
         groups.retain(|group| !known.contains(&group.telling));
@@ -273,12 +284,13 @@ fn is_question(clauses: &[Clause]) -> bool {
 
 /// What comes first.
 #[derive(Clone, Copy)]
-struct Order {
+struct Order<'p> {
     sort: Sort,
     is_question: bool,
+    places: &'p Places,
 }
 
-impl Order {
+impl Order<'_> {
     /// Puts first what fits most closely, or what is latest.
     fn apply(self, groups: &mut [Group]) {
         let step = |group: &Group| if self.is_question { 0 } else { group.tier.step() };
@@ -286,7 +298,8 @@ impl Order {
             Sort::Relevance => groups.sort_by_cached_key(|group| {
                 (step(group), Reverse(rank(group.score())), group.telling)
             }),
-            Sort::Time => groups.sort_by_cached_key(|group| (Reverse(group.at()), group.telling)),
+            Sort::Time => groups
+                .sort_by_cached_key(|group| (Reverse(group.at(self.places)), group.telling)),
         }
     }
 }

@@ -4,7 +4,6 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tantivy::Searcher;
-use tantivy::collector::Collector;
 use tantivy::query::{EnableScoring, Query, Weight};
 
 use super::gather::{Gather, Group};
@@ -26,7 +25,7 @@ pub(super) fn gather(
         found: Mutex::default(),
     });
     helper.share(&parts);
-    gather.merge_fruits(parts.found()?)
+    Ok(gather.merge(parts.found()?))
 }
 
 /// The parts of the index, and what was found in them.
@@ -56,7 +55,7 @@ impl Joint for Parts {
     fn step(&self) -> bool {
         self.pieces.take(|at| {
             let segment = self.searcher.segment_reader(at as u32);
-            let collect = || self.gather.collect_segment(self.weight.as_ref(), at as u32, segment);
+            let collect = || self.gather.collect(self.weight.as_ref(), (at as u16, segment));
             // Whoever asked is told of a panic, whoever helps goes on.
             let found = guarded(collect);
             self.found.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
