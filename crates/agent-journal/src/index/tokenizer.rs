@@ -78,6 +78,38 @@ impl Tokenizer for CodeTokenizer {
     }
 }
 
+/// What bytes are to a run: nothing at zero.
+const SMALL: u8 = 1;
+const CAPITAL: u8 = 2;
+
+/// What every byte is to a run: looked at once, it tells the end of a run and what is in it.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        if (byte as u8).is_ascii_uppercase() {
+            classes[byte] = CAPITAL;
+        } else if (byte as u8).is_ascii_alphanumeric() {
+            classes[byte] = SMALL;
+        }
+        byte += 1;
+    }
+    classes
+};
+
+/// How a run is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// One word as it stands: small letters and digits of ASCII.
+    Small,
+    /// One word of ASCII, with a capital at its beginning.
+    Plain,
+    /// A word with parts, or with letters beyond ASCII.
+    Mixed,
+    /// Pairs of characters: a script without spaces.
+    Pairs,
+}
+
 /// Walks through a text.
 pub(crate) struct Cutter<'a> {
     text: &'a str,
@@ -86,8 +118,7 @@ pub(crate) struct Cutter<'a> {
     /// The run being cut, and where its next part begins.
     run: std::ops::Range<usize>,
     part: usize,
-    /// Whether the run is of a script without spaces.
-    pairs: bool,
+    shape: Shape,
     position: usize,
     token: Token,
     /// Whether the token is a whole `camelCase` word, told before its parts.
@@ -97,7 +128,8 @@ pub(crate) struct Cutter<'a> {
 impl<'a> Cutter<'a> {
     fn new(text: &'a str) -> Self {
         let token = Token::default();
-        Self { text, at: 0, run: 0..0, part: 0, pairs: false, position: 0, token, is_whole: false }
+        let (run, shape) = (0..0, Shape::Small);
+        Self { text, at: 0, run, part: 0, shape, position: 0, token, is_whole: false }
     }
 
     /// Moves to the next token; `false` at the end.
@@ -109,11 +141,7 @@ impl<'a> Cutter<'a> {
         if !self.next_run() {
             return false;
         }
-        if self.pairs {
-            return self.next_part();
-        }
-        let first = self.part_end();
-        if first < self.run.end {
+        if self.shape == Shape::Mixed && self.part_end() < self.run.end {
             self.is_whole = true;
             self.set(self.run.clone(), self.position);
             return true;
@@ -126,7 +154,7 @@ impl<'a> Cutter<'a> {
         let bytes = self.text.as_bytes();
         let mut start = self.at;
         while start < bytes.len() {
-            if bytes[start].is_ascii_alphanumeric() {
+            if CLASSES[usize::from(bytes[start])] != 0 {
                 break;
             }
             if !bytes[start].is_ascii() {
@@ -142,25 +170,37 @@ impl<'a> Cutter<'a> {
         if start >= bytes.len() {
             return false;
         }
-        let (end, pairs) = self.run_end(start);
-        (self.run, self.part, self.pairs, self.at) = (start..end, start, pairs, end);
+        let (end, shape) = self.run_end(start);
+        (self.run, self.part, self.shape, self.at) = (start..end, start, shape, end);
         true
     }
 
-    fn run_end(&self, start: usize) -> (usize, bool) {
-        let bytes = self.text.as_bytes();
-        let mut end = start;
-        while end < bytes.len() && bytes[end].is_ascii_alphanumeric() {
+    fn run_end(&self, start: usize) -> (usize, Shape) {
+        let bytes = &self.text.as_bytes()[start..];
+        let first = CLASSES[usize::from(bytes[0])];
+        let mut inside = 0;
+        let mut end = usize::from(first != 0);
+        while let Some(byte) = bytes.get(end) {
+            let class = CLASSES[usize::from(*byte)];
+            if class == 0 {
+                if !byte.is_ascii() {
+                    return self.wide_run_end(start, start + end);
+                }
+                break;
+            }
+            inside |= class;
             end += 1;
         }
-        if end < bytes.len() && !bytes[end].is_ascii() {
-            return self.wide_run_end(start, end);
-        }
-        (end, false)
+        let shape = match (first, inside & CAPITAL) {
+            (SMALL, 0) => Shape::Small,
+            (_, 0) => Shape::Plain,
+            _ => Shape::Mixed,
+        };
+        (start + end, shape)
     }
 
     /// The end of a run with characters beyond ASCII in it.
-    fn wide_run_end(&self, start: usize, from: usize) -> (usize, bool) {
+    fn wide_run_end(&self, start: usize, from: usize) -> (usize, Shape) {
         let first = self.text[start..].chars().next().unwrap_or(' ');
         let pairs = is_unspaced(first);
         let skip = if from == start { first.len_utf8() } else { from - start };
@@ -173,14 +213,15 @@ impl<'a> Cutter<'a> {
             }
             end += character.len_utf8();
         }
-        (end, pairs)
+        (end, if pairs { Shape::Pairs } else { Shape::Mixed })
     }
 
     fn next_part(&mut self) -> bool {
-        if self.pairs {
-            return self.next_pair();
-        }
-        let end = self.part_end();
+        let end = match self.shape {
+            Shape::Small | Shape::Plain => self.run.end,
+            Shape::Mixed => self.part_end(),
+            Shape::Pairs => return self.next_pair(),
+        };
         let part = self.part..end;
         self.set(part, self.position);
         self.part = end;
@@ -229,10 +270,11 @@ impl<'a> Cutter<'a> {
     fn set(&mut self, range: std::ops::Range<usize>, position: usize) {
         let word = &self.text[range.clone()];
         self.token.text.clear();
-        if word.is_ascii() {
-            let kept = &word[..word.len().min(MAX_WORD)];
-            self.token.text.push_str(kept);
-            self.token.text.make_ascii_lowercase();
+        if matches!(self.shape, Shape::Small | Shape::Plain) || word.is_ascii() {
+            self.token.text.push_str(&word[..word.len().min(MAX_WORD)]);
+            if self.shape != Shape::Small {
+                self.token.text.make_ascii_lowercase();
+            }
         } else {
             let folded = word.nfd().filter(|character| !is_combining_mark(*character));
             self.token.text.extend(folded.flat_map(char::to_lowercase).nfc().take(MAX_WORD));
