@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnIndex, ColumnValues};
 use tantivy::directory::MmapDirectory;
-use tantivy::indexer::{IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy};
+use tantivy::indexer::{
+    IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, PreparedCommit,
+};
 use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
 use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions,
@@ -65,6 +67,13 @@ pub(crate) struct LexicalWriter {
     writer: IndexWriter,
     fields: Fields,
     path: PathBuf,
+    journal: i64,
+}
+
+/// What was written and is not visible yet; dropped, it is part of what will be written next.
+pub(crate) struct PreparedLexical<'w> {
+    commit: PreparedCommit<'w>,
+    path: &'w Path,
     journal: i64,
 }
 
@@ -215,6 +224,16 @@ impl Lexical {
     }
 }
 
+impl PreparedLexical<'_> {
+    /// Makes what was written visible, as of a generation of the journal.
+    pub(crate) fn commit(self, generation: i64) -> Result<()> {
+        let Self { mut commit, path, journal } = self;
+        let payload = Payload { version: VERSION, journal, generation };
+        commit.set_payload(&serde_json::to_string(&payload).expect("numbers serialise"));
+        commit.commit().map(drop).map_err(Error::index(path))
+    }
+}
+
 impl Columns {
     pub(crate) fn of(segment: &SegmentReader) -> tantivy::Result<Self> {
         let fast = segment.fast_fields();
@@ -330,13 +349,11 @@ impl LexicalWriter {
         Ok(())
     }
 
-    /// Makes everything since the last commit visible, as of a generation of the journal.
-    pub(crate) fn commit(&mut self, generation: i64) -> Result<()> {
-        let payload = Payload { version: VERSION, journal: self.journal, generation };
-        let mut commit = self.writer.prepare_commit().map_err(Error::index(&self.path))?;
-        commit.set_payload(&serde_json::to_string(&payload).expect("numbers serialise"));
-        commit.commit().map_err(Error::index(&self.path))?;
-        Ok(())
+    /// Writes everything since the last commit.
+    pub(crate) fn prepare(&mut self) -> Result<PreparedLexical<'_>> {
+        let Self { writer, path, journal, .. } = self;
+        let commit = writer.prepare_commit().map_err(Error::index(path))?;
+        Ok(PreparedLexical { commit, path, journal: *journal })
     }
 
     /// Waits for merges that are under way.

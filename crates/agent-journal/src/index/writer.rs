@@ -1,5 +1,6 @@
 //! Both indexes as those that read see them: what is told goes to words and to meanings alike.
 
+use super::lexical::PreparedLexical;
 use super::passages::of_message;
 use super::{Calls, LexicalWriter, Passage, SemanticWriter, Stamped, TextKind};
 use crate::error::Result;
@@ -12,6 +13,20 @@ pub(crate) struct IndexWriter {
     pub(crate) semantic: Option<SemanticWriter>,
     /// Whether the model's reasoning can be found.
     pub(crate) thinking: bool,
+}
+
+/// What was written and is not visible yet.
+pub(crate) struct Prepared<'a> {
+    lexical: PreparedLexical<'a>,
+    semantic: Option<&'a SemanticWriter>,
+}
+
+impl Prepared<'_> {
+    /// Makes what was written visible, as of a generation of the journal.
+    pub(crate) fn commit(self, generation: i64) -> Result<()> {
+        self.lexical.commit(generation)?;
+        self.semantic.map_or(Ok(()), |semantic| semantic.commit(generation))
+    }
 }
 
 /// The indexes that are written to: one of them when only that is behind.
@@ -32,10 +47,9 @@ impl IndexWriter {
         }
     }
 
-    /// Makes everything since the last commit visible, as of a generation of the journal.
-    pub(crate) fn commit(&mut self, generation: i64) -> Result<()> {
-        self.lexical.commit(generation)?;
-        self.semantic.as_ref().map_or(Ok(()), |semantic| semantic.commit(generation))
+    /// Writes everything since the last commit.
+    pub(crate) fn prepare(&mut self) -> Result<Prepared<'_>> {
+        Ok(Prepared { lexical: self.lexical.prepare()?, semantic: self.semantic.as_ref() })
     }
 
     /// Waits for what is under way.

@@ -389,7 +389,7 @@ mod tests {
                 let stamped = Stamped { telling: 1, position: Some(*position), at: 0, passage };
                 writer.add(&stamped).unwrap();
             }
-            writer.commit(1).unwrap();
+            writer.prepare().unwrap().commit(1).unwrap();
         }
         let lexical = Lexical::open(directory.path(), 1).unwrap();
         let searcher = lexical.searcher();

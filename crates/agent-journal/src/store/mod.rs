@@ -44,6 +44,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::catalog::Catalog;
@@ -186,6 +187,9 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8000;
                PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 64;";
     connection.execute_batch(set).map_err(Error::store(path))?;
+    // Without it, queries are planned anew for every value they are asked with.
+    let steady = DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
+    connection.set_db_config(steady, true).map_err(Error::store(path))?;
     Ok(connection)
 }
 

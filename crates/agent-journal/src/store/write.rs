@@ -101,17 +101,23 @@ impl Writer<'_> {
         Error::store(self.path)
     }
 
-    /// Makes everything since the last commit durable, and returns its generation.
-    pub(crate) fn commit(&mut self) -> Result<i64> {
+    /// Works out what follows from everything since the last commit, and returns the generation
+    /// it will be.
+    pub(crate) fn conclude(&mut self) -> Result<i64> {
         if !self.touched.is_empty() {
             self.generation += 1;
             self.settle()?;
             let sql = "UPDATE meta SET value = ?1 WHERE name = 'generation'";
             self.connection.execute(sql, [self.generation]).map_err(self.error())?;
         }
-        self.connection.execute_batch("COMMIT").map_err(self.error())?;
-        self.begin()?;
         Ok(self.generation)
+    }
+
+    /// Makes everything since the last commit durable.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.conclude()?;
+        self.connection.execute_batch("COMMIT").map_err(self.error())?;
+        self.begin()
     }
 
     /// Whoever packs the runs that are to be written.

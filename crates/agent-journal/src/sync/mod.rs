@@ -20,6 +20,7 @@ pub(crate) use watch::Spot;
 pub use watch::{Changes, StopWatch, Watch, WatchOptions};
 
 use std::cell::RefCell;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -137,11 +138,19 @@ impl Sync<'_> {
                 .collect::<Result<Vec<Job>>>()?;
             self.batch(&jobs, &mut writer, index.targets(), (deadline, &mut report))?;
             let before = writer.generation();
-            let generation = writer.commit()?;
-            reindex::wholes(self.store, index.targets(), before, &writer.take_fresh())?;
-            if generation > before {
-                index.commit(generation)?;
+            let generation = writer.conclude()?;
+            if generation == before {
+                writer.commit()?;
+                continue;
             }
+            reindex::wholes(self.store, index.targets(), before, &writer.take_fresh())?;
+            // Nothing can be found before it is durable; to write it down takes both equally long.
+            let written = std::thread::scope(|scope| {
+                let written = scope.spawn(|| index.prepare());
+                writer.commit()?;
+                written.join().unwrap_or_else(|panic| resume_unwind(panic))
+            })?;
+            written.commit(generation)?;
         }
         index.close()?;
         Ok(report)
@@ -201,7 +210,7 @@ impl Sync<'_> {
             let targets = Targets { lexical: None, ..all };
             reindex::tellings(self.store_path, self.store, targets, from(embedded))?;
         }
-        index.commit(generation)?;
+        index.prepare()?.commit(generation)?;
         match &index.semantic {
             Some(semantic) if semantic_behind => semantic.discard_others(),
             _ => Ok(()),
