@@ -8,9 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnIndex, ColumnValues};
 use tantivy::directory::MmapDirectory;
-use tantivy::indexer::{
-    IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, PreparedCommit,
-};
+use tantivy::indexer::{IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, PreparedCommit};
 use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
 use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions,

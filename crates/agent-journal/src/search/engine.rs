@@ -1,7 +1,5 @@
 //! Says clauses to the engine of the index.
 
-use std::collections::HashMap;
-
 use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{Searcher, Term};
@@ -10,6 +8,7 @@ use super::any_word::{AnyWord, Known};
 use super::query::{Clause, Pattern};
 use super::regex::Need;
 use crate::index::words;
+use crate::maps::Map;
 
 /// A prefix stands for at most this many words, the most frequent ones.
 const EXPANSIONS: usize = 200;
@@ -194,7 +193,7 @@ impl Engine<'_> {
         fits: &dyn Fn(&str) -> bool,
     ) -> tantivy::Result<Vec<Known>> {
         let mut known: Vec<Known> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut places: Map<String, usize> = Map::default();
         for segment in self.searcher.segment_readers() {
             let inverted = segment.inverted_index(self.field)?;
             let mut range = inverted.terms().range();

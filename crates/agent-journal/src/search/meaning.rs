@@ -161,11 +161,7 @@ fn wording(clauses: &[Clause], mode: Mode) -> String {
 
 /// Puts what is near into the groups of what was found by words. A session without any of the
 /// words is added when it is near enough.
-fn join(
-    (groups, places): (&mut Vec<Group>, &mut Places),
-    nearby: &[Nearby],
-    blend: Blend,
-) {
+fn join((groups, places): (&mut Vec<Group>, &mut Places), nearby: &[Nearby], blend: Blend) {
     let by_words = ranked(groups.iter().map(|group| (group.telling, group.score())));
     let by_telling: Map<u64, usize> =
         groups.iter().enumerate().map(|(at, group)| (group.telling, at)).collect();

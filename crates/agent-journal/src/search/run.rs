@@ -258,7 +258,8 @@ impl Search<'_> {
         let place = (engine.searcher, gather);
         let mut groups = share::gather(&*query, place, self.helper).map_err(self.error())?;
         if progress.clauses.iter().any(Clause::has_regex) {
-            progress.answer.untried = self.try_on_messages(&progress.clauses, (&mut groups, &progress.places))?;
+            progress.answer.untried =
+                self.try_on_messages(&progress.clauses, (&mut groups, &progress.places))?;
         }
         let known: Set<u64> = progress.groups.iter().map(|group| group.telling).collect();
         groups.retain(|group| !known.contains(&group.telling));
@@ -298,8 +299,9 @@ impl Order<'_> {
             Sort::Relevance => groups.sort_by_cached_key(|group| {
                 (step(group), Reverse(rank(group.score())), group.telling)
             }),
-            Sort::Time => groups
-                .sort_by_cached_key(|group| (Reverse(group.at(self.places)), group.telling)),
+            Sort::Time => {
+                groups.sort_by_cached_key(|group| (Reverse(group.at(self.places)), group.telling));
+            }
         }
     }
 }

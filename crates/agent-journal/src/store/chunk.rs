@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use memchr::{memchr, memchr_iter};
+use memchr::memchr;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::packing::{Dictionary, Packer, pack_facts, unpack_facts};
@@ -166,11 +166,13 @@ fn identity(session: &SessionId, usage: &Usage, message: &Message, position: u64
     xxh3_128(text.as_bytes()).to_le_bytes()
 }
 
-/// One of the lines of a run.
-pub(super) fn line(lines: &[u8], at: usize) -> Option<&[u8]> {
-    let start = if at == 0 { 0 } else { memchr_iter(b'\n', lines).nth(at - 1)? + 1 };
-    let end = memchr(b'\n', &lines[start..])?;
-    Some(&lines[start..start + end])
+/// The lines of a run.
+pub(super) fn lines(mut run: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (line, rest) = run.split_at(memchr(b'\n', run)?);
+        run = &rest[1..];
+        Some(line)
+    })
 }
 
 /// Reads the facts of a chunk; damaged ones tell nothing.
@@ -195,11 +197,12 @@ mod tests {
         assert!(builder.is_full());
         let chunk = builder.pack(&Packer::new(None));
         assert_eq!((chunk.first, chunk.count, builder.next()), (5, 5, 10));
-        let lines = super::super::packing::unpack(&chunk.body, None).unwrap();
+        let run = super::super::packing::unpack(&chunk.body, None).unwrap();
         for (at, length) in [1, 40_000, 3, 90_000, 2].into_iter().enumerate() {
-            let message: Message = serde_json::from_slice(line(&lines, at).unwrap()).unwrap();
+            let line = lines(&run).nth(at).unwrap();
+            let message: Message = serde_json::from_slice(line).unwrap();
             assert_eq!(message.text().len(), length);
         }
-        assert_eq!(line(&lines, 5), None);
+        assert_eq!(lines(&run).nth(5), None);
     }
 }

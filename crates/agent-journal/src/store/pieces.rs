@@ -36,11 +36,9 @@ impl Store {
         while let Some(row) = rows.next().map_err(failed())? {
             let first = row.get::<_, i64>(0).map_err(failed())? as u64;
             let body = row.get_ref(1).and_then(|body| Ok(body.as_blob()?)).map_err(failed())?;
-            let lines = self.unpack(body).map_err(failed())?.unwrap_or_default();
-            let (mut start, mut position) = (0, first);
-            for end in memchr::memchr_iter(b'\n', &lines) {
-                take(position, &lines[start..end])?;
-                (start, position) = (end + 1, position + 1);
+            let run = self.unpack(body).map_err(failed())?.unwrap_or_default();
+            for (position, line) in (first..).zip(chunk::lines(&run)) {
+                take(position, line)?;
             }
         }
         Ok(())
@@ -67,9 +65,8 @@ impl Store {
                 continue;
             }
             let first = row.get::<_, i64>(0).map_err(failure())? as u64;
-            let lines = blob(2).and_then(|body| self.unpack(body)).map_err(failure())?;
-            let lines = lines.unwrap_or_default();
-            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
+            let run = blob(2).and_then(|body| self.unpack(body)).map_err(failure())?;
+            for (position, line) in (first..).zip(chunk::lines(&run.unwrap_or_default())) {
                 if let Ok(message) = serde_json::from_slice(line) {
                     take(position, message);
                 }

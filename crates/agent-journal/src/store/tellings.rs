@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::chunk::lines;
 use super::packing::{Dictionary, unpack};
-use super::{Store, account, chunk};
+use super::{Store, account};
 use crate::error::Result;
 use crate::model::{Message, Session};
 
@@ -58,9 +59,9 @@ pub(crate) struct Run {
 impl Run {
     /// The messages at some positions.
     pub(crate) fn messages(&self, positions: &HashSet<u64>) -> Vec<(u64, Message)> {
-        let lines = unpack(&self.body, self.dictionary.as_deref()).unwrap_or_default();
-        let lines = (self.first..).zip(lines.split(|byte| *byte == b'\n'));
-        let wanted = lines.filter(|(position, _)| positions.contains(position));
+        let run = unpack(&self.body, self.dictionary.as_deref()).unwrap_or_default();
+        let all = (self.first..).zip(lines(&run));
+        let wanted = all.filter(|(position, _)| positions.contains(position));
         wanted.filter_map(|(at, line)| Some((at, serde_json::from_slice(line).ok()?))).collect()
     }
 }
@@ -78,8 +79,8 @@ impl Store {
         while let Some(row) = rows.next().map_err(self.error())? {
             let first = row.get::<_, i64>(0).map_err(self.error())? as u64;
             let body = row.get_ref(1).and_then(|body| Ok(body.as_blob()?)).map_err(self.error())?;
-            let lines = self.unpack(body).map_err(self.error())?.unwrap_or_default();
-            for (position, line) in (first..).zip(lines.split(|byte| *byte == b'\n')) {
+            let run = self.unpack(body).map_err(self.error())?.unwrap_or_default();
+            for (position, line) in (first..).zip(lines(&run)) {
                 if range.contains(&position)
                     && let Ok(message) = serde_json::from_slice(line)
                 {
@@ -130,8 +131,8 @@ impl Store {
         let message = statement
             .query_row(params![telling as i64, position as i64], |row| {
                 let first = row.get::<_, i64>(0)? as u64;
-                let lines = self.unpack(row.get_ref(1)?.as_blob()?)?.unwrap_or_default();
-                let line = chunk::line(&lines, (position - first) as usize);
+                let run = self.unpack(row.get_ref(1)?.as_blob()?)?.unwrap_or_default();
+                let line = lines(&run).nth((position - first) as usize);
                 Ok(line.and_then(|line| serde_json::from_slice(line).ok()))
             })
             .optional()
