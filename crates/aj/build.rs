@@ -11,8 +11,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let is_here = variable("TARGET") == variable("HOST");
-    let is_gnu = variable("CARGO_CFG_TARGET_OS") == "linux"
-        && variable("CARGO_CFG_TARGET_ENV") == "gnu";
+    let is_gnu =
+        variable("CARGO_CFG_TARGET_OS") == "linux" && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     if is_here && is_gnu && c_library().is_some_and(|version| version >= ABLE) {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
