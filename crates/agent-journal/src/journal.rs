@@ -39,6 +39,7 @@ pub struct Journal {
     pub(crate) now: Timestamp,
     index: Opened,
     helper: Arc<Helper>,
+    tell: fn(Progress),
 }
 
 /// What an agent's files came to.
@@ -88,7 +89,8 @@ impl Journal {
         let path = config.journal_dir.join("journal.db");
         let store = Store::open(&path)?;
         let (index, helper) = (Opened::default(), Arc::default());
-        Ok(Self { config, machine, path, store, now: now(), index, helper })
+        let tell = |_: Progress| {};
+        Ok(Self { config, machine, path, store, now: now(), index, helper, tell })
     }
 
     /// Opens the same journal once more, for another thread; what is mapped is shared.
@@ -101,6 +103,12 @@ impl Journal {
     #[must_use]
     pub fn helped_by(self, helper: Arc<Helper>) -> Self {
         Self { helper, ..self }
+    }
+
+    /// Tells somebody who waits for an answer why it takes long.
+    #[must_use]
+    pub fn telling(self, tell: fn(Progress)) -> Self {
+        Self { tell, ..self }
     }
 
     /// Holds as little as it can between questions: for those who keep several open.
@@ -426,7 +434,7 @@ impl Journal {
         LexicalWriter::discard(&self.lexical_dir())?;
         // Somebody waits for an answer: meanings have to wait.
         let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
-        let (config, store_path, progress) = (&self.config, &self.path, &mut |_| {});
+        let (config, store_path, progress) = (&self.config, &self.path, &mut { self.tell });
         Sync { config, store, store_path, options, progress }.open_index()?.close()
     }
 

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, Zoned};
 
 use crate::args::Args;
-use crate::error::warn;
+use crate::error::{remark, warn};
 use crate::settings::Settings;
 
 /// How long a command that answers may spend on news first.
@@ -104,7 +104,7 @@ impl Context {
             // So that it gets to its own processor before this one is busy.
             std::thread::yield_now();
             let answered = self.journal().map(|journal| {
-                let journal = journal.helped_by(Arc::clone(&helper));
+                let journal = journal.helped_by(Arc::clone(&helper)).telling(excuse);
                 (ask(&journal), journal)
             });
             drop(here);
@@ -186,5 +186,12 @@ impl Context {
         });
         bar.finish_and_clear();
         Ok(report?)
+    }
+}
+
+/// Says why an answer takes long.
+fn excuse(progress: Progress) {
+    if let Progress::Rebuilding = progress {
+        remark("making the search index anew: this once, it takes longer");
     }
 }

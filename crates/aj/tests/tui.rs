@@ -305,3 +305,19 @@ fn alone_without_a_terminal_it_prints_the_help() {
     let run = Test::new().aj("tui");
     run.fails(["there is no screen here"]);
 }
+
+#[test]
+fn an_answer_that_has_to_wait_for_a_new_index_says_so() {
+    let test = two_agents();
+    test.aj("index").found();
+    let shown = || {
+        let mut terminal = Terminal::open(&test, (100, 30), &["search", "copper"]);
+        while terminal.hear("the end of the answer") {}
+        terminal.parser.screen().contents()
+    };
+    assert!(!shown().contains("index anew"), "{}", shown());
+    std::fs::remove_dir_all(test.journal("index")).unwrap();
+    let first = shown();
+    assert!(first.contains("making the search index anew") && first.contains("flaky"), "{first}");
+    assert!(!shown().contains("index anew"), "{}", shown());
+}

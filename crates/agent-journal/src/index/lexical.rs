@@ -68,7 +68,7 @@ pub(crate) struct LexicalWriter {
     journal: i64,
 }
 
-/// What was written and is not visible yet; dropped, it is part of what will be written next.
+/// What was written and is not visible yet.
 pub(crate) struct PreparedLexical<'w> {
     commit: PreparedCommit<'w>,
     path: &'w Path,

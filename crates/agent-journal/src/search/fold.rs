@@ -71,7 +71,7 @@ pub(super) fn collapse<'g>(
 mod tests {
     use super::super::answer::Tier;
     use super::super::gather::Match;
-    use super::super::places::Text;
+    use super::super::places::Located;
     use super::*;
     use crate::index::TextKind;
 
@@ -80,7 +80,7 @@ mod tests {
         for (score, position, print) in matches {
             let (score, print, at) = (*score, *print, 0);
             let (position, kind) = (Some(*position), TextKind::Reply);
-            let place = places.add(Text { position, kind, print, at, window: None });
+            let place = places.add(Located { position, kind, print, at, window: None });
             group.best.push(Match { score, telling, place });
             group.count += 1;
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::answer::{Mode, Options, Sort, Stage, Tier};
 use super::fuse::{Blend, Fusion};
 use super::gather::{Gather, Group, Match};
-use super::places::{Places, Text as Found};
+use super::places::{Located, Places};
 use super::query::{Clause, Pattern, Query};
 use super::run::{Progress, Search};
 use super::verify::Text;
@@ -187,7 +187,7 @@ fn join((groups, places): (&mut Vec<Group>, &mut Places), nearby: &[Nearby], ble
         let worth = blend.of_meaning(near.score);
         let best = by_meaning.entry(telling).or_default();
         *best = best.max(near.score);
-        let place = places.add(Found {
+        let place = places.add(Located {
             position: near.place.position,
             kind: near.place.kind,
             print: 0,

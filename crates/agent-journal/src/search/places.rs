@@ -19,7 +19,7 @@ pub(super) enum Place {
 
 /// The text a match is in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text {
+pub(super) struct Located {
     pub(super) position: Option<u64>,
     pub(super) kind: TextKind,
     /// The same for messages that are nearly the same; 0 for short ones.
@@ -34,7 +34,7 @@ pub(super) struct Text {
 #[derive(Clone, Default)]
 pub(super) struct Places {
     parts: Arc<[Columns]>,
-    near: Vec<Text>,
+    near: Vec<Located>,
 }
 
 impl Places {
@@ -48,18 +48,18 @@ impl Places {
     }
 
     /// The place of a text that is near in meaning.
-    pub(super) fn add(&mut self, near: Text) -> Place {
+    pub(super) fn add(&mut self, near: Located) -> Place {
         self.near.push(near);
         Place::Near(self.near.len() as u32 - 1)
     }
 
     /// The text a match is in.
-    pub(super) fn text(&self, one: &Match) -> Text {
+    pub(super) fn text(&self, one: &Match) -> Located {
         match one.place {
             Place::Near(near) => self.near[near as usize],
             Place::Passage { part, document, .. } => {
                 let columns = self.part(part);
-                Text {
+                Located {
                     position: Columns::place(columns.position.get_val(document)),
                     kind: Traits::unpack(columns.traits.get_val(document)).kind(),
                     print: Likeness::unpack(columns.likeness.get_val(document)).print,

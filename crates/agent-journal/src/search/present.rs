@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::answer::{Answer, Found, Hit, Options, Tier};
 use super::engine::as_typed;
 use super::gather::{Group, Match};
-use super::places::{Places, Text};
+use super::places::{Located, Places};
 use super::query::{Clause, Pattern};
 use super::run::Search;
 use super::snippet::{Marks, snippet};
@@ -63,11 +63,11 @@ impl Search<'_> {
             let mut hits = Vec::new();
             for one in &group.best[..shown(place, group)] {
                 let title = entries.get(&one.telling).map(|entry| entry.title.as_str());
-                let text = places.text(one);
-                let place = text.position.map(|position| (one.telling, position));
+                let located = places.text(one);
+                let place = located.position.map(|position| (one.telling, position));
                 let message = place.and_then(|place| read.get(&place).cloned());
                 let about = (group.tier, title, message);
-                let Some(mut hit) = self.hit((one, text), about, &how)? else { continue };
+                let Some(mut hit) = self.hit((one, located), about, &how)? else { continue };
                 if one.telling != group.telling {
                     hit.within = within(&entries, one.telling);
                 }
@@ -109,12 +109,12 @@ impl Search<'_> {
 
     fn hit(
         &self,
-        (one, text): (&Match, Text),
+        (one, located): (&Match, Located),
         (tier, title, mut message): (Tier, Option<&str>, Option<Message>),
         how: &How<'_>,
     ) -> Result<Option<Hit>> {
         let Match { telling, score, .. } = *one;
-        let Text { position, kind, window, .. } = text;
+        let Located { position, kind, window, .. } = located;
         let mut context = Vec::new();
         if let Some(position) = position.filter(|_| how.context > 0) {
             let range = position.saturating_sub(how.context)..position + how.context + 1;

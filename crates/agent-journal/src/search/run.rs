@@ -12,7 +12,7 @@ use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
 use super::engine::{Engine, deciding};
 use super::fold::{collapse, into_tasks};
 use super::gather::{BEST, Gather, Group, Match, rank};
-use super::places::{Places, Text as Found};
+use super::places::{Located, Places};
 use super::query::{Clause, Pattern, Query, join};
 use super::verify::Text;
 use super::{Filter, Scope, State, share};
@@ -153,7 +153,7 @@ impl Search<'_> {
             let messages: HashMap<u64, Message> = messages.into_iter().collect();
             let mut kept: Vec<Match> = Vec::new();
             for one in &group.best {
-                let Found { position, kind, .. } = places.text(one);
+                let Located { position, kind, .. } = places.text(one);
                 let text = match position {
                     Some(position) => messages.get(&position).map(|it| text_of(it, kind)),
                     None => self.whole_text(group.telling, kind)?,

@@ -144,7 +144,7 @@ impl Sync<'_> {
                 continue;
             }
             reindex::wholes(self.store, index.targets(), before, &writer.take_fresh())?;
-            // Nothing can be found before it is durable; to write it down takes both equally long.
+            // Side by side: only the last step, which makes it visible, waits until it is durable.
             let written = std::thread::scope(|scope| {
                 let written = scope.spawn(|| index.prepare());
                 writer.commit()?;
