@@ -3,12 +3,14 @@
 use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnIndex, ColumnValues};
 use tantivy::directory::MmapDirectory;
-use tantivy::indexer::{IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, PreparedCommit};
+use tantivy::indexer::{
+    IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, PreparedCommit, UserOperation,
+};
 use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
 use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions,
@@ -17,6 +19,7 @@ use tantivy::{
     Index, IndexReader, ReloadPolicy, Searcher, SegmentMeta, SegmentReader, TantivyDocument, Term,
 };
 
+use super::backlog::{Backlog, Taking};
 use super::guard::{guarded, writing};
 use super::tokenizer::CodeTokenizer;
 use super::{Likeness, Passage, Traits};
@@ -29,6 +32,10 @@ const TOKENIZER: &str = "code";
 
 /// The file that stands beside an index while it is written.
 const MARK: &str = "writing";
+
+/// How many passages are handed over at once: as many as the engine holds in one piece. It takes
+/// up so many pieces, which are too few one by one.
+const SHEAF: usize = 4;
 
 /// Position of texts that are about a session as a whole.
 const WHOLE: u64 = u32::MAX as u64;
@@ -66,7 +73,13 @@ pub(crate) struct LexicalWriter {
     fields: Fields,
     path: PathBuf,
     journal: i64,
+    /// Passages that are yet to be handed over.
+    sheaf: Mutex<Sheaf>,
+    backlog: Arc<Backlog>,
 }
+
+/// Passages that are handed over together.
+type Sheaf = Vec<UserOperation>;
 
 /// What was written and is not visible yet.
 pub(crate) struct PreparedLexical<'w> {
@@ -265,7 +278,6 @@ impl LexicalWriter {
         crate::store::private_directory(path)?;
         let (schema, fields) = schema();
         let index = Index::create_in_dir(path, schema).map_err(Error::index(path))?;
-        index.tokenizers().register(TOKENIZER, CodeTokenizer);
         Ok((Self::with(&index, fields, path, (journal, memory))?, 0))
     }
 
@@ -285,13 +297,16 @@ impl LexicalWriter {
         path: &Path,
         (journal, memory): (i64, usize),
     ) -> Result<Self> {
+        let backlog = Arc::new(Backlog::default());
+        index.tokenizers().register(TOKENIZER, Taking(Arc::clone(&backlog)));
         let writer = index.writer_with_num_threads(1, memory).map_err(Error::index(path))?;
         let mut policy = LogMergePolicy::default();
         policy.set_min_num_segments(6);
         writer.set_merge_policy(Box::new(policy));
         writing(path);
         mark(path, true)?;
-        Ok(Self { writer, fields, path: path.to_owned(), journal })
+        let (path, sheaf) = (path.to_owned(), Mutex::default());
+        Ok(Self { writer, fields, path, journal, sheaf, backlog })
     }
 
     /// Puts off what would write much more than what is new.
@@ -303,7 +318,7 @@ impl LexicalWriter {
         Error::index(&self.path)
     }
 
-    /// Adds a passage.
+    /// Adds a passage; waits while the engine has enough to do.
     pub(crate) fn add(&self, stamped: &Stamped<'_>) -> Result<()> {
         let fields = self.fields;
         let Stamped { telling, position, at, passage } = stamped;
@@ -315,13 +330,26 @@ impl LexicalWriter {
         document.add_u64(fields.traits, Traits::of(passage, position, *at).pack());
         document.add_u64(fields.likeness, Likeness::of(passage).pack());
         document.add_i64(fields.at, *at);
-        self.writer.add_document(document).map_err(self.error())?;
-        Ok(())
+        self.backlog.put(passage.text.len());
+        let mut sheaf = self.sheaf();
+        sheaf.push(UserOperation::Add(document));
+        if sheaf.len() == SHEAF { self.hand_over(&mut sheaf) } else { Ok(()) }
+    }
+
+    fn sheaf(&self) -> MutexGuard<'_, Sheaf> {
+        self.sheaf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands passages over to the engine, in the order in which they were added.
+    fn hand_over(&self, sheaf: &mut Sheaf) -> Result<()> {
+        self.writer.run(sheaf.drain(..)).map(drop).map_err(self.error())
     }
 
     /// Forgets a telling as a whole.
-    pub(crate) fn remove(&self, telling: u64) {
+    pub(crate) fn remove(&self, telling: u64) -> Result<()> {
+        self.hand_over(&mut self.sheaf())?;
         self.writer.delete_term(Term::from_field_u64(self.fields.telling, telling));
+        Ok(())
     }
 
     /// Forgets the messages of a telling from a position on.
@@ -335,6 +363,7 @@ impl LexicalWriter {
     }
 
     fn remove_where(&self, telling: u64, field: Field, range: std::ops::Range<u64>) -> Result<()> {
+        self.hand_over(&mut self.sheaf())?;
         let term = Term::from_field_u64(self.fields.telling, telling);
         let of_telling = TermQuery::new(term, IndexRecordOption::Basic);
         let bound = |value| Term::from_field_u64(field, value);
@@ -349,6 +378,7 @@ impl LexicalWriter {
 
     /// Writes everything since the last commit.
     pub(crate) fn prepare(&mut self) -> Result<PreparedLexical<'_>> {
+        self.hand_over(&mut self.sheaf())?;
         let Self { writer, path, journal, .. } = self;
         let commit = writer.prepare_commit().map_err(Error::index(path))?;
         Ok(PreparedLexical { commit, path, journal: *journal })

@@ -2,6 +2,7 @@
 //! index leads from words back to (telling, position). The index holds nothing that the store
 //! cannot give again: it may be deleted at any time.
 
+mod backlog;
 mod embed;
 mod guard;
 mod lexical;

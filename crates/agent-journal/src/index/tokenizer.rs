@@ -126,7 +126,7 @@ pub(crate) struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         let token = Token::default();
         let (run, shape) = (0..0, Shape::Small);
         Self { text, at: 0, run, part: 0, shape, position: 0, token, is_whole: false }

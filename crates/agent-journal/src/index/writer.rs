@@ -96,13 +96,11 @@ impl Targets<'_> {
     }
 
     /// Forgets a telling as a whole.
-    pub(crate) fn remove(&self, telling: u64) {
-        if let Some(lexical) = self.lexical {
-            lexical.remove(telling);
-        }
+    pub(crate) fn remove(&self, telling: u64) -> Result<()> {
         if let Some(semantic) = self.semantic {
             semantic.remove(telling);
         }
+        self.lexical.map_or(Ok(()), |lexical| lexical.remove(telling))
     }
 
     /// Forgets the messages of a telling from a position on.

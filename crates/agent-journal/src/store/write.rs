@@ -315,53 +315,83 @@ impl Writer<'_> {
 
     /// Stores a call. Of several records in one telling the largest output holds.
     pub(super) fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
-        // A single row needs no journal of its own for the case that it does not fit: OR FAIL.
-        let sql =
-            "INSERT OR FAIL INTO usage (identity, session, telling, position, at, model, input,
-                   output, cache_read, cache_creation, cache_creation_1h, reasoning, cost_micros,
-                   since, counted, owner)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
-                   NOT EXISTS (SELECT 1 FROM usage WHERE identity = ?1 AND counted), ?2)
-                   ON CONFLICT (identity, telling) DO UPDATE SET repeats = repeats + 1,
-                   input = iif(excluded.output > output, excluded.input, input),
-                   cache_read = iif(excluded.output > output, excluded.cache_read, cache_read),
-                   cache_creation =
-                       iif(excluded.output > output, excluded.cache_creation, cache_creation),
-                   cache_creation_1h =
-                       iif(excluded.output > output, excluded.cache_creation_1h, cache_creation_1h),
-                   reasoning = iif(excluded.output > output, excluded.reasoning, reasoning),
-                   output = max(excluded.output, output)
-                   RETURNING counted";
-        let tokens = &row.usage.tokens;
-        let model = row.model.as_deref().map(|name| self.model(name)).transpose()?;
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let counted: Option<bool> = statement
-            .query_row(
-                params![
-                    row.identity,
-                    session as i64,
-                    telling as i64,
-                    row.position as i64,
-                    row.at,
-                    model,
-                    tokens.input as i64,
-                    tokens.output as i64,
-                    tokens.cache_read as i64,
-                    tokens.cache_creation as i64,
-                    row.usage.cache_creation_1h as i64,
-                    tokens.reasoning.map(|n| n as i64),
-                    row.usage.cost_micros.map(|n| n as i64),
-                    row.usage.since.map(crate::model::Timestamp::as_millis),
-                ],
-                |row| row.get(0),
-            )
-            .optional()
-            .map_err(self.error())?;
+        let mut counted = !self.is_counted(&row.identity)?;
+        if !self.add_call(telling, session, row, counted)? {
+            counted = self.repeat_call(telling, row)?;
+        }
         self.owners.insert(session);
-        if counted != Some(true) {
+        if !counted {
             self.contested.insert(row.identity);
         }
         Ok(())
+    }
+
+    /// Whether a record of a call is counted already.
+    fn is_counted(&self, identity: &[u8; 16]) -> Result<bool> {
+        let sql = "SELECT 1 FROM usage WHERE identity = ?1 AND counted = 1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.exists([identity]).map_err(self.error())
+    }
+
+    /// Adds a call, unless the telling has a record of it. A statement that also said what to do
+    /// then would have SQLite write down, for every row, how to take it back.
+    fn add_call(
+        &mut self,
+        telling: u64,
+        session: u64,
+        row: &UsageRow,
+        counted: bool,
+    ) -> Result<bool> {
+        let sql = "INSERT OR IGNORE INTO usage (identity, session, telling, position, at, model,
+                   input, output, cache_read, cache_creation, cache_creation_1h, reasoning,
+                   cost_micros, since, counted, owner)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?2)";
+        let tokens = &row.usage.tokens;
+        let model = row.model.as_deref().map(|name| self.model(name)).transpose()?;
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let added = statement.execute(params![
+            row.identity,
+            session as i64,
+            telling as i64,
+            row.position as i64,
+            row.at,
+            model,
+            tokens.input as i64,
+            tokens.output as i64,
+            tokens.cache_read as i64,
+            tokens.cache_creation as i64,
+            row.usage.cache_creation_1h as i64,
+            tokens.reasoning.map(|n| n as i64),
+            row.usage.cost_micros.map(|n| n as i64),
+            row.usage.since.map(crate::model::Timestamp::as_millis),
+            counted,
+        ]);
+        Ok(added.map_err(self.error())? > 0)
+    }
+
+    /// Notes a further record of a call in its telling; says whether the first is counted.
+    fn repeat_call(&self, telling: u64, row: &UsageRow) -> Result<bool> {
+        let sql = "UPDATE usage SET repeats = repeats + 1,
+                   input = iif(?3 > output, ?4, input),
+                   cache_read = iif(?3 > output, ?5, cache_read),
+                   cache_creation = iif(?3 > output, ?6, cache_creation),
+                   cache_creation_1h = iif(?3 > output, ?7, cache_creation_1h),
+                   reasoning = iif(?3 > output, ?8, reasoning),
+                   output = max(?3, output)
+                   WHERE identity = ?1 AND telling = ?2 RETURNING counted";
+        let tokens = &row.usage.tokens;
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let values = params![
+            row.identity,
+            telling as i64,
+            tokens.output as i64,
+            tokens.input as i64,
+            tokens.cache_read as i64,
+            tokens.cache_creation as i64,
+            row.usage.cache_creation_1h as i64,
+            tokens.reasoning.map(|n| n as i64),
+        ];
+        statement.query_row(values, |row| row.get(0)).map_err(self.error())
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn tellings(
 }
 
 fn telling_again(store: &Store, index: Targets<'_>, telling: u64) -> Result<()> {
-    index.remove(telling);
+    index.remove(telling)?;
     if store.account(telling)?.is_none_or(|account| account.kind == Kind::Copy) {
         return Ok(());
     }

@@ -180,14 +180,22 @@ impl<'m> Table<'m> {
     /// Adds up weighted rows, with the widest instructions the processor has.
     fn sum(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            #[expect(
-                unsafe_code,
-                reason = "half of the time: bytes become numbers eight at once"
-            )]
-            // SAFETY: the processor has the instructions.
-            return unsafe { self.sum_wide(addends, into) };
+        #[expect(unsafe_code, reason = "half of the time: bytes become numbers many at once")]
+        // SAFETY: the processor has the instructions.
+        unsafe {
+            if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+                return self.sum_widest(addends, into);
+            }
+            if is_x86_feature_detected!("avx2") {
+                return self.sum_wide(addends, into);
+            }
         }
+        self.sum_in_fours(addends, into);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    fn sum_widest(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
         self.sum_in_fours(addends, into);
     }
 

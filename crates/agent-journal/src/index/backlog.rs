@@ -1,0 +1,143 @@
+//! Texts that were handed to the engine and are not cut into words yet. It takes up to a number of
+//! them, of whatever size; here is told how many bytes may wait, and who goes on when many do.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tantivy::tokenizer::Tokenizer;
+
+use super::tokenizer::Cutter;
+
+/// When this much waits, one thread alone goes on reading until only half of it is left: so the
+/// engine has a processor for itself.
+const MUCH: usize = 6 << 20;
+
+/// More than this may not wait: about what one thread reads while the engine writes a part of the
+/// index and takes nothing.
+const ROOM: usize = 20 << 20;
+
+/// Whoever waits is told when no more than one of these is left, not of every text that is taken.
+const MARKS: [usize; 2] = [MUCH / 2, ROOM - MUCH];
+
+/// An engine that has given up takes nothing any more: whoever goes on is told by it.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+thread_local! {
+    /// Something that every thread has at a place of its own.
+    static OWN: u8 = const { 0 };
+}
+
+/// How much waits for the engine.
+#[derive(Default)]
+pub(super) struct Backlog {
+    bytes: AtomicUsize,
+    /// The thread that goes on while much is waiting; none at zero.
+    only: AtomicUsize,
+    turn: Mutex<()>,
+    is_less: Condvar,
+}
+
+impl Backlog {
+    /// Waits until another text may wait; says whether that was in time.
+    pub(super) fn put(&self, bytes: usize) -> bool {
+        let in_time = self.may_put() || self.wait();
+        self.bytes.fetch_add(bytes, SeqCst);
+        in_time
+    }
+
+    fn may_put(&self) -> bool {
+        let waiting = self.bytes.load(SeqCst);
+        waiting < MUCH || (waiting < ROOM && self.goes_on())
+    }
+
+    /// Whether this thread is the one that goes on; it is if no other was before.
+    fn goes_on(&self) -> bool {
+        let me = OWN.with(|own| std::ptr::from_ref(own).addr());
+        let before = self.only.compare_exchange(0, me, SeqCst, SeqCst);
+        before.is_ok() || before == Err(me)
+    }
+
+    fn wait(&self) -> bool {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.is_less.wait_timeout_while(turn, PATIENCE, |()| !self.may_put());
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Notes that the engine took a text.
+    fn take(&self, bytes: usize) {
+        let before = self.bytes.fetch_sub(bytes, SeqCst);
+        let left = before.saturating_sub(bytes);
+        if !MARKS.iter().any(|mark| (left..before).contains(mark)) {
+            return;
+        }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if left <= MARKS[0] {
+            self.only.store(0, SeqCst);
+        }
+        drop(turn);
+        self.is_less.notify_all();
+    }
+}
+
+/// The tokenizer of an engine that writes: it tells what is taken.
+#[derive(Clone)]
+pub(super) struct Taking(pub(super) Arc<Backlog>);
+
+impl Tokenizer for Taking {
+    type TokenStream<'a> = Cutter<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> Cutter<'a> {
+        self.0.take(text.len());
+        Cutter::new(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Backlog {
+        fn with(bytes: usize) -> Self {
+            Self { bytes: AtomicUsize::new(bytes), ..Self::default() }
+        }
+
+        fn bytes(&self) -> usize {
+            self.bytes.load(SeqCst)
+        }
+    }
+
+    #[test]
+    fn while_much_waits_one_goes_on_until_there_is_no_room() {
+        let backlog = Backlog::with(MUCH);
+        assert!(backlog.put(1) && backlog.put(ROOM - MUCH - 1));
+        // An engine that takes nothing is not waited for forever.
+        assert!(!backlog.put(7));
+        let backlog = &Backlog::with(MUCH);
+        assert!(backlog.put(1));
+        std::thread::scope(|scope| assert!(!scope.spawn(|| backlog.put(2)).join().unwrap()));
+    }
+
+    #[test]
+    fn those_who_wait_go_on_when_there_is_less() {
+        for _ in 0..100 {
+            let backlog = &Backlog::with(ROOM);
+            std::thread::scope(|scope| {
+                let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| backlog.put(7))).collect();
+                std::thread::yield_now();
+                backlog.take(ROOM - MUCH);
+                backlog.take(MUCH);
+                assert!(waiting.into_iter().all(|one| one.join().unwrap()));
+            });
+            assert_eq!(backlog.bytes(), 3 * 7);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_into_words_is_taken() {
+        let backlog = Arc::new(Backlog::with("some words".len()));
+        let mut taking = Taking(Arc::clone(&backlog));
+        drop(taking.token_stream("some"));
+        assert_eq!(backlog.bytes(), " words".len());
+    }
+}
