@@ -59,9 +59,16 @@ impl Backlog {
     }
 
     fn wait(&self) -> bool {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.is_less.wait_timeout_while(turn, PATIENCE, |()| !self.may_put());
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.may_put() {
+            let waited = self.is_less.wait_timeout(turn, PATIENCE);
+            let (back, end) = waited.unwrap_or_else(PoisonError::into_inner);
+            if end.timed_out() {
+                return false;
+            }
+            turn = back;
+        }
+        true
     }
 
     /// Notes that the engine took a text.

@@ -263,4 +263,17 @@ mod tests {
         journal.tell("log", 1, messages);
         assert_eq!(journal.totals(1), ((5, 31), (5, 31)));
     }
+
+    #[test]
+    fn of_the_records_of_a_call_in_one_telling_the_largest_output_holds() {
+        let journal = Journal::new();
+        let (early, full, late) = ((300, 2), (310, 40), (305, 7));
+        let record = |tokens| usage("a", 1_000, None, tokens);
+        journal.tell("log", 1, vec![record(early), record(full), record(late)]);
+        assert_eq!(journal.totals(1), (full, full));
+        // Another telling has only the first of them.
+        journal.tell("copy", 2, vec![record(early)]);
+        assert_eq!(journal.totals(1).0, full);
+        assert_eq!(journal.totals(2), (full, early));
+    }
 }
