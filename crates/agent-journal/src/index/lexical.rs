@@ -33,8 +33,8 @@ const TOKENIZER: &str = "code";
 /// The file that stands beside an index while it is written.
 const MARK: &str = "writing";
 
-/// How many passages are handed over at once: as many as the engine holds in one piece. It takes
-/// up so many pieces, which are too few one by one.
+/// How many passages are handed over in one piece: as many as the engine keeps together. The
+/// pieces it lets wait are counted, and too few of one passage each.
 const SHEAF: usize = 4;
 
 /// Position of texts that are about a session as a whole.
