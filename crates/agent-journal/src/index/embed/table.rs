@@ -27,9 +27,11 @@ static BUILTIN: LazyLock<Table<'static>> = LazyLock::new(|| {
 
 thread_local! {
     static COUNTS: RefCell<Counts> = RefCell::default();
-    /// Rows to be added up, with their weights.
-    static ADDENDS: RefCell<Vec<(u32, f32)>> = const { RefCell::new(Vec::new()) };
+    static ADDENDS: RefCell<Addends> = const { RefCell::new(Vec::new()) };
 }
+
+/// Rows to be added up, with their weights.
+type Addends = Vec<(u32, f32)>;
 
 /// A table of token vectors.
 pub(crate) struct Table<'m> {
@@ -178,7 +180,7 @@ impl<'m> Table<'m> {
     }
 
     /// Adds up weighted rows, with the widest instructions the processor has.
-    fn sum(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
+    fn sum(&self, addends: &mut Addends, into: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "half of the time: bytes become numbers many at once")]
         // SAFETY: the processor has the instructions.
@@ -195,20 +197,20 @@ impl<'m> Table<'m> {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    fn sum_widest(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
+    fn sum_widest(&self, addends: &mut Addends, into: &mut [f32]) {
         self.sum_in_fours(addends, into);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn sum_wide(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
+    fn sum_wide(&self, addends: &mut Addends, into: &mut [f32]) {
         self.sum_in_fours(addends, into);
     }
 
     /// Four at a time: the sums are read and written less often.
     #[expect(clippy::inline_always, reason = "compiled once for each set of instructions")]
     #[inline(always)]
-    fn sum_in_fours(&self, addends: &mut Vec<(u32, f32)>, into: &mut [f32]) {
+    fn sum_in_fours(&self, addends: &mut Addends, into: &mut [f32]) {
         addends.resize(addends.len().next_multiple_of(4), (0, 0.0));
         for four in addends.as_chunks::<4>().0 {
             let weights = four.map(|(row, weight)| weight * self.scales[row as usize]);
@@ -228,7 +230,7 @@ impl<'m> Table<'m> {
     }
 
     /// Lists the rows of a token's grams, which together weigh as much as one word's.
-    fn list_grams(&self, token: &[u8], weight: f32, addends: &mut Vec<(u32, f32)>) {
+    fn list_grams(&self, token: &[u8], weight: f32, addends: &mut Addends) {
         let before = addends.len();
         let buckets = self.words() as u32;
         grams(token, &mut |hash| addends.push((buckets + (hash % self.buckets) as u32, 0.0)));
@@ -435,5 +437,30 @@ mod tests {
         assert!(Table::parse(&MODEL[..MODEL.len() - 1]).is_none());
         assert!(Table::parse(&MODEL[1..]).is_none());
         assert!(Table::parse(b"AJEMBED\0\x02\0\0\0").is_none());
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the functions are called as the program does")]
+    fn every_processor_comes_to_the_same_sum() {
+        let table = Table::builtin();
+        let sum = |add: &dyn Fn(&mut Addends, &mut [f32])| {
+            let rows = (0..37).map(|at| at * 811 % table.words() as u32);
+            let mut addends = rows.zip((1..).map(|n| n as f32 / 7.0)).collect();
+            let mut into = vec![0.25; table.dimensions];
+            add(&mut addends, &mut into);
+            into
+        };
+        let plain = sum(&|addends, into| table.sum_in_fours(addends, into));
+        assert!(plain.iter().any(|sum| *sum > 1.0));
+        // SAFETY: only what the processor has is called.
+        unsafe {
+            if is_x86_feature_detected!("avx2") {
+                assert_eq!(sum(&|addends, into| table.sum_wide(addends, into)), plain);
+            }
+            if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+                assert_eq!(sum(&|addends, into| table.sum_widest(addends, into)), plain);
+            }
+        }
     }
 }
