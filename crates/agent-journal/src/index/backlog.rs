@@ -17,10 +17,14 @@ const MUCH: usize = 6 << 20;
 /// index and takes nothing.
 const ROOM: usize = 20 << 20;
 
-/// Whoever waits is told when no more than one of these is left, not of every text that is taken.
-const MARKS: [usize; 2] = [MUCH / 2, ROOM - MUCH];
+/// When so little is left, everybody goes on.
+const LITTLE: usize = MUCH / 2;
 
-/// An engine that has given up takes nothing any more: whoever goes on is told by it.
+/// When so much is left, the one that found no room goes on: not with every text that is taken.
+const SOME_ROOM: usize = ROOM - MUCH;
+
+/// An engine that has given up takes nothing any more. Whoever has waited so long goes on with one
+/// text, and is told by it.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 thread_local! {
@@ -39,7 +43,7 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Waits until another text may wait; says whether that was in time.
+    /// Waits until another text may wait; says whether that was in time, and goes on anyhow.
     pub(super) fn put(&self, bytes: usize) -> bool {
         let in_time = self.may_put() || self.wait();
         self.bytes.fetch_add(bytes, SeqCst);
@@ -74,20 +78,19 @@ impl Backlog {
     /// Notes that the engine took a text.
     fn take(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, SeqCst);
-        let left = before.saturating_sub(bytes);
-        if !MARKS.iter().any(|mark| (left..before).contains(mark)) {
+        let passes = |mark: usize| (before - bytes..before).contains(&mark);
+        if passes(LITTLE) {
+            self.only.store(0, SeqCst);
+        } else if !passes(SOME_ROOM) {
             return;
         }
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if left <= MARKS[0] {
-            self.only.store(0, SeqCst);
-        }
-        drop(turn);
+        // Whoever has just found that they must wait is waiting once this is free.
+        drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner));
         self.is_less.notify_all();
     }
 }
 
-/// The tokenizer of an engine that writes: it tells what is taken.
+/// The tokenizer of the index: what it is given to cut, the engine has taken.
 #[derive(Clone)]
 pub(super) struct Taking(pub(super) Arc<Backlog>);
 

@@ -21,7 +21,6 @@ use tantivy::{
 
 use super::backlog::{Backlog, Taking};
 use super::guard::{guarded, writing};
-use super::tokenizer::CodeTokenizer;
 use super::{Likeness, Passage, Traits};
 use crate::error::{Error, Result};
 
@@ -179,7 +178,6 @@ fn open(path: &Path, journal: i64) -> Option<(Index, Fields, Payload)> {
     if !payload.fits(journal) {
         return None;
     }
-    index.tokenizers().register(TOKENIZER, CodeTokenizer);
     Some((index, fields, payload))
 }
 

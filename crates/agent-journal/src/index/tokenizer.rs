@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+use tantivy::tokenizer::{Token, TokenStream};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 /// Longer runs are hashes or encoded data: they are cut here and have no parts.
@@ -64,18 +64,6 @@ pub(crate) fn whole_words(text: &str) -> HashSet<String> {
         }
     }
     all
-}
-
-/// The tokenizer of the index.
-#[derive(Clone, Default)]
-pub(crate) struct CodeTokenizer;
-
-impl Tokenizer for CodeTokenizer {
-    type TokenStream<'a> = Cutter<'a>;
-
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> Cutter<'a> {
-        Cutter::new(text)
-    }
 }
 
 /// What bytes are to a run: nothing at zero.
