@@ -126,6 +126,12 @@ mod tests {
         let backlog = &Backlog::with(MUCH);
         assert!(backlog.put(1));
         std::thread::scope(|scope| assert!(!scope.spawn(|| backlog.put(2)).join().unwrap()));
+        // When little is left, it is anybody's turn again.
+        backlog.take(MUCH);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| backlog.put(MUCH) && backlog.put(1));
+            assert!(other.join().unwrap());
+        });
     }
 
     #[test]
