@@ -62,6 +62,10 @@ impl Args {
 fn words_last(args: Vec<OsString>) -> Vec<OsString> {
     let asking = args.iter().position(|arg| ASKING.iter().any(|name| arg == name));
     let Some(from) = asking.filter(|_| !args.iter().any(|arg| arg == "--")) else { return args };
+    // To list the flags of every command takes as long as all the rest of reading arguments.
+    if !args.iter().any(|arg| word(&arg.to_string_lossy()).is_some()) {
+        return args;
+    }
     let root = Args::command();
     let Some(command) = args[from].to_str().and_then(|name| root.find_subcommand(name)) else {
         return args;
@@ -75,11 +79,14 @@ fn words_last(args: Vec<OsString>) -> Vec<OsString> {
     rest
 }
 
+/// What stands behind a single dash: a word, or flags.
+fn word(arg: &str) -> Option<&str> {
+    arg.strip_prefix('-').filter(|word| !word.starts_with('-'))
+}
+
 /// Whether an argument is a word to leave out, and no flag of a command.
 fn is_left_out(arg: &str, command: &clap::Command) -> bool {
-    let Some(word) = arg.strip_prefix('-').filter(|word| !word.starts_with('-')) else {
-        return false;
-    };
+    let Some(word) = word(arg) else { return false };
     let mut letters = word.chars();
     let Some(letter) = letters.next() else { return false };
     if letter == 'h' && letters.as_str().is_empty() {

@@ -6,6 +6,8 @@ mod context;
 mod error;
 mod homes;
 mod mcp;
+#[cfg(target_os = "linux")]
+mod memory;
 mod output;
 mod settings;
 mod tui;
@@ -14,19 +16,17 @@ mod zone;
 
 use std::process::ExitCode;
 
-/// The allocator of musl makes threads wait for each other; the static program brings its own.
-#[cfg(target_env = "musl")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     tell_panics();
     let args = args::Args::of_process();
     args.color.write_global();
-    match commands::run(args) {
+    let code = match commands::run(args) {
         Ok(code) => code,
         Err(failure) => error::report(&failure),
-    }
+    };
+    #[cfg(target_os = "linux")]
+    memory::leave();
+    code
 }
 
 /// A damaged index is made anew: that its reader panicked is nothing a user has to know. Its

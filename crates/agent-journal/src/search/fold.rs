@@ -16,6 +16,7 @@ pub(super) fn into_tasks(
 ) -> Vec<Group> {
     let mut folded: Vec<Group> = Vec::with_capacity(groups.len());
     let mut known: Map<u64, usize> = Map::default();
+    known.reserve(groups.len());
     for mut group in groups {
         group.telling = tasks.get(&group.telling).copied().unwrap_or(group.telling);
         match known.get(&group.telling) {

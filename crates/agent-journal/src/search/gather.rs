@@ -16,6 +16,9 @@ pub(super) const BEST: usize = 6;
 /// Documents whose columns are read at a time.
 const BLOCK: usize = 64;
 
+/// Days for which it is known beforehand what recency counts.
+const RECENT: usize = 512;
+
 /// What may be gathered.
 pub(super) struct Gather {
     /// Only these tellings, if any are named.
@@ -207,15 +210,17 @@ struct Gathering<'g> {
     /// What a match counts in passages of each sort.
     weights: [Score; SORTS],
     today: u16,
+    /// What a match counts at each age: dividing at every match would take longer.
+    recency: [Score; RECENT],
     /// Whether more than sort and session decides what is wanted.
     is_choosy: bool,
     block: Block,
     groups: Vec<Group>,
-    /// What is only needed while matches are added to each group.
+    /// What is needed of each group whenever a match is added.
     tops: Vec<Top>,
     by_telling: Map<u64, Option<usize>>,
-    /// Matches of one session mostly follow each other.
-    last: Option<(u64, Option<usize>)>,
+    /// Matches of one session mostly follow each other; two were read at a time.
+    last: [Option<(u64, Option<usize>)>; 2],
 }
 
 /// What is known of a group while matches are added to it.
@@ -225,6 +230,7 @@ struct Top {
     /// The mark of the last match, if there was one, and its passage.
     mark: u32,
     document: DocId,
+    count: u32,
 }
 
 impl<'g> Gathering<'g> {
@@ -236,12 +242,13 @@ impl<'g> Gathering<'g> {
             part,
             weights: gather.weights(),
             today: day(gather.now),
+            recency: std::array::from_fn(|age| recency_at(age as u16)),
             is_choosy: !is_open,
             block: Block { documents: [0; BLOCK], scores: [0.0; BLOCK], count: 0 },
             groups: Vec::new(),
             tops: Vec::new(),
             by_telling: Map::default(),
-            last: None,
+            last: [None; 2],
         }
     }
 
@@ -257,13 +264,23 @@ impl<'g> Gathering<'g> {
 
     fn finish(mut self) -> Vec<Group> {
         self.flush();
-        self.groups.iter_mut().for_each(Group::sort);
+        for (group, top) in self.groups.iter_mut().zip(&self.tops) {
+            group.count = u64::from(top.count);
+            group.sort();
+        }
         self.groups
     }
 
     /// The group of a telling; `None` when it may not be gathered.
+    #[inline]
     fn group(&mut self, telling: u64) -> Option<usize> {
-        if let Some((known, at)) = self.last
+        if let [Some((known, at)), _] = self.last
+            && known == telling
+        {
+            return at;
+        }
+        self.last.swap(0, 1);
+        if let [Some((known, at)), _] = self.last
             && known == telling
         {
             return at;
@@ -271,11 +288,12 @@ impl<'g> Gathering<'g> {
         let at = *self.by_telling.entry(telling).or_insert_with(|| {
             self.gather.allows(telling).then(|| {
                 self.groups.push(Group::new(telling, Tier::AllWords));
-                self.tops.push(Top { floor: Score::NEG_INFINITY, mark: u32::MAX, document: 0 });
+                let floor = Score::NEG_INFINITY;
+                self.tops.push(Top { floor, mark: u32::MAX, document: 0, count: 0 });
                 self.groups.len() - 1
             })
         });
-        self.last = Some((telling, at));
+        self.last[0] = Some((telling, at));
         at
     }
 
@@ -297,7 +315,9 @@ impl<'g> Gathering<'g> {
                 continue;
             }
             let Some(group) = self.group(tellings[at]) else { continue };
-            let score = scores[at] * weight * recency(self.today, traits.day());
+            let age = self.today.saturating_sub(traits.day());
+            let recency = self.recency.get(usize::from(age)).copied();
+            let score = scores[at] * weight * recency.unwrap_or_else(|| recency_at(age));
             self.add(group, score, (document, traits.mark()));
         }
     }
@@ -305,13 +325,14 @@ impl<'g> Gathering<'g> {
     /// Adds a match to a group; passages of one text are one match.
     #[inline]
     fn add(&mut self, group: usize, score: Score, (document, mark): (DocId, u16)) {
-        let (group, top) = (&mut self.groups[group], &mut self.tops[group]);
+        let top = &mut self.tops[group];
         // Passages of one text follow each other.
         let mut is_known = top.mark == u32::from(mark)
             && self.columns.position.get_val(top.document)
                 == self.columns.position.get_val(document);
         (top.mark, top.document) = (u32::from(mark), document);
         if score > top.floor {
+            let group = &mut self.groups[group];
             let place = Place::Passage { part: self.part, document, mark };
             let new = Match { score, telling: group.telling, place };
             is_known |= add_high(&mut group.best, new, self.gather);
@@ -319,7 +340,7 @@ impl<'g> Gathering<'g> {
                 top.floor = group.best.last().map_or(top.floor, |worst| worst.score);
             }
         }
-        group.count += u64::from(!is_known);
+        top.count += u32::from(!is_known);
     }
 }
 
@@ -361,8 +382,8 @@ pub(super) fn rank(score: Score) -> i32 {
 }
 
 /// A mild preference for what is recent: a fifth more today, half of that after a month.
-fn recency(today: u16, day: u16) -> Score {
-    1.0 + 0.2 * 30.0 / (30.0 + Score::from(today.saturating_sub(day)))
+fn recency_at(age: u16) -> Score {
+    1.0 + 0.2 * 30.0 / (30.0 + Score::from(age))
 }
 
 #[cfg(test)]

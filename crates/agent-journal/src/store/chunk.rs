@@ -14,6 +14,7 @@ use crate::model::{Block, Facts, Message, SessionId, Usage};
 pub(crate) const FULL_RUN: u64 = 64 << 10;
 
 thread_local! {
+    /// Room for the next message.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -69,16 +70,21 @@ pub(crate) struct Packed {
 impl Packed {
     pub(crate) fn new(message: &Message) -> Self {
         // A line that grew step by step would be moved at every step.
-        SCRATCH.with_borrow_mut(|line| {
-            line.clear();
-            serde_json::to_writer(&mut *line, message).expect("messages always serialise");
-            Self { hash: xxh3_64(line), line: line.clone() }
-        })
+        let mut line = SCRATCH.take();
+        line.clear();
+        serde_json::to_writer(&mut line, message).expect("messages always serialise");
+        Self { hash: xxh3_64(&line), line }
     }
 
     /// How many bytes it takes before it is compressed.
     pub(crate) fn size(&self) -> u64 {
         self.line.len() as u64
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        SCRATCH.set(std::mem::take(&mut self.line));
     }
 }
 

@@ -160,7 +160,7 @@ impl Store {
             let found = self.connection.query_row(&sql, [id], |row| {
                 let dictionary = Dictionary::new(row.get(1)?);
                 let sum: i64 = row.get(0)?;
-                Ok(dictionary.filter(|dictionary| dictionary.sum() == sum))
+                Ok(dictionary.filter(|dictionary| dictionary.sum == sum))
             });
             if let Some(dictionary) = found.optional()?.flatten().map(Arc::new) {
                 self.dictionaries.borrow_mut().insert(id, Arc::clone(&dictionary));

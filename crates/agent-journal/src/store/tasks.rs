@@ -33,10 +33,13 @@ impl Store {
                        JOIN sessions ON sessions.key = tellings.session WHERE tellings.key IN";
             Arc::new(self.links_of(sql, tellings.iter().map(|key| *key as i64))?)
         };
-        let mut by_key: Map<u64, Link> =
-            found.iter().map(|link| (link.key as u64, *link)).collect();
+        // Most sessions have nothing to do with others.
+        let parents: Set<i64> = found.iter().filter_map(|link| link.parent).collect();
+        let parents = found.iter().filter(|link| parents.contains(&link.key));
+        let mut by_key: Map<u64, Link> = parents.map(|link| (link.key as u64, *link)).collect();
         loop {
-            let parents = by_key.values().filter_map(|link| link.parent.map(|key| key as u64));
+            let known = found.iter().chain(by_key.values());
+            let parents = known.filter_map(|link| link.parent.map(|key| key as u64));
             let unknown: Set<u64> = parents.filter(|key| !by_key.contains_key(key)).collect();
             let sql = "SELECT key, telling, parent, shown FROM sessions WHERE key IN";
             let more = self.links_of(sql, unknown.into_iter().map(|key| key as i64))?;

@@ -294,7 +294,7 @@ impl Writer<'_> {
         if self.dictionary.replace(dictionary.id) != Some(dictionary.id) {
             let sql = "INSERT OR IGNORE INTO dictionaries (id, learnt, sum, bytes, spare)
                        VALUES (?1, ?2, ?3, ?4, ?4)";
-            let (id, sum, bytes) = (dictionary.id, dictionary.sum(), &dictionary.bytes);
+            let (id, sum, bytes) = (dictionary.id, dictionary.sum, &dictionary.bytes);
             let row = params![id, self.generation, sum, bytes];
             self.connection.execute(sql, row).map_err(self.error())?;
         }

@@ -181,7 +181,10 @@ impl<'s> Reader<'s> {
         if jsonl::is_blank(line.bytes) {
             return Ok(());
         }
-        if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(line.bytes) {
+        // One look at the whole line is quicker than one at each of its strings.
+        if let Ok(text) = std::str::from_utf8(line.bytes)
+            && let Ok(parsed) = serde_json::from_str::<Line<'_>>(text)
+        {
             return self.record(parsed, line.bytes, line.offset);
         }
         let mended = jsonl::mend(line.bytes);
