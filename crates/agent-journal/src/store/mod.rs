@@ -106,8 +106,6 @@ impl Store {
             connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         private_file(path)?;
         migrate(&connection, path)?;
-        // What a large batch looks up in every order stays at hand; a small one needs little.
-        connection.execute_batch("PRAGMA cache_size = -32000").map_err(Error::store(path))?;
         Ok(Self::new(connection, path))
     }
 
