@@ -32,3 +32,24 @@ extern "C" fn before_main() {
 pub(crate) fn leave() {
     mi_option_set(PURGE_DELAY, -1);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(unsafe_code, reason = "the allocator is a C library")]
+    unsafe extern "C" {
+        safe fn mi_option_get(option: c_int) -> c_long;
+        safe fn mi_option_get_size(option: c_int) -> usize;
+    }
+
+    /// Another version of the allocator may number its settings otherwise: few of them are sizes,
+    /// which are told in bytes, and none but the delay begins with a second.
+    #[test]
+    fn settings_have_the_numbers_we_think() {
+        assert_eq!(mi_option_get_size(ARENA_RESERVE), 32 << 20);
+        assert_eq!(mi_option_get(PURGE_DELAY), 1000);
+        leave();
+        assert_eq!(mi_option_get(PURGE_DELAY), -1);
+    }
+}

@@ -16,7 +16,7 @@ use zstd::zstd_safe::{
 /// The next higher level gains another hundredth in size and takes a quarter more time.
 const LEVEL: i32 = 2;
 
-/// With a dictionary, this level gains four hundredths on the one below for a tenth more time.
+/// With a dictionary, this level gains five hundredths on the one below for a fifth more time.
 const LEARNED_LEVEL: i32 = 3;
 
 /// How large a dictionary is. Twice the size gains another three hundredths, and whoever reads a
