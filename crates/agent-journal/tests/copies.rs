@@ -142,6 +142,73 @@ fn a_resumed_session_that_repeats_its_history_counts_it_once() {
 }
 
 #[test]
+fn what_is_told_of_a_session_after_it_was_listed_counts_as_if_it_came_before() {
+    let short = Script::new(0).you("apple").agent("banana");
+    let long = Script::new(0).you("apple").agent("banana").you("cherry").agent("date");
+    let named = Script::new(1).you("port the parser").agent("ported");
+    let leaf = named.uuid(1);
+    let summary = json!({ "type": "summary", "summary": "Port everything", "leafUuid": leaf });
+    let called = Script::new(2).you("elder").agent("fig");
+    let elsewhere = |script: &Script| script.path().replace(".claude/", ".config/claude/");
+    // More sessions than are kept waiting until they are listed.
+    let more = (3..70).map(|number| Script::new(number).you("grape").agent("hazel"));
+    let first: Vec<(String, String)> = [&short, &named, &called]
+        .map(|script| (script.path(), script.lines.clone()))
+        .into_iter()
+        .chain(more.map(|script| (script.path(), script.lines)))
+        .collect();
+    let last = [
+        (elsewhere(&long), long.lines.clone()),
+        (elsewhere(&Script::new(99)), format!("{summary}\n")),
+        // The same call, recorded more fully by another session.
+        (
+            elsewhere(&Script::new(100)),
+            called
+                .lines
+                .replace(&format!("\"sessionId\":\"{}\"", called.id), "\"sessionId\":\"resumed\"")
+                .replace("\"output_tokens\":5", "\"output_tokens\":8"),
+        ),
+    ];
+    let table = |place: &Place, sql: &str| -> Vec<String> {
+        let database = place.database();
+        let mut statement = database.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    let write = |place: &Place, files: &[(String, String)], seconds: u64| {
+        for (path, lines) in files {
+            place.file(path, lines);
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            let file = fs::File::options().append(true).open(place.home().join(path));
+            file.unwrap().set_modified(time).unwrap();
+        }
+    };
+    let told = |place: &Place| {
+        let journal = place.sync();
+        let entry = journal.session(&short.id).unwrap();
+        assert_eq!((entry.counts.messages, entry.title.as_str()), (4, "apple"));
+        assert_eq!(journal.session(&named.id).unwrap().title, "Port everything");
+        let sessions = "SELECT json_array(native, title, sessions.messages, input, \
+                        output, prompts, active_s, hidden) FROM sessions JOIN tellings ON tellings.key = telling \
+                        ORDER BY native";
+        let spent = "SELECT json_array(native, hex(calls)) FROM spending \
+                     JOIN sessions ON sessions.key = spending.session ORDER BY native";
+        (table(place, sessions), table(place, spent), place.counted())
+    };
+    // The newest files are read first.
+    let at_once = Place::new();
+    write(&at_once, &first, 1_800_000_002);
+    write(&at_once, &last, 1_800_000_001);
+    let together = told(&at_once);
+    let in_turn = Place::new();
+    write(&in_turn, &last, 1_800_000_001);
+    in_turn.sync();
+    write(&in_turn, &first, 1_800_000_002);
+    assert_eq!(together, told(&in_turn));
+    assert_eq!(together.2, (71, 3 * 71, 5 * 71 + 3));
+}
+
+#[test]
 fn a_budget_of_nothing_leaves_everything_for_later_and_says_so() {
     let place = Place::new();
     for number in 0..20 {

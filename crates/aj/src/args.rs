@@ -1,9 +1,11 @@
 //! The command line: what every command shares, and the list of commands.
 
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::path::PathBuf;
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::error::Error;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     blame, completions, config, demo, doctor, export, files, handoff, import, index, list, man,
@@ -48,8 +50,16 @@ pub(crate) struct Args {
     pub(crate) command: Option<Command>,
 }
 
-/// Commands that take words of the query language.
-const ASKING: [&str; 4] = ["search", "list", "stats", "export"];
+/// Lists the flags of a command.
+type List = fn(clap::Command) -> clap::Command;
+
+/// Commands that take words of the query language, and who lists their flags.
+const ASKING: [(&str, List); 4] = [
+    ("search", <search::Args as clap::Args>::augment_args),
+    ("list", <list::Args as clap::Args>::augment_args),
+    ("stats", <stats::Args as clap::Args>::augment_args),
+    ("export", <export::Args as clap::Args>::augment_args),
+];
 
 impl Args {
     /// The arguments this process was started with.
@@ -60,16 +70,14 @@ impl Args {
 
 /// Puts words such as `-draft`, which are no flags, behind `--`, so that they need no quotes.
 fn words_last(args: Vec<OsString>) -> Vec<OsString> {
-    let asking = args.iter().position(|arg| ASKING.iter().any(|name| arg == name));
-    let Some(from) = asking.filter(|_| !args.iter().any(|arg| arg == "--")) else { return args };
-    // To list the flags of every command takes as long as all the rest of reading arguments.
+    let asking = args.iter().find_map(|arg| ASKING.iter().find(|(name, _)| arg == name));
+    let Some((_, list_flags)) = asking.filter(|_| !args.iter().any(|arg| arg == "--")) else {
+        return args;
+    };
     if !args.iter().any(|arg| word(&arg.to_string_lossy()).is_some()) {
         return args;
     }
-    let root = Args::command();
-    let Some(command) = args[from].to_str().and_then(|name| root.find_subcommand(name)) else {
-        return args;
-    };
+    let command = &list_flags(clap::Command::default());
     let is_word = |arg: &OsString| arg.to_str().is_some_and(|text| is_left_out(text, command));
     let (words, mut rest): (Vec<OsString>, Vec<OsString>) = args.into_iter().partition(is_word);
     if !words.is_empty() {
@@ -103,53 +111,89 @@ fn is_left_out(arg: &str, command: &clap::Command) -> bool {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Find sessions by what was said and done in them
-    Search(search::Args),
+    Search(Later<search::Args>),
     /// List sessions, the latest first
-    List(list::Args),
+    List(Later<list::Args>),
     /// Read a session
-    Show(show::Args),
+    Show(Later<show::Args>),
     /// Go on with a session in its own agent
-    Resume(resume::Args),
+    Resume(Later<resume::Args>),
     /// Sum a session up for whoever goes on with it
-    Handoff(handoff::Args),
+    Handoff(Later<handoff::Args>),
     /// Tell which session wrote the lines of a file
-    Blame(blame::Args),
+    Blame(Later<blame::Args>),
     /// List the files that sessions changed
-    Files(files::Args),
+    Files(Later<files::Args>),
     /// Sum up tokens, cost, time and tools
-    Stats(stats::Args),
+    Stats(Later<stats::Args>),
     /// Show how well the work with agents goes, and why
-    Score(score::Args),
+    Score(Later<score::Args>),
     /// Print one line for a prompt or an agent's status bar
-    Statusline(statusline::Args),
+    Statusline(Later<statusline::Args>),
     /// Write sessions down: a page, Markdown, JSON
-    Export(export::Args),
+    Export(Later<export::Args>),
     /// Take in sessions that were exported elsewhere
-    Import(import::Args),
+    Import(Later<import::Args>),
     /// Find keys, tokens and passwords in the history
-    Secrets(secrets::Args),
+    Secrets(Later<secrets::Args>),
     /// Browse, search, read and measure in the browser
-    Serve(serve::Args),
+    Serve(Later<serve::Args>),
     /// Show what was looked at, understood and skipped, agent by agent
-    Sources(sources::Args),
+    Sources(Later<sources::Args>),
     /// Read everything new into the journal
-    Index(index::Args),
+    Index(Later<index::Args>),
     /// Give agents the journal, as an MCP server
-    Mcp(mcp::Args),
+    Mcp(Later<mcp::Args>),
     /// Print a skill that teaches an agent to use the journal
-    Skill(skill::Args),
+    Skill(Later<skill::Args>),
     /// Show or make the configuration
-    Config(config::Args),
+    Config(Later<config::Args>),
     /// Look whether everything is in order, and what to do
-    Doctor(doctor::Args),
+    Doctor(Later<doctor::Args>),
     /// Print what a shell needs to complete commands
-    Completions(completions::Args),
+    Completions(Later<completions::Args>),
     /// Print manual pages
-    Man(man::Args),
+    Man(Later<man::Args>),
     /// Try it on a few made-up sessions
-    Demo(demo::Args),
+    Demo(Later<demo::Args>),
     /// Look around in the history, on the whole screen
-    Tui(tui::Args),
+    Tui(Later<tui::Args>),
+}
+
+/// What a command is told, listed when that command is asked for: to list the flags of every
+/// command takes three times as long as all the rest of reading arguments.
+pub(crate) struct Later<T>(T);
+
+impl<T> Deref for Later<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: clap::Args> clap::Args for Later<T> {
+    fn group_id() -> Option<clap::Id> {
+        T::group_id()
+    }
+
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
+
+impl<T: clap::Args> FromArgMatches for Later<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 impl Args {

@@ -13,9 +13,9 @@ use super::tokenizer::Cutter;
 /// engine has a processor for itself.
 const MUCH: usize = 6 << 20;
 
-/// More than this may not wait: about what one thread reads while the engine writes a part of the
+/// More than this may not wait: twice what one thread reads while the engine writes a part of the
 /// index and takes nothing.
-const ROOM: usize = 20 << 20;
+const ROOM: usize = 40 << 20;
 
 /// When so little is left, everybody goes on.
 const LITTLE: usize = MUCH / 2;
@@ -57,7 +57,7 @@ impl Backlog {
 
     /// Whether this thread is the one that goes on; it is if no other was before.
     fn goes_on(&self) -> bool {
-        let me = OWN.with(|own| std::ptr::from_ref(own).addr());
+        let me = me();
         let before = self.only.compare_exchange(0, me, SeqCst, SeqCst);
         before.is_ok() || before == Err(me)
     }
@@ -75,6 +75,13 @@ impl Backlog {
         true
     }
 
+    /// Leaves the turn to others: this thread has nothing more to put.
+    pub(super) fn leave(&self) {
+        if self.only.compare_exchange(me(), 0, SeqCst, SeqCst).is_ok() {
+            self.wake();
+        }
+    }
+
     /// Notes that the engine took a text.
     fn take(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, SeqCst);
@@ -84,10 +91,19 @@ impl Backlog {
         } else if !passes(SOME_ROOM) {
             return;
         }
+        self.wake();
+    }
+
+    fn wake(&self) {
         // Whoever has just found that they must wait is waiting once this is free.
         drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner));
         self.is_less.notify_all();
     }
+}
+
+/// A number that no other thread has.
+fn me() -> usize {
+    OWN.with(|own| std::ptr::from_ref(own).addr())
 }
 
 /// The tokenizer of the index: what it is given to cut, the engine has taken.
@@ -131,6 +147,17 @@ mod tests {
         std::thread::scope(|scope| {
             let other = scope.spawn(|| backlog.put(MUCH) && backlog.put(1));
             assert!(other.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn whoever_is_done_leaves_the_turn_to_others() {
+        let backlog = &Backlog::with(MUCH);
+        assert!(backlog.put(1));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| backlog.put(1));
+            backlog.leave();
+            assert!(waiting.join().unwrap());
         });
     }
 

@@ -13,10 +13,10 @@ use tantivy::indexer::{
 };
 use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
 use tantivy::schema::{
-    FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions,
+    FAST, Field, INDEXED, IndexRecordOption, OwnedValue, Schema, TextFieldIndexing, TextOptions,
 };
 use tantivy::{
-    Index, IndexReader, ReloadPolicy, Searcher, SegmentMeta, SegmentReader, TantivyDocument, Term,
+    Document, Index, IndexReader, ReloadPolicy, Searcher, SegmentMeta, SegmentReader, Term,
 };
 
 use super::backlog::{Backlog, Taking};
@@ -68,7 +68,7 @@ pub(crate) struct Lexical {
 
 /// The index, open for writing. Readers see nothing before a commit.
 pub(crate) struct LexicalWriter {
-    writer: IndexWriter,
+    writer: IndexWriter<Row>,
     fields: Fields,
     path: PathBuf,
     journal: i64,
@@ -78,11 +78,35 @@ pub(crate) struct LexicalWriter {
 }
 
 /// Passages that are handed over together.
-type Sheaf = Vec<UserOperation>;
+type Sheaf = Vec<UserOperation<Row>>;
+
+/// A passage on its way into the index. What the engine would make of one by itself copies the
+/// text once more and has room for it twice.
+struct Row(Box<[(Field, OwnedValue)]>);
+
+impl Document for Row {
+    type Value<'a> = &'a OwnedValue;
+    type FieldsValuesIter<'a> = Values<'a>;
+
+    fn iter_fields_and_values(&self) -> Values<'_> {
+        Values(self.0.iter())
+    }
+}
+
+/// The values of a row.
+struct Values<'a>(std::slice::Iter<'a, (Field, OwnedValue)>);
+
+impl<'a> Iterator for Values<'a> {
+    type Item = (Field, &'a OwnedValue);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(field, value)| (*field, value))
+    }
+}
 
 /// What was written and is not visible yet.
 pub(crate) struct PreparedLexical<'w> {
-    commit: PreparedCommit<'w>,
+    commit: PreparedCommit<'w, Row>,
     path: &'w Path,
     journal: i64,
 }
@@ -321,16 +345,18 @@ impl LexicalWriter {
         let fields = self.fields;
         let Stamped { telling, position, at, passage } = stamped;
         let position = position.unwrap_or(WHOLE).min(WHOLE);
-        let mut document = TantivyDocument::default();
-        document.add_text(fields.body, passage.text);
-        document.add_u64(fields.telling, *telling);
-        document.add_u64(fields.position, position);
-        document.add_u64(fields.traits, Traits::of(passage, position, *at).pack());
-        document.add_u64(fields.likeness, Likeness::of(passage).pack());
-        document.add_i64(fields.at, *at);
+        let number = OwnedValue::U64;
+        let row = Row(Box::new([
+            (fields.body, OwnedValue::Str(passage.text.to_owned())),
+            (fields.telling, number(*telling)),
+            (fields.position, number(position)),
+            (fields.traits, number(Traits::of(passage, position, *at).pack())),
+            (fields.likeness, number(Likeness::of(passage).pack())),
+            (fields.at, OwnedValue::I64(*at)),
+        ]));
         self.backlog.put(passage.text.len());
         let mut sheaf = self.sheaf();
-        sheaf.push(UserOperation::Add(document));
+        sheaf.push(UserOperation::Add(row));
         if sheaf.len() == SHEAF { self.hand_over(&mut sheaf) } else { Ok(()) }
     }
 
@@ -341,6 +367,11 @@ impl LexicalWriter {
     /// Hands passages over to the engine, in the order in which they were added.
     fn hand_over(&self, sheaf: &mut Sheaf) -> Result<()> {
         self.writer.run(sheaf.drain(..)).map(drop).map_err(self.error())
+    }
+
+    /// Notes that this thread adds nothing more for now.
+    pub(crate) fn rest(&self) {
+        self.backlog.leave();
     }
 
     /// Forgets a telling as a whole.

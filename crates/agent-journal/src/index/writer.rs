@@ -95,6 +95,11 @@ impl Targets<'_> {
         self.lexical.map_or(Ok(()), |lexical| lexical.add(&stamped))
     }
 
+    /// Notes that this thread adds nothing more for now: others need not wait for it.
+    pub(crate) fn rest(&self) {
+        self.lexical.iter().for_each(|lexical| lexical.rest());
+    }
+
     /// Forgets a telling as a whole.
     pub(crate) fn remove(&self, telling: u64) -> Result<()> {
         if let Some(semantic) = self.semantic {

@@ -1,6 +1,7 @@
 //! Makes one result of what belongs together: a task with what it started, messages that say the
 //! same.
 
+use super::answer::Tier;
 use super::gather::Group;
 use super::places::Places;
 use crate::maps::{Map, Set};
@@ -10,29 +11,33 @@ const ECHO: f32 = 0.5;
 
 /// Folds the groups of sessions into those of the tasks they belong to.
 pub(super) fn into_tasks(
-    groups: Vec<Group>,
+    mut groups: Vec<Group>,
     tasks: &Map<u64, u64>,
     (keep, places): (usize, &Places),
 ) -> Vec<Group> {
-    let mut folded: Vec<Group> = Vec::with_capacity(groups.len());
+    // Most sessions are a task of their own, and nothing is joined with them.
+    let shared: Set<u64> = tasks.values().copied().collect();
     let mut known: Map<u64, usize> = Map::default();
-    known.reserve(groups.len());
-    for mut group in groups {
-        group.telling = tasks.get(&group.telling).copied().unwrap_or(group.telling);
-        match known.get(&group.telling) {
-            Some(place) => {
-                let task = &mut folded[*place];
-                task.tier = task.tier.min(group.tier);
-                task.worth = task.worth.into_iter().chain(group.worth).reduce(f32::max);
-                task.join(group, keep, places);
-            }
-            None => {
-                known.insert(group.telling, folded.len());
-                folded.push(group);
-            }
+    let mut kept = 0;
+    for at in 0..groups.len() {
+        let telling = groups[at].telling;
+        let telling = tasks.get(&telling).copied().unwrap_or(telling);
+        groups[at].telling = telling;
+        let is_shared = shared.contains(&telling);
+        let place = if is_shared { *known.entry(telling).or_insert(kept) } else { kept };
+        if place == kept {
+            groups.swap(kept, at);
+            kept += 1;
+            continue;
         }
+        let group = std::mem::replace(&mut groups[at], Group::new(telling, Tier::AllWords));
+        let task = &mut groups[place];
+        task.tier = task.tier.min(group.tier);
+        task.worth = task.worth.into_iter().chain(group.worth).reduce(f32::max);
+        task.join(group, keep, places);
     }
-    folded
+    groups.truncate(kept);
+    groups
 }
 
 /// Shows messages that are nearly the same once in each result, and lets a result that only
@@ -70,7 +75,6 @@ pub(super) fn collapse<'g>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Tier;
     use super::super::gather::Match;
     use super::super::places::Located;
     use super::*;
@@ -81,8 +85,8 @@ mod tests {
         for (score, position, print) in matches {
             let (score, print, at) = (*score, *print, 0);
             let (position, kind) = (Some(*position), TextKind::Reply);
-            let place = places.add(Located { position, kind, print, at, window: None });
-            group.best.push(Match { score, telling, place });
+            let place = places.add(Located { telling, position, kind, print, at, window: None });
+            group.best.push(Match { score, place });
             group.count += 1;
         }
         group
@@ -96,7 +100,8 @@ mod tests {
         let folded = into_tasks(groups, &Map::from_iter([(7, 1)]), (6, &places));
         assert_eq!(folded.len(), 2);
         assert_eq!((folded[0].telling, folded[0].count), (1, 2));
-        let tellings: Vec<u64> = folded[0].best.iter().map(|one| one.telling).collect();
+        let best = folded[0].best.iter();
+        let tellings: Vec<u64> = best.map(|one| places.text(one).telling).collect();
         assert_eq!(tellings, [7, 1]);
     }
 

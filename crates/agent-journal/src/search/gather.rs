@@ -56,8 +56,6 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Match {
     pub(super) score: Score,
-    /// The session it is in: that of the group, or one that belongs to it.
-    pub(super) telling: u64,
     pub(super) place: Place,
 }
 
@@ -334,7 +332,7 @@ impl<'g> Gathering<'g> {
         if score > top.floor {
             let group = &mut self.groups[group];
             let place = Place::Passage { part: self.part, document, mark };
-            let new = Match { score, telling: group.telling, place };
+            let new = Match { score, place };
             is_known |= add_high(&mut group.best, new, self.gather);
             if group.best.len() >= self.gather.keep {
                 top.floor = group.best.last().map_or(top.floor, |worst| worst.score);

@@ -188,13 +188,14 @@ fn join((groups, places): (&mut Vec<Group>, &mut Places), nearby: &[Nearby], ble
         let best = by_meaning.entry(telling).or_default();
         *best = best.max(near.score);
         let place = places.add(Located {
+            telling,
             position: near.place.position,
             kind: near.place.kind,
             print: 0,
             at: *at,
             window: Some(near.content),
         });
-        let new = Match { score: worth, telling, place };
+        let new = Match { score: worth, place };
         groups[group].add_near(new, near.score >= blend.floor, places);
     }
     let by_meaning = ranked(by_meaning.into_iter());

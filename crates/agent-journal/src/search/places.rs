@@ -20,6 +20,8 @@ pub(super) enum Place {
 /// The text a match is in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Located {
+    /// The session it is in: that of the group, or one that belongs to it.
+    pub(super) telling: u64,
     pub(super) position: Option<u64>,
     pub(super) kind: TextKind,
     /// The same for messages that are nearly the same; 0 for short ones.
@@ -60,6 +62,7 @@ impl Places {
             Place::Passage { part, document, .. } => {
                 let columns = self.part(part);
                 Located {
+                    telling: columns.telling.get_val(document),
                     position: Columns::place(columns.position.get_val(document)),
                     kind: Traits::unpack(columns.traits.get_val(document)).kind(),
                     print: Likeness::unpack(columns.likeness.get_val(document)).print,
@@ -70,7 +73,7 @@ impl Places {
         }
     }
 
-    /// Whether two matches of a session are in the same text.
+    /// Whether two matches are in the same text.
     #[inline]
     pub(super) fn are_same(&self, one: &Match, other: &Match) -> bool {
         let mark = |one: &Match| match one.place {
@@ -78,11 +81,11 @@ impl Places {
             Place::Near(_) => None,
         };
         let differ = mark(one).zip(mark(other)).is_some_and(|(one, other)| one != other);
-        !differ && one.telling == other.telling && self.key(one) == self.key(other)
+        !differ && self.key(one) == self.key(other)
     }
 
-    fn key(&self, one: &Match) -> (Option<u64>, TextKind) {
-        let text = self.text(one);
-        (text.position, text.kind)
+    fn key(&self, one: &Match) -> (u64, Option<u64>, TextKind) {
+        let Located { telling, position, kind, .. } = self.text(one);
+        (telling, position, kind)
     }
 }

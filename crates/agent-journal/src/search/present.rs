@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::answer::{Answer, Found, Hit, Options, Tier};
 use super::engine::as_typed;
-use super::gather::{Group, Match};
+use super::gather::Group;
 use super::places::{Located, Places};
 use super::query::{Clause, Pattern};
 use super::run::Search;
@@ -42,7 +42,8 @@ impl Search<'_> {
         let mut tellings: Vec<u64> = Vec::new();
         for (place, group) in groups.iter().enumerate() {
             tellings.push(group.telling);
-            tellings.extend(group.best[..shown(place, group)].iter().map(|one| one.telling));
+            let best = group.best[..shown(place, group)].iter();
+            tellings.extend(best.map(|one| places.text(one).telling));
         }
         tellings.sort_unstable();
         tellings.dedup();
@@ -52,8 +53,8 @@ impl Search<'_> {
             0 => {
                 let best = groups.iter().enumerate();
                 let best = best.flat_map(|(place, it)| &it.best[..shown(place, it)]);
-                let texts = best.map(|one| (one.telling, places.text(one).position));
-                self.read_all(texts)?
+                let texts = best.map(|one| places.text(one));
+                self.read_all(texts.map(|text| (text.telling, text.position)))?
             }
             _ => HashMap::new(),
         };
@@ -62,14 +63,16 @@ impl Search<'_> {
             let Some(entry) = entries.get(&group.telling) else { continue };
             let mut hits = Vec::new();
             for one in &group.best[..shown(place, group)] {
-                let title = entries.get(&one.telling).map(|entry| entry.title.as_str());
                 let located = places.text(one);
-                let place = located.position.map(|position| (one.telling, position));
+                let telling = located.telling;
+                let title = entries.get(&telling).map(|entry| entry.title.as_str());
+                let place = located.position.map(|position| (telling, position));
                 let message = place.and_then(|place| read.get(&place).cloned());
                 let about = (group.tier, title, message);
-                let Some(mut hit) = self.hit((one, located), about, &how)? else { continue };
-                if one.telling != group.telling {
-                    hit.within = within(&entries, one.telling);
+                let found = self.hit((one.score, located), about, &how)?;
+                let Some(mut hit) = found else { continue };
+                if telling != group.telling {
+                    hit.within = within(&entries, telling);
                 }
                 hits.push(hit);
             }
@@ -109,12 +112,11 @@ impl Search<'_> {
 
     fn hit(
         &self,
-        (one, located): (&Match, Located),
+        (score, located): (f32, Located),
         (tier, title, mut message): (Tier, Option<&str>, Option<Message>),
         how: &How<'_>,
     ) -> Result<Option<Hit>> {
-        let Match { telling, score, .. } = *one;
-        let Located { position, kind, window, .. } = located;
+        let Located { telling, position, kind, window, .. } = located;
         let mut context = Vec::new();
         if let Some(position) = position.filter(|_| how.context > 0) {
             let range = position.saturating_sub(how.context)..position + how.context + 1;

@@ -261,8 +261,10 @@ impl Search<'_> {
             progress.answer.untried =
                 self.try_on_messages(&progress.clauses, (&mut groups, &progress.places))?;
         }
-        let known: Set<u64> = progress.groups.iter().map(|group| group.telling).collect();
-        groups.retain(|group| !known.contains(&group.telling));
+        if !progress.groups.is_empty() {
+            let known: Set<u64> = progress.groups.iter().map(|group| group.telling).collect();
+            groups.retain(|group| !known.contains(&group.telling));
+        }
         for group in &mut groups {
             group.tier = tier;
         }
@@ -272,7 +274,12 @@ impl Search<'_> {
             found: groups.len() as u64,
             took: started.elapsed(),
         });
-        progress.groups.extend(groups);
+        // What is found first is most of it, and need not be copied.
+        if progress.groups.is_empty() {
+            progress.groups = groups;
+        } else {
+            progress.groups.extend(groups);
+        }
         Ok(())
     }
 }

@@ -118,14 +118,17 @@ impl Writer<'_> {
 
     /// Packs the counted calls of every session that won or lost some.
     pub(super) fn settle_spending(&mut self) -> Result<()> {
-        for owner in std::mem::take(&mut self.owners) {
-            let spent = self.spent(owner)?;
-            let sql = "INSERT OR REPLACE INTO spending (session, calls) VALUES (?1, ?2)";
-            let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-            statement
-                .execute(params![owner as i64, ledger::pack_spent(spent)])
-                .map_err(self.error())?;
-        }
+        let mut owners = std::mem::take(&mut self.owners).into_iter();
+        owners.try_for_each(|owner| self.write_spending(owner))
+    }
+
+    /// Packs the counted calls of a session.
+    pub(super) fn write_spending(&self, owner: u64) -> Result<()> {
+        let spent = self.spent(owner)?;
+        let sql = "INSERT OR REPLACE INTO spending (session, calls) VALUES (?1, ?2)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let row = params![owner as i64, ledger::pack_spent(spent)];
+        statement.execute(row).map_err(self.error())?;
         Ok(())
     }
 

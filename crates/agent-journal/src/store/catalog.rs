@@ -45,10 +45,9 @@ impl Catalog {
 }
 
 impl Store {
-    /// Which session started which.
+    /// Which session started which: those that started others, and those that were started.
     pub(super) fn all_links(&self) -> Result<Arc<Vec<Link>>> {
-        let read = || self.links("SELECT key, telling, parent, shown FROM sessions");
-        self.known(&self.catalog.links, read)
+        self.known(&self.catalog.links, || self.started())
     }
 
     /// The facts that results are counted by, of every session that is shown.

@@ -32,7 +32,7 @@ pub(crate) use catalog::Facts;
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
 pub(crate) use sources::SourceRow;
-pub(crate) use tellings::{Hashes, Run};
+pub(crate) use tellings::{Hashes, Run, Whole};
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
 pub(crate) use packing::Packer;
@@ -58,6 +58,10 @@ const VERSION: i64 = 2;
 const MIGRATIONS: [&str; VERSION as usize] =
     [include_str!("schema.sql"), include_str!("schema_2.sql")];
 
+/// Whoever reads has the file mapped, as much of it as SQLite can: a page that the system holds
+/// is not copied. Nothing is ever cut off it but by SQLite itself.
+const MAPPED: &str = "PRAGMA mmap_size = 2147418112";
+
 /// The journal's database, open for reading.
 pub(crate) struct Store {
     connection: Connection,
@@ -74,6 +78,7 @@ impl Store {
             return Ok(None);
         }
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.execute_batch(MAPPED).map_err(Error::store(path))?;
         let version = version(&connection).map_err(Error::store(path))?;
         if version > VERSION {
             return Err(Error::Newer { path: path.to_owned(), found: version, known: VERSION });
@@ -112,7 +117,7 @@ impl Store {
     /// Holds few pages at a time: the system holds them too.
     pub(crate) fn hold_little(&self) {
         // A larger cache is no fault.
-        let _ = self.connection.execute_batch("PRAGMA cache_size = -1000");
+        let _ = self.connection.execute_batch("PRAGMA cache_size = -1000; PRAGMA mmap_size = 0");
     }
 
     /// Lets go of what is held for the next question.

@@ -12,31 +12,73 @@ use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank
 /// A title made of a prompt is cut here, in characters.
 const LONGEST_TITLE: usize = 120;
 
+/// Sessions that are listed while others are still read.
+const MANY: usize = 16;
+
 /// Summaries by the hash of the message they end at.
 type Summaries = HashMap<i64, String>;
 
+/// What was looked up for listings, and holds for the next ones.
+#[derive(Default)]
+pub(super) struct Lister {
+    projects: Projects,
+    /// The summaries by agent.
+    summaries: HashMap<String, Summaries>,
+}
+
+impl Lister {
+    /// Notes a new summary. Of several with the same end one holds: the last by its letters.
+    pub(super) fn add(&mut self, agent: &str, (leaf, text): (i64, &str)) {
+        if let Some(known) = self.summaries.get_mut(agent) {
+            let one = known.entry(leaf).or_default();
+            if text > one.as_str() {
+                text.clone_into(one);
+            }
+        }
+    }
+}
+
 impl Writer<'_> {
-    /// Works out the listing of every session that changed.
+    /// Works out what follows from everything since the last commit.
     pub(super) fn settle(&mut self) -> Result<()> {
         self.touch_summarised()?;
         self.settle_calls()?;
-        let mut projects = Projects::default();
-        let mut summaries: HashMap<String, Summaries> = HashMap::new();
-        for session in std::mem::take(&mut self.touched) {
-            let joined = account::joined(self.connection, session).map_err(self.error())?;
-            let Some((telling, mut account)) = joined else { continue };
-            let facts = self.facts(telling)?;
-            let agent = account.id.agent.clone();
-            if !summaries.contains_key(&agent) {
-                summaries.insert(agent.clone(), self.summaries(&agent)?);
-            }
-            if let Some(summary) = self.summary(telling, &summaries[&agent])? {
-                account.title(TitleRank::Summary, summary);
-            }
-            self.write_session(session, telling, &account, &facts, &mut projects)?;
-            self.write_activity(session, &account, facts)?;
-        }
+        self.touched.clear();
+        self.list()?;
+        self.lister = Lister::default();
         self.settle_spending()
+    }
+
+    /// Works out the listing of the sessions told so far, if there are many: what others tell
+    /// later may change it, and less is left for the end, when there is nothing else to do.
+    pub(crate) fn list_many(&mut self) -> Result<()> {
+        if self.unlisted.len() < MANY { Ok(()) } else { self.list() }
+    }
+
+    fn list(&mut self) -> Result<()> {
+        let mut lister = std::mem::take(&mut self.lister);
+        for session in std::mem::take(&mut self.unlisted) {
+            self.list_one(session, &mut lister)?;
+        }
+        self.lister = lister;
+        Ok(())
+    }
+
+    fn list_one(&mut self, session: u64, lister: &mut Lister) -> Result<()> {
+        let joined = account::joined(self.connection, session).map_err(self.error())?;
+        let Some((telling, mut account)) = joined else { return Ok(()) };
+        let facts = self.facts(telling)?;
+        let agent = account.id.agent.clone();
+        let Lister { projects, summaries } = lister;
+        if !summaries.contains_key(&agent) {
+            summaries.insert(agent.clone(), self.summaries(&agent)?);
+        }
+        if let Some(summary) = self.summary(telling, &summaries[&agent])? {
+            account.title(TitleRank::Summary, summary);
+        }
+        self.write_session(session, telling, &account, &facts, projects)?;
+        self.write_activity(session, &account, facts)?;
+        if self.owners.remove(&session) { self.write_spending(session) } else { Ok(()) }
     }
 
     /// A new summary may name a session that did not change otherwise.
@@ -52,7 +94,7 @@ impl Writer<'_> {
         while let Some(row) = rows.next().map_err(self.error())? {
             let (session, uuids) = pair::<i64>(row).map_err(self.error())?;
             if words(&uuids).any(|uuid| leaves.contains(&uuid)) {
-                self.touched.insert(session as u64);
+                self.unlisted.insert(session as u64);
             }
         }
         Ok(())
@@ -153,7 +195,7 @@ impl Writer<'_> {
                 ":failed": facts.ends_failed == Some(true),
                 ":refs": serde_json::to_string(&account.refs).unwrap_or_default(),
                 ":telling": telling,
-                ":generation": self.generation,
+                ":generation": self.generation + 1,
             })
             .map_err(self.error())?;
         self.hide_others(key, telling, shown)

@@ -64,9 +64,27 @@ impl Store {
         self.links(&format!("{sql} ({})", keys.join(",")))
     }
 
-    pub(super) fn links(&self, sql: &str) -> Result<Vec<Link>> {
+    fn links(&self, sql: &str) -> Result<Vec<Link>> {
         let mut statement = self.connection.prepare(sql).map_err(self.error())?;
         let rows = statement.query_map([], link).map_err(self.error())?;
+        rows.collect::<rusqlite::Result<_>>().map_err(self.error())
+    }
+
+    /// Lists the sessions that others started, and then those that started them. Most sessions are
+    /// neither.
+    pub(super) fn started(&self) -> Result<Vec<Link>> {
+        let sql = "SELECT key, telling, parent, shown FROM sessions ORDER BY parent DESC";
+        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
+        let rows = statement.query_map([], link).map_err(self.error())?;
+        let mut parents: Set<i64> = Set::default();
+        let rows = rows.filter(|link| match link {
+            Ok(Link { parent: Some(parent), .. }) => {
+                parents.insert(*parent);
+                true
+            }
+            Ok(link) => parents.contains(&link.key),
+            Err(_) => true,
+        });
         rows.collect::<rusqlite::Result<_>>().map_err(self.error())
     }
 }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types
 
 use super::chunk::UsageRow;
 use super::packing::{Dictionary, Packer};
+use super::settle::Lister;
 use super::{Chunk, Store};
 use crate::config::HomeKind;
 use crate::error::{Error, Result};
@@ -17,14 +18,18 @@ use crate::model::{Checkpoint, Session, Source};
 pub(crate) struct Writer<'s> {
     pub(super) connection: &'s Connection,
     pub(super) path: &'s Path,
-    /// Sessions whose listing must be worked out again before the commit.
+    /// Sessions that changed in this transaction.
     pub(super) touched: BTreeSet<u64>,
+    /// Sessions whose listing must be worked out before the commit.
+    pub(super) unlisted: BTreeSet<u64>,
     /// Calls of this transaction that are, or were, recorded elsewhere too.
     pub(super) contested: BTreeSet<[u8; 16]>,
     /// Sessions whose counted calls changed in this transaction.
     pub(super) owners: BTreeSet<u64>,
     /// Last messages of summaries that are new in this transaction.
     pub(super) new_leaves: HashSet<i64>,
+    /// What was looked up for listings.
+    pub(super) lister: Lister,
     /// Tellings that were not there before this transaction.
     fresh: HashSet<u64>,
     /// Numbers of models.
@@ -72,9 +77,11 @@ impl Store {
             connection: &self.connection,
             path: &self.path,
             touched: BTreeSet::new(),
+            unlisted: BTreeSet::new(),
             contested: BTreeSet::new(),
             owners: BTreeSet::new(),
             new_leaves: HashSet::new(),
+            lister: Lister::default(),
             fresh: HashSet::new(),
             models: HashMap::new(),
             packer: Arc::new(self.packer()?),
@@ -105,8 +112,8 @@ impl Writer<'_> {
     /// it will be.
     pub(crate) fn conclude(&mut self) -> Result<i64> {
         if !self.touched.is_empty() {
-            self.generation += 1;
             self.settle()?;
+            self.generation += 1;
             let sql = "UPDATE meta SET value = ?1 WHERE name = 'generation'";
             self.connection.execute(sql, [self.generation]).map_err(self.error())?;
         }
@@ -219,6 +226,7 @@ impl Writer<'_> {
         let row = params![*key as i64, source, session as i64, json, *messages as i64];
         statement.execute(row).map_err(self.error())?;
         self.touched.insert(session);
+        self.unlisted.insert(session);
         if *is_new {
             self.fresh.insert(*key);
         }
@@ -229,6 +237,7 @@ impl Writer<'_> {
             let new = statement.execute(params![leaf, account.id.agent, summary.text]);
             if new.map_err(self.error())? > 0 {
                 self.new_leaves.insert(leaf);
+                self.lister.add(&account.id.agent, (leaf, &summary.text));
             }
         }
         Ok(())
@@ -315,8 +324,9 @@ impl Writer<'_> {
 
     /// Stores a call. Of several records in one telling the largest output holds.
     pub(super) fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
-        let mut counted = !self.is_counted(&row.identity)?;
-        if !self.add_call(telling, session, row, counted)? {
+        // Nearly every call is new: that another record of it counts, the constraint says.
+        let mut counted = self.add_call(telling, session, row, true)?;
+        if !counted && !self.add_call(telling, session, row, false)? {
             counted = self.repeat_call(telling, row)?;
         }
         self.owners.insert(session);
@@ -326,15 +336,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Whether a record of a call is counted already.
-    fn is_counted(&self, identity: &[u8; 16]) -> Result<bool> {
-        let sql = "SELECT 1 FROM usage WHERE identity = ?1 AND counted = 1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        statement.exists([identity]).map_err(self.error())
-    }
-
-    /// Adds a call, unless the telling has a record of it. A statement that also said what to do
-    /// then would have SQLite write down, for every row, how to take it back.
+    /// Adds a call, unless the telling has a record of it, or one counts already and this one is
+    /// to. A statement that also said what to do then would have SQLite write down, for every row,
+    /// how to take it back.
     fn add_call(
         &mut self,
         telling: u64,

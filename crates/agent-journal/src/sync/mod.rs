@@ -143,10 +143,13 @@ impl Sync<'_> {
                 writer.commit()?;
                 continue;
             }
-            reindex::wholes(self.store, index.targets(), before, &writer.take_fresh())?;
+            let (changed, fresh) = (self.store.changed_wholes(before)?, writer.take_fresh());
             // Side by side: only the last step, which makes it visible, waits until it is durable.
             let written = std::thread::scope(|scope| {
-                let written = scope.spawn(|| index.prepare());
+                let written = scope.spawn(|| {
+                    reindex::wholes(&changed, index.targets(), &fresh)?;
+                    index.prepare()
+                });
                 writer.commit()?;
                 written.join().unwrap_or_else(|panic| resume_unwind(panic))
             })?;
@@ -302,6 +305,7 @@ impl Sync<'_> {
                         report.failures.push((source.path.display().to_string(), error.clone()));
                     }
                     writer.source_end(jobs[job].id, source, &end)?;
+                    writer.list_many()?;
                     report.sources += 1;
                     report.bytes += source.stamp.size;
                     (self.progress)(Progress::Read { bytes: source.stamp.size });
@@ -344,6 +348,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn run(&self, events: &Outlet) {
         let told = self.read_all(events);
+        self.index.rest();
         if let Err(error) = told {
             // When the writer has gone, it knows why.
             let _ = events.send(Event::Failed(error));

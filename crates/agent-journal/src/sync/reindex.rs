@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::index::{Calls, Passage, Targets, TextKind};
 use crate::model::Kind;
-use crate::store::Store;
+use crate::store::{Store, Whole};
 
 /// Messages unpacked at a time.
 const STEP: u64 = 512;
@@ -29,6 +29,7 @@ pub(super) fn tellings(
             while let Some(telling) = changed.get(next.fetch_add(1, Ordering::Relaxed)) {
                 telling_again(&store, index, *telling)?;
             }
+            index.rest();
             Ok(())
         };
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
@@ -36,7 +37,7 @@ pub(super) fn tellings(
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     })?;
-    wholes(store, index, generation, &HashSet::new())
+    wholes(&store.changed_wholes(generation)?, index, &HashSet::new())
 }
 
 fn telling_again(store: &Store, index: Targets<'_>, telling: u64) -> Result<()> {
@@ -56,25 +57,17 @@ fn telling_again(store: &Store, index: Targets<'_>, telling: u64) -> Result<()> 
     }
 }
 
-/// Indexes titles and documents of the sessions that changed after a generation. What is `fresh`
-/// was never indexed before.
-pub(super) fn wholes(
-    store: &Store,
-    index: Targets<'_>,
-    generation: i64,
-    fresh: &HashSet<u64>,
-) -> Result<()> {
-    for whole in store.changed_wholes(generation)? {
-        let telling = whole.telling;
-        if !fresh.contains(&telling) {
-            index.remove_whole(telling)?;
+/// Indexes titles and documents of sessions. What is `fresh` was never indexed before.
+pub(super) fn wholes(changed: &[Whole], index: Targets<'_>, fresh: &HashSet<u64>) -> Result<()> {
+    for Whole { telling, at, title, documents } in changed {
+        if !fresh.contains(telling) {
+            index.remove_whole(*telling)?;
         }
-        let texts = [(TextKind::Title, &whole.title)].into_iter();
-        for (kind, text) in
-            texts.chain(whole.documents.iter().map(|text| (TextKind::Document, text)))
-        {
-            index.whole(telling, whole.at, Passage::whole(kind, text))?;
+        let documents = documents.iter().map(|text| (TextKind::Document, text));
+        for (kind, text) in [(TextKind::Title, title)].into_iter().chain(documents) {
+            index.whole(*telling, *at, Passage::whole(kind, text))?;
         }
     }
+    index.rest();
     Ok(())
 }
