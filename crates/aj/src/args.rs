@@ -178,7 +178,11 @@ impl<T: clap::Args> clap::Args for Later<T> {
     }
 
     fn augment_args(command: clap::Command) -> clap::Command {
-        command.defer(T::augment_args)
+        command.defer(|command| {
+            // Flags that several commands share would put what they are about in its place.
+            let about = command.get_about().cloned().unwrap_or_default();
+            T::augment_args(command).about(about)
+        })
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
