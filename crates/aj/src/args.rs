@@ -147,7 +147,8 @@ pub(crate) enum Command {
     /// Print a skill that teaches an agent to use the journal
     Skill(Later<skill::Args>),
     /// Show or make the configuration
-    Config(Later<config::Args>),
+    // Help of its own commands is listed with all others.
+    Config(config::Args),
     /// Look whether everything is in order, and what to do
     Doctor(Later<doctor::Args>),
     /// Print what a shell needs to complete commands

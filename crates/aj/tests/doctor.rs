@@ -175,7 +175,7 @@ fn every_command_has_a_manual_page() {
         .map(|file| file.file_name().into_string().unwrap())
         .collect();
     names.sort();
-    for name in ["aj.1", "aj-search.1", "aj-config-show.1", "aj-mcp.1"] {
+    for name in ["aj.1", "aj-search.1", "aj-config-show.1", "aj-help-config-show.1", "aj-mcp.1"] {
         assert!(names.iter().any(|known| known == name), "no {name} in {names:?}");
     }
     test.aj("man frobnicate").fails(["there is no command `frobnicate`"]);
