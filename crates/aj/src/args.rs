@@ -162,7 +162,7 @@ pub(crate) enum Command {
 }
 
 /// What a command is told, listed when that command is asked for: to list the flags of every
-/// command takes three times as long as all the rest of reading arguments.
+/// command takes nearly as long as all the rest of reading arguments.
 pub(crate) struct Later<T>(T);
 
 impl<T> Deref for Later<T> {
