@@ -22,6 +22,17 @@ fn list_shows_the_sessions_people_started_the_latest_first() {
     assert_eq!(without_years(&run.found().stdout), without_years(expected));
 }
 
+#[test]
+fn list_tells_what_sessions_cost_where_that_has_room() {
+    let costs = |columns: &str| {
+        let list = two_agents().env("COLUMNS", columns).aj("list").found().stdout;
+        let ends = list.lines().filter_map(|line| line.split_whitespace().last());
+        ends.filter(|end| end.contains('$')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(costs("136"), ["~$0.04", "~<$0.01", "~$0.02"]);
+    assert!(costs("135").is_empty());
+}
+
 /// The year is told only when it is another one.
 fn without_years(text: &str) -> String {
     text.replace(" 2026 ", "      ").split_whitespace().collect::<Vec<_>>().join(" ")

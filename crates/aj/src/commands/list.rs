@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use agent_journal::analyze::Cost;
 use agent_journal::search::Scope;
 use anyhow::Result;
 use serde_json::json;
@@ -40,9 +41,13 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let scope = if args.all { Scope::All } else { Scope::Roots };
     let filter = args.filter.with_fields(&args.fields, scope, &context.now)?;
     let limit = (args.limit > 0).then_some(args.limit);
+    let width = output::width();
+    // Prices take long to read beside all the rest.
+    let is_priced = context.json || table::has_costs(width);
     let answered = context.answer(|journal| {
         let entries = journal.sessions(&filter, limit)?;
-        let costs = journal.costs(&entries)?;
+        let unpriced = || vec![Cost::default(); entries.len()];
+        let costs = if is_priced { journal.costs(&entries)? } else { unpriced() };
         Ok((entries.into_iter().zip(costs).collect::<Vec<_>>(), journal.count(&filter)?))
     })?;
     let (entries, total) = &answered.answer;
@@ -53,7 +58,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         return Ok(found(!entries.is_empty()));
     }
     let mut out = output::stdout();
-    table::sessions(&mut out, entries, output::width(), &context.now)?;
+    table::sessions(&mut out, entries, width, &context.now)?;
     out.flush()?;
     if entries.is_empty() {
         remark(" no sessions — `aj sources` tells where was looked");

@@ -9,7 +9,12 @@ use jiff::Zoned;
 
 use super::{BOLD, DIM, ago, amount, badge, count, cut, money, pad, pad_left, short_id};
 
-/// Writes a list of sessions, each with its cost.
+/// Whether there is room for what sessions cost.
+pub(crate) fn has_costs(width: usize) -> bool {
+    Layout::of(width).figures >= COSTS
+}
+
+/// Writes a list of sessions, each with its cost where that has room.
 pub(crate) fn sessions(
     out: &mut dyn Write,
     entries: &[(Entry, Cost)],
@@ -61,11 +66,14 @@ fn figures(entry: &Entry, cost: &Cost, layout: &Layout) -> String {
         let tokens = entry.tokens.total();
         add(if tokens == 0 { "–".to_owned() } else { format!("{} tok", amount(tokens)) }, 9);
     }
-    if layout.figures >= 4 {
+    if layout.figures >= COSTS {
         add(money(cost), 9);
     }
     all
 }
+
+/// How many figures there are when costs, the last of them, are among them.
+const COSTS: usize = 4;
 
 /// How a line is divided.
 struct Layout {
@@ -82,7 +90,7 @@ impl Layout {
             90..110 => 1,
             110..124 => 2,
             124..136 => 3,
-            _ => 4,
+            _ => COSTS,
         };
         let taken = 12 + 3 + 10 + 11 + [0, 13, 25, 36, 47][figures];
         let rest = width.saturating_sub(taken).max(24);
