@@ -30,6 +30,22 @@ pub struct Usage {
     pub since: Option<Timestamp>,
 }
 
+/// What no call of a model uses, and no history of calls adds up to more than a number can hold.
+const ABSURD: u64 = 1 << 40;
+
+impl Usage {
+    /// Cuts figures that can only be damage.
+    #[must_use]
+    pub fn within_reason(mut self) -> Self {
+        let Tokens { input, output, cache_read, cache_creation, reasoning } = &mut self.tokens;
+        let figures = [input, output, cache_read, cache_creation, &mut self.cache_creation_1h];
+        for figure in figures.into_iter().chain(reasoning).chain(&mut self.cost_micros) {
+            *figure = (*figure).min(ABSURD);
+        }
+        self
+    }
+}
+
 /// A model call by itself, apart from any message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -71,18 +87,20 @@ pub struct Tokens {
 impl Tokens {
     /// Sums the four classes.
     pub fn total(&self) -> u64 {
-        self.input + self.output + self.cache_read + self.cache_creation
+        let classes = [self.output, self.cache_read, self.cache_creation];
+        classes.into_iter().fold(self.input, u64::saturating_add)
     }
 }
 
 impl AddAssign for Tokens {
     fn add_assign(&mut self, other: Self) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cache_read += other.cache_read;
-        self.cache_creation += other.cache_creation;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
         if let Some(reasoning) = other.reasoning {
-            *self.reasoning.get_or_insert(0) += reasoning;
+            let sum = self.reasoning.get_or_insert(0);
+            *sum = sum.saturating_add(reasoning);
         }
     }
 }

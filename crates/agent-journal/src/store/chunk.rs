@@ -112,7 +112,7 @@ impl ChunkBuilder {
                 position,
                 at: message.at.map(crate::model::Timestamp::as_millis),
                 model: message.model.take(),
-                usage,
+                usage: usage.within_reason(),
             });
         }
         for block in &mut message.blocks {
