@@ -1,6 +1,6 @@
 //! What changed since the last look.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ impl Plan {
         let (mut found, mut looked_at) = (Vec::new(), Vec::new());
         for look in looks(connector, config, machine) {
             let (more, there) = self.look(connector, &look);
-            found.extend(more);
+            add_new(&mut found, more);
             looked_at.extend(there);
         }
         let rows = store.map(|store| store.sources(connector.agent().id)).transpose()?;
@@ -190,6 +190,16 @@ impl Plan {
     fn fail(&mut self, path: &Path, reason: &str) {
         self.failures.push((path.display().to_string(), reason.to_owned()));
     }
+}
+
+/// Adds what is not there yet: two homes may be one.
+fn add_new(found: &mut Vec<Found>, mut more: Vec<Found>) {
+    if !found.is_empty() && !more.is_empty() {
+        let paths = found.iter().map(|one| one.source.path.as_os_str());
+        let known: HashSet<&OsStr> = paths.collect();
+        more.retain(|one| !known.contains(one.source.path.as_os_str()));
+    }
+    found.append(&mut more);
 }
 
 /// Whether nothing is at a path; what cannot be looked at may well be there.
