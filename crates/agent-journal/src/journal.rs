@@ -39,6 +39,7 @@ pub struct Journal {
     pub(crate) now: Timestamp,
     index: Opened,
     helper: Arc<Helper>,
+    holds_little: bool,
     tell: fn(Progress),
 }
 
@@ -90,7 +91,8 @@ impl Journal {
         let store = Store::open(&path)?;
         let (index, helper) = (Opened::default(), Arc::default());
         let tell = |_: Progress| {};
-        Ok(Self { config, machine, path, store, now: now(), index, helper, tell })
+        let (holds_little, now) = (false, now());
+        Ok(Self { config, machine, path, store, now, index, helper, holds_little, tell })
     }
 
     /// Opens the same journal once more, for another thread; what is mapped is shared.
@@ -117,7 +119,7 @@ impl Journal {
         if let Some(store) = &self.store {
             store.hold_little();
         }
-        self
+        Self { holds_little: true, ..self }
     }
 
     /// Lets go of what is held for the next question only; that one takes a little longer.
@@ -128,11 +130,14 @@ impl Journal {
         }
     }
 
-    /// Looks at the clock again, and for a journal that was made since: for those who keep one
-    /// open.
+    /// Looks at the clock again, and for a journal that was made since, or in place of the one
+    /// that is open: for those who keep one open.
     pub fn renew(&mut self) -> Result<()> {
-        if self.store.is_none() {
+        if !self.store.as_ref().is_some_and(Store::is_there) {
             self.store = Store::open(&self.path)?;
+            if let Some(store) = self.store.as_ref().filter(|_| self.holds_little) {
+                store.hold_little();
+            }
         }
         self.now = now();
         Ok(())
@@ -203,13 +208,14 @@ impl Journal {
         };
         // Whoever was killed at work may have left copies of databases.
         sqlite::sweep();
-        // One that is open is ready, unless somebody deleted it meanwhile.
-        if self.store.is_none() || !self.path.exists() {
+        // One that is open is ready, unless somebody deleted or replaced it meanwhile.
+        let is_replaced = self.store.as_ref().is_some_and(|store| !store.is_there());
+        if self.store.is_none() || is_replaced {
             self.store = Some(Store::create(&self.path)?);
         }
         // Whoever held the lock may have done the work.
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
-        let is_current = store.generation()? == news.generation;
+        let is_current = !is_replaced && store.generation()? == news.generation;
         let plan = if is_current { news.plan } else { again(self)? };
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let mut sync =

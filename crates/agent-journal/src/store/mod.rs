@@ -62,10 +62,15 @@ const MIGRATIONS: [&str; VERSION as usize] =
 /// is not copied. Nothing is ever cut off it but by SQLite itself.
 const MAPPED: &str = "PRAGMA mmap_size = 2147418112";
 
+/// Device and number of a file.
+type FileId = (u64, u64);
+
 /// The journal's database, open for reading.
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
+    /// What tells the file from another at its path.
+    file: Option<FileId>,
     catalog: Catalog,
     /// What runs that were read needed.
     dictionaries: RefCell<HashMap<u32, Arc<Dictionary>>>,
@@ -90,7 +95,12 @@ impl Store {
 
     fn new(connection: Connection, path: &Path) -> Self {
         let (catalog, dictionaries) = (Catalog::default(), RefCell::default());
-        Self { connection, path: path.to_owned(), catalog, dictionaries }
+        Self { connection, path: path.to_owned(), file: file_id(path), catalog, dictionaries }
+    }
+
+    /// Whether the journal's file is still where it was opened.
+    pub(crate) fn is_there(&self) -> bool {
+        self.file.is_some() && file_id(&self.path) == self.file
     }
 
     /// Lists what is wrong with the file; nothing when it is sound.
@@ -186,10 +196,22 @@ impl Store {
     }
 }
 
+#[cfg(unix)]
+fn file_id(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    path.metadata().ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// A file that is open cannot be put elsewhere.
+#[cfg(not(unix))]
+fn file_id(path: &Path) -> Option<FileId> {
+    path.exists().then_some((0, 0))
+}
+
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(Error::store(path))?;
-    let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8000;
+    let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA cache_size = -8000;
                PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 64;";
     connection.execute_batch(set).map_err(Error::store(path))?;
     // Without it, queries are planned anew for every value they are asked with.
