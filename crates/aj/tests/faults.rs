@@ -6,6 +6,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -15,9 +16,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::compare::{answers, long_session, rounds, same, snapshot, undisturbed};
-use support::{FLAKY, Random, Run, Test, Transcript, two_agents};
+use support::{FLAKY, Random, Run, Test, Transcript, text, two_agents};
 
 #[test]
 fn two_that_write_at_once_both_succeed() {
@@ -540,6 +541,27 @@ fn failing_reads(test: &Test) -> Option<PathBuf> {
     compiler.status().is_ok_and(|status| status.success()).then_some(library)
 }
 
+/// The line in which a session is named, which comes last.
+#[cfg(target_os = "linux")]
+fn named(id: &str) -> String {
+    let line = json!({ "type": "custom-title", "customTitle": "mine", "sessionId": id });
+    format!("{line}\n")
+}
+
+/// The sessions of the journal, each with its title and how many messages it has.
+#[cfg(target_os = "linux")]
+fn recorded(test: &Test) -> BTreeMap<String, (String, u64)> {
+    let list = test.aj("--no-sync list --all --limit 0 --json");
+    if list.code != Some(0) {
+        return BTreeMap::new();
+    }
+    let list = list.json();
+    let sessions = list["sessions"].as_array().unwrap().iter().map(|one| {
+        (text(&one["id"]), (text(&one["title"]), one["counts"]["messages"].as_u64().unwrap()))
+    });
+    sessions.collect()
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn reads_that_fail_in_the_middle_of_a_file_lose_nothing() {
@@ -556,18 +578,23 @@ fn reads_that_fail_in_the_middle_of_a_file_lose_nothing() {
     let (mut random, mut hindered) = (Random::new(31), 0);
     for round in 0..rounds(10) {
         // Something new, and something that grew.
-        let session = long_session(round, 400);
+        let mut session = long_session(round, 400);
+        session.lines += &named(&session.id);
         test.write(session.path(), &session.lines);
-        let grown = long_session(round / 2, 400 + 20 * round);
+        let mut grown = long_session(round / 2, 400 + 20 * round);
+        grown.lines += &named(&grown.id);
         test.write(grown.path(), &grown.lines);
-        let known = test.aj("--no-sync list --all --limit 0 --json");
-        let known = known.code.filter(|code| *code == 0).map_or(Vec::new(), |_| known.ids());
+        let known = recorded(&test);
         let words: &[&str] = if round % 3 == 2 { &["index", "--full"] } else { &["index"] };
         let run = failing(random.below(session.lines.len() as u64), words);
         assert!(matches!(run.code, Some(0 | 2)), "{round}: {run}");
         hindered += u64::from(run.stderr.contains("could not read"));
-        let kept = test.aj("--no-sync list --all --limit 0 --json").ids();
-        assert!(known.iter().all(|id| kept.contains(id)), "{round}: {run}");
+        let kept = recorded(&test);
+        for (id, (title, messages)) in known {
+            let (title_now, messages_now) = &kept[&id];
+            assert_eq!(title, *title_now, "{round}: {run}");
+            assert!(messages <= *messages_now, "{round}: {messages} > {messages_now}: {run}");
+        }
     }
     println!("{hindered} runs met a read that failed");
     assert!(hindered > 0, "no read was made to fail");

@@ -182,6 +182,9 @@ pub struct Skipped {
     pub reason: Cow<'static, str>,
     /// Whether the record was understood and simply holds nothing for the journal.
     pub understood: bool,
+    /// Whether the source breaks off here: what the journal has beyond, it keeps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
 }
 
 /// Takes what a connector tells.
@@ -193,12 +196,17 @@ pub trait Sink {
 impl Record {
     /// A record that could not be understood.
     pub fn bad(at: u64, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::Skipped(Skipped { at, reason: reason.into(), understood: false })
+        Self::Skipped(Skipped { at, reason: reason.into(), understood: false, is_cut: false })
+    }
+
+    /// The place where a source breaks off that an agent had written to its end.
+    pub fn cut(at: u64, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Skipped(Skipped { at, reason: reason.into(), understood: false, is_cut: true })
     }
 
     /// A record that was understood and holds nothing for the journal.
     pub fn passed(at: u64, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::Skipped(Skipped { at, reason: reason.into(), understood: true })
+        Self::Skipped(Skipped { at, reason: reason.into(), understood: true, is_cut: false })
     }
 }
 

@@ -109,6 +109,11 @@ impl Semantic {
         Vectors::generation(&self.path, &self.shape).unwrap_or(0)
     }
 
+    /// Deletes the index.
+    pub(crate) fn discard(&self) -> Result<()> {
+        VectorWriter::discard(&self.path)
+    }
+
     /// Opens the index for searching; `None` when it must be made anew.
     pub(crate) fn read(self) -> Option<SemanticReader> {
         let vectors = Vectors::open(&self.path, &self.shape)?;

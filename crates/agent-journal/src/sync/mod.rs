@@ -165,7 +165,8 @@ impl Sync<'_> {
         let memory = self.config.writer_memory_mb.max(16) << 20;
         let identity = self.store.identity()?;
         let (lexical, mut indexed) = LexicalWriter::open(&path, identity, memory)?;
-        if self.options.full {
+        // What is ahead of its journal is of another past, and may have what nobody told.
+        if self.options.full || indexed > self.store.generation()? {
             lexical.clear()?;
             indexed = 0;
         }
@@ -180,7 +181,11 @@ impl Sync<'_> {
     /// when making it would take longer than there is time for.
     fn open_semantic(&self, identity: i64) -> Result<Option<(SemanticWriter, i64)>> {
         let Some(semantic) = Semantic::chosen(self.config, identity) else { return Ok(None) };
-        let is_missing = semantic.generation() == 0 && self.store.generation()? > 0;
+        let generation = self.store.generation()?;
+        if semantic.generation() > generation {
+            semantic.discard()?;
+        }
+        let is_missing = semantic.generation() == 0 && generation > 0;
         if is_missing && self.options.budget.is_some() {
             return Ok(None);
         }
@@ -195,8 +200,6 @@ impl Sync<'_> {
         (indexed, embedded): (i64, Option<i64>),
     ) -> Result<()> {
         let generation = self.store.generation()?;
-        // What is ahead of its journal is of another past.
-        let from = |known: i64| if known > generation { 0 } else { known };
         let is_behind = |known: i64| known != generation;
         let semantic_behind = embedded.is_some_and(is_behind);
         if !is_behind(indexed) && !semantic_behind {
@@ -207,11 +210,11 @@ impl Sync<'_> {
         if is_behind(indexed) {
             let both = embedded == Some(indexed);
             let targets = Targets { semantic: all.semantic.filter(|_| both), ..all };
-            reindex::tellings(self.store_path, self.store, targets, from(indexed))?;
+            reindex::tellings(self.store_path, self.store, targets, indexed)?;
         }
         if let Some(embedded) = embedded.filter(|known| is_behind(*known) && *known != indexed) {
             let targets = Targets { lexical: None, ..all };
-            reindex::tellings(self.store_path, self.store, targets, from(embedded))?;
+            reindex::tellings(self.store_path, self.store, targets, embedded)?;
         }
         index.prepare()?.commit(generation)?;
         match &index.semantic {
@@ -377,13 +380,29 @@ impl Worker<'_> {
         }
         let tools = (self.index, events, self.packer);
         let mut recorder = Recorder::new(job, &start, store, tools, self.config);
-        match job.connector.read(&job.source, start, &mut recorder) {
-            Ok(checkpoint) => recorder.finish(checkpoint),
-            Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {
-                recorder.fail(known, &error)
-            }
-            Err(error) => Err(error),
+        let end = tell(job, (known.clone(), start), &mut recorder);
+        if !recorder.is_damaged() {
+            return end;
         }
+        // What the journal cannot read any more, the source may still have.
+        let start = Checkpoint::default();
+        let mut recorder = Recorder::new(job, &start, store, tools, self.config).afresh();
+        tell(job, (known, start), &mut recorder)
+    }
+}
+
+/// Has a source told to its end, or as far as it goes.
+fn tell(
+    job: &Job,
+    (known, start): (Checkpoint, Checkpoint),
+    recorder: &mut Recorder<'_>,
+) -> Result<SourceEnd> {
+    match job.connector.read(&job.source, start, recorder) {
+        Ok(checkpoint) => recorder.finish(checkpoint),
+        Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {
+            recorder.fail(known, &error)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -32,6 +32,9 @@ pub(super) enum Event {
 /// of thousands of sessions would fill the memory with the beginnings of runs.
 const WAITING: u64 = 16 << 20;
 
+/// Messages that are unpacked at a time.
+const STEP: usize = 512;
+
 /// Records one source.
 pub(super) struct Recorder<'a> {
     job: &'a Job,
@@ -49,6 +52,12 @@ pub(super) struct Recorder<'a> {
     records: u64,
     raw: u64,
     skipped: BTreeMap<String, u64>,
+    /// Whether the source broke off before its end.
+    is_cut: bool,
+    /// Whether everything is told anew, whatever the journal has.
+    is_afresh: bool,
+    /// Whether the journal could not read what it has.
+    is_damaged: bool,
 }
 
 /// A session that the source tells of.
@@ -90,11 +99,24 @@ impl<'a> Recorder<'a> {
             records: 0,
             raw: 0,
             skipped: BTreeMap::new(),
+            is_cut: false,
+            is_afresh: false,
+            is_damaged: false,
         }
     }
 
+    /// Takes nothing for told that the journal has. The source is read from its beginning.
+    pub(super) fn afresh(self) -> Self {
+        Self { is_afresh: true, ..self }
+    }
+
+    /// Whether the journal could not read what new messages follow: all must be told anew.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
     /// Records the end of a source that was read.
-    pub(super) fn finish(mut self, checkpoint: Checkpoint) -> Result<SourceEnd> {
+    pub(super) fn finish(&mut self, checkpoint: Checkpoint) -> Result<SourceEnd> {
         for at in 0..self.open.len() {
             self.current = at;
             let open = &self.open[at];
@@ -102,6 +124,10 @@ impl<'a> Recorder<'a> {
             if open.position == 0 && !open.known.is_empty() {
                 continue;
             }
+            if self.is_cut {
+                self.keep_rest()?;
+            }
+            let open = &self.open[at];
             // Fewer messages than before: the journal's last ones are no longer told.
             if open.builder.is_none() && open.known.len() > open.position {
                 self.diverge()?;
@@ -118,7 +144,7 @@ impl<'a> Recorder<'a> {
             checkpoint,
             records: self.records.saturating_sub(told_again),
             raw: self.raw,
-            skipped: self.skipped,
+            skipped: std::mem::take(&mut self.skipped),
             continued,
             error: None,
             again: false,
@@ -126,10 +152,11 @@ impl<'a> Recorder<'a> {
     }
 
     /// Records the end of a source that could not be read to its end: what was told so far is
-    /// kept, and the next read begins where this one did.
-    pub(super) fn fail(mut self, known: Checkpoint, error: &Error) -> Result<SourceEnd> {
+    /// kept, and what the journal has beyond; the next read begins where this one did.
+    pub(super) fn fail(&mut self, known: Checkpoint, error: &Error) -> Result<SourceEnd> {
         for at in 0..self.open.len() {
             self.current = at;
+            self.keep_rest()?;
             self.flush(Flush::Last)?;
             self.tell(at)?;
         }
@@ -150,6 +177,29 @@ impl<'a> Recorder<'a> {
             error: Some(reason),
             again: matches!(error, Error::Read { .. }),
         })
+    }
+
+    /// Keeps what the journal has of a session beyond what was told of it: nobody said that it is
+    /// gone.
+    fn keep_rest(&mut self) -> Result<()> {
+        let open = &mut self.open[self.current];
+        if let Some(before) = open.before.clone().filter(|_| self.start.0 == 0) {
+            let told = std::mem::replace(&mut open.account, before);
+            open.account.merge(told);
+        }
+        let (key, rest) = (open.key, open.position..open.known.len());
+        let Some(store) = self.store.filter(|_| open.builder.is_some()) else {
+            open.position = open.position.max(rest.end);
+            return Ok(());
+        };
+        for from in rest.clone().step_by(STEP) {
+            let step = from..rest.end.min(from + STEP as u64);
+            for (_, message) in store.messages(key, step)? {
+                let packed = Packed::new(&message);
+                self.add(message, &packed)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes a time of the user's clock for what it is.
@@ -186,10 +236,10 @@ impl<'a> Recorder<'a> {
         self.by_id.insert(account.id.clone(), self.current);
         let calls = Calls::default();
         self.open.push(Open { key, account, before, known, position, builder: None, calls });
-        Ok(())
+        if self.is_afresh { self.diverge() } else { Ok(()) }
     }
 
-    fn message(&mut self, mut message: Message) -> Result<()> {
+    fn message(&mut self, message: Message) -> Result<()> {
         let Some(open) = self.open.get_mut(self.current) else { return Ok(()) };
         let packed = Packed::new(&message);
         if open.builder.is_none() && open.known.get(open.position) == Some(packed.hash) {
@@ -197,10 +247,15 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         self.diverge()?;
+        self.add(message, &packed)
+    }
+
+    /// Adds a message to those that differ from what the journal has.
+    fn add(&mut self, mut message: Message, packed: &Packed) -> Result<()> {
         self.index(&message)?;
         let open = &mut self.open[self.current];
         if let Some(builder) = &mut open.builder {
-            builder.add(&open.account.id, &mut message, &packed);
+            builder.add(&open.account.id, &mut message, packed);
             open.position += 1;
             self.waiting += packed.size();
         }
@@ -225,19 +280,25 @@ impl<'a> Recorder<'a> {
         if open.builder.is_some() {
             return Ok(());
         }
-        let Some(store) = self.store.filter(|_| !open.known.is_empty()) else {
+        let is_known = !open.known.is_empty() || self.is_afresh;
+        let Some(store) = self.store.filter(|_| is_known) else {
             open.builder = Some(ChunkBuilder::at(open.position));
             return Ok(());
         };
         let from = store.run_before(open.key, open.position, FULL_RUN)?;
         let mut builder = ChunkBuilder::at(from);
-        for (_, mut message) in store.messages(open.key, from..open.position)? {
+        let messages = store.messages(open.key, from..open.position)?;
+        if (messages.len() as u64) < open.position - from {
+            self.is_damaged = true;
+            return Err(Error::Stopped);
+        }
+        for (_, mut message) in messages {
             let packed = Packed::new(&message);
             open.calls.note(&message);
             builder.add(&open.account.id, &mut message, &packed);
         }
         let mut calls = from;
-        if open.known.len() > open.position {
+        if open.known.len() > open.position || self.is_afresh {
             self.index.truncate(open.key, open.position)?;
         } else {
             // Calls lie scattered: those that stay as they are stay where they are.
@@ -316,6 +377,7 @@ impl Sink for Recorder<'_> {
                 Ok(())
             }
             Record::Skipped(skipped) => {
+                self.is_cut |= skipped.is_cut;
                 *self.skipped.entry(skipped.reason.into_owned()).or_default() += 1;
                 Ok(())
             }

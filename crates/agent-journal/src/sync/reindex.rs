@@ -46,15 +46,12 @@ fn telling_again(store: &Store, index: Targets<'_>, telling: u64) -> Result<()> 
         return Ok(());
     }
     let mut calls = Calls::default();
-    let mut from = 0;
-    loop {
-        let messages = store.messages(telling, from..from + STEP)?;
-        let Some((last, _)) = messages.last() else { return Ok(()) };
-        from = last + 1;
-        for (position, message) in messages {
+    for from in (0..store.message_count(telling)?).step_by(STEP as usize) {
+        for (position, message) in store.messages(telling, from..from + STEP)? {
             index.message((telling, position), &message, &mut calls)?;
         }
     }
+    Ok(())
 }
 
 /// Indexes titles and documents of sessions. What is `fresh` was never indexed before.

@@ -37,7 +37,11 @@ pub fn answers(test: &Test) -> Value {
         let mut ids: Vec<String> =
             answer["sessions"].as_array().unwrap().iter().map(|one| text(&one["id"])).collect();
         ids.sort();
-        found.push(json!({ "query": query, "total": answer["total"], "sessions": ids }));
+        let each = ["search", "--json", "--limit", "100000", "--group", "message", query];
+        let messages = &test.args(each).json()["total"];
+        let total = &answer["total"];
+        found
+            .push(json!({ "query": query, "total": total, "messages": messages, "sessions": ids }));
     }
     let read: Vec<Value> = sessions
         .iter()

@@ -55,8 +55,13 @@ pub(super) fn read_document(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     if let Some(error) = reader.error.take() {
         return Err(error);
     }
-    if end.is_err() {
-        reader.sink.accept(Record::bad(reader.told, "not a list of messages, or cut off"))?;
+    match end {
+        Ok(_) => {}
+        Err(error) if error.is_io() => return Err(Error::read(path)(error.into())),
+        Err(_) => {
+            let reason = "not a list of messages, or cut off";
+            reader.sink.accept(Record::cut(reader.told, reason))?;
+        }
     }
     reader.finish(path)
 }

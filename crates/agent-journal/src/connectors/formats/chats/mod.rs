@@ -46,7 +46,7 @@ pub fn discover(root: &Path) -> Result<Vec<Source>> {
 pub fn read(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
     let mut chat = replay::load(path)?;
     for skipped in chat.skipped.drain(..) {
-        sink.accept(Record::Skipped(skipped))?;
+        sink.accept(skipped)?;
     }
     if chat.messages.is_empty() && chat.fact("sessionId").is_none() {
         return sink.accept(Record::passed(0, "not a chat"));

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::connectors::Skipped;
+use crate::connectors::Record;
 use crate::connectors::formats::json::{self, Rest, Text, lossless};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ pub(super) struct Chat {
     pub(super) facts: Extensions,
     /// The messages as written, in the order of their first appearance.
     pub(super) messages: Vec<Box<str>>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<Record>,
     /// Where the message of an id stands.
     places: HashMap<String, usize>,
 }
@@ -115,7 +115,7 @@ fn document(path: &Path) -> Result<Chat> {
         let what = "neither a chat nor the beginning of one".to_owned();
         return Err(Error::Format { path: path.to_owned(), what });
     }
-    chat.skip(size, "the document is cut off");
+    chat.skipped.push(Record::cut(size, "the document is cut off"));
     Ok(chat)
 }
 
@@ -133,7 +133,7 @@ impl Chat {
     }
 
     fn skip(&mut self, at: u64, reason: &'static str) {
-        self.skipped.push(Skipped { at, reason: reason.into(), understood: false });
+        self.skipped.push(Record::bad(at, reason));
     }
 
     /// Takes one line of a log; `false` when it is no object.

@@ -1,0 +1,165 @@
+//! What the journal keeps when sources break off, come twice or tell nonsense, and when the
+//! journal itself is damaged or put back.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
+mod support;
+
+use std::fs;
+
+use agent_journal::connectors::Machine;
+use agent_journal::{Home, HomeKind, Journal, SyncOptions};
+use serde_json::{Value, json};
+use support::place::{Place, Script, all, found, query};
+
+const CHAT: &str = ".gemini/tmp/depot/chats/session-2025-10-02T08-00-5e550001.json";
+
+/// A chat that is rewritten as a whole whenever something is said.
+fn chat(answers: usize, tokens: &Value) -> String {
+    let message = |at: usize| match at {
+        0 => {
+            json!({ "id": "m0", "timestamp": "2025-10-02T08:00:00.000Z", "type": "user", "content": "count the boxes" })
+        }
+        _ => json!({
+            "id": format!("m{at}"), "timestamp": format!("2025-10-02T08:00:{at:02}.000Z"),
+            "type": "gemini", "content": format!("word{at} box"), "model": "gemini-2.5-pro",
+            "tokens": tokens,
+        }),
+    };
+    let messages: Vec<String> = (0..=answers).map(|at| message(at).to_string()).collect();
+    format!(
+        r#"{{"sessionId":"5e550001-0000-4000-8000-000000000000","projectHash":"depot",
+"startTime":"2025-10-02T08:00:00.000Z","lastUpdated":"2025-10-02T08:10:00.000Z","messages":[
+{}]}}"#,
+        messages.join(",\n")
+    )
+}
+
+/// The texts of the only session, in their order.
+fn texts(journal: &Journal) -> Vec<String> {
+    let entry = &journal.sessions(&all(), None).unwrap()[0];
+    let messages = journal.messages(entry, 0..u64::MAX).unwrap();
+    messages.iter().map(|(_, message)| message.text()).collect()
+}
+
+fn matches(journal: &Journal, text: &str) -> Vec<u64> {
+    let answer = journal.search(&query(text), 1000, 0).unwrap();
+    answer.sessions.iter().map(|found| found.matches).collect()
+}
+
+#[test]
+fn a_document_that_breaks_off_takes_nothing_from_the_journal() {
+    let place = Place::new();
+    let whole = chat(9, &Value::Null);
+    place.file(CHAT, &whole);
+    let before = texts(&place.sync());
+    assert_eq!(before.len(), 10);
+    // As far as it goes it may say something else.
+    let other = whole.replace("word2 box", "word2 crate");
+    let end = other.find("word5").unwrap();
+    place.file(CHAT, &other[..end]);
+    let journal = place.sync();
+    let after = texts(&journal);
+    assert_eq!(after[2], "word2 crate");
+    assert_eq!((after.len(), &after[3..]), (10, &before[3..]));
+    assert_eq!(found(&journal, "word9").len(), 1);
+    assert_eq!(matches(&journal, "box"), [8]);
+    // A shorter one that is whole is the chat as it is now.
+    place.file(CHAT, chat(3, &Value::Null));
+    assert_eq!(texts(&place.sync()).len(), 4);
+}
+
+#[test]
+fn a_home_that_is_named_twice_is_read_once() {
+    let place = Place::new();
+    let session = Script::new(1).you("first").agent("word1");
+    place.file(&session.path(), &session.lines);
+    let machine = || Machine { home: place.home(), ..Machine::default() };
+    let mut config = place.config();
+    config.homes.push(Home { machine: machine(), kind: HomeKind::Local, host: None });
+    let mut journal = Journal::open(config, machine()).unwrap();
+    for lines in [session.lines.clone(), session.agent("word2").lines] {
+        place.file(&Script::new(1).path(), &lines);
+        journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    }
+    assert_eq!(texts(&journal), ["first", "word1", "word2"]);
+    assert_eq!(journal.sync(SyncOptions::default(), &mut |_| {}).unwrap().sources, 0);
+}
+
+#[test]
+fn figures_that_no_call_can_have_do_no_harm() {
+    let place = Place::new();
+    let absurd = json!({
+        "input": u64::MAX, "output": i64::MAX, "cached": u64::MAX / 2, "thoughts": i64::MAX,
+    });
+    place.file(CHAT, chat(3, &absurd));
+    let session = Script::new(1).you("first").agent("word1");
+    place.file(&session.path(), &session.lines);
+    let journal = place.sync();
+    assert_eq!(journal.sessions(&all(), None).unwrap().len(), 2);
+    assert_eq!(journal.stats(&support::shelf::of_all()).unwrap().totals.sessions, 2);
+}
+
+#[test]
+fn an_index_that_is_ahead_of_its_journal_is_made_anew() {
+    let place = Place::new();
+    let (one, two) = (Script::new(1).you("first plum"), Script::new(2).you("second plum"));
+    place.file(&one.path(), &one.lines);
+    drop(place.sync());
+    place.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let database = place.directory.path().join("journal/journal.db");
+    let yesterday = fs::read(&database).unwrap();
+    place.file(&two.path(), &two.lines);
+    drop(place.sync());
+    // Put back from a copy, beside the index of today.
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(place.directory.path().join(format!("journal/journal.db{suffix}")));
+    }
+    fs::write(&database, yesterday).unwrap();
+    let journal = place.sync();
+    // The prompt and the title of each.
+    assert_eq!(matches(&journal, "plum"), [2, 2]);
+    assert_eq!(journal.coverage().unwrap().vectors, 4);
+}
+
+#[test]
+fn what_the_journal_cannot_read_any_more_is_read_from_its_source() {
+    let place = Place::new();
+    let session = Script::new(1).you("first").agent("word1").agent("word2");
+    place.file(&session.path(), &session.lines);
+    drop(place.sync());
+    let damage = "UPDATE chunks SET body = zeroblob(length(body))";
+    place.database().execute_batch(damage).unwrap();
+    let session = session.agent("word3");
+    place.file(&session.path(), &session.lines);
+    let journal = place.sync();
+    assert_eq!(texts(&journal), ["first", "word1", "word2", "word3"]);
+    for word in ["word1", "word3"] {
+        assert_eq!(matches(&journal, word), [1], "{word}");
+    }
+    assert_eq!(place.counted().0, 3);
+}
+
+#[test]
+fn a_journal_in_place_of_the_one_that_is_open_is_noticed() {
+    let place = Place::new();
+    let (one, two) = (Script::new(1).you("first plum"), Script::new(2).you("second plum"));
+    place.file(&one.path(), &one.lines);
+    let mut journal = place.sync();
+    assert_eq!(texts(&journal), ["first plum"]);
+    for suffix in ["", "-wal", "-shm"] {
+        let name = place.directory.path().join(format!("journal/journal.db{suffix}"));
+        let _ = fs::rename(&name, name.with_extension("old"));
+    }
+    fs::remove_file(place.home().join(one.path())).unwrap();
+    place.file(&two.path(), &two.lines);
+    let other = place.sync();
+    journal.renew().unwrap();
+    assert_eq!(texts(&journal), ["second plum"]);
+    // Whoever writes writes there, too.
+    let three = Script::new(3).you("third plum");
+    place.file(&three.path(), &three.lines);
+    journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(other.sessions(&all(), None).unwrap().len(), 2);
+    assert_eq!(matches(&other, "plum"), [2, 2]);
+}
