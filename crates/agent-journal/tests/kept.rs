@@ -141,6 +141,23 @@ fn what_the_journal_cannot_read_any_more_is_read_from_its_source() {
 }
 
 #[test]
+fn a_full_read_mends_what_the_journal_cannot_read_any_more() {
+    let place = Place::new();
+    let session = Script::new(1).you("first").agent("word1").agent("word2");
+    place.file(&session.path(), &session.lines);
+    drop(place.sync());
+    let damage = "UPDATE chunks SET body = zeroblob(length(body))";
+    place.database().execute_batch(damage).unwrap();
+    let mut journal = place.sync();
+    assert!(texts(&journal).is_empty());
+    let full = SyncOptions { full: true, ..SyncOptions::default() };
+    journal.sync(full, &mut |_| {}).unwrap();
+    assert_eq!(texts(&journal), ["first", "word1", "word2"]);
+    assert_eq!(matches(&journal, "word1"), [1]);
+    assert_eq!(place.counted().0, 2);
+}
+
+#[test]
 fn a_journal_in_place_of_the_one_that_is_open_is_noticed() {
     let place = Place::new();
     let (one, two) = (Script::new(1).you("first plum"), Script::new(2).you("second plum"));

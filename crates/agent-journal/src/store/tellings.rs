@@ -75,6 +75,22 @@ impl Store {
         Ok(count.map_err(self.error())?.unwrap_or(0) as u64)
     }
 
+    /// Whether every run of a telling can be unpacked.
+    pub(crate) fn is_sound(&self, telling: u64) -> Result<bool> {
+        let sql = "SELECT count, body FROM chunks WHERE telling = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([telling as i64]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let count = row.get::<_, i64>(0).map_err(self.error())? as usize;
+            let body = row.get_ref(1).and_then(|body| Ok(body.as_blob()?)).map_err(self.error())?;
+            let run = self.unpack(body).map_err(self.error())?.unwrap_or_default();
+            if lines(&run).count() != count {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Reads a run of messages.
     pub(crate) fn messages(&self, telling: u64, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
         let sql = "SELECT first, body FROM chunks WHERE telling = ?1 AND first < ?3

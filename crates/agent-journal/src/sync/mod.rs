@@ -32,7 +32,7 @@ use crate::connectors::{Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
 use crate::index::{IndexWriter, LexicalWriter, Semantic, SemanticWriter, Targets};
 use crate::store::{Packer, SourceEnd, Store, Writer};
-use record::{Event, Recorder};
+use record::{Event, Recorder, Trust};
 
 /// The first batch is small, so that the newest sessions can be found soon.
 const FIRST_BATCH: u64 = 48 << 20;
@@ -379,14 +379,16 @@ impl Worker<'_> {
             start = Checkpoint::default();
         }
         let tools = (self.index, events, self.packer);
-        let mut recorder = Recorder::new(job, &start, store, tools, self.config);
+        let trust = if self.full { Trust::Checked } else { Trust::Full };
+        let mut recorder = Recorder::new(job, &start, store, tools, self.config).trusting(trust);
         let end = tell(job, (known.clone(), start), &mut recorder);
         if !recorder.is_damaged() {
             return end;
         }
         // What the journal cannot read any more, the source may still have.
         let start = Checkpoint::default();
-        let mut recorder = Recorder::new(job, &start, store, tools, self.config).afresh();
+        let mut recorder =
+            Recorder::new(job, &start, store, tools, self.config).trusting(Trust::None);
         tell(job, (known, start), &mut recorder)
     }
 }

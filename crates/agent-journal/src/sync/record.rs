@@ -54,8 +54,8 @@ pub(super) struct Recorder<'a> {
     skipped: BTreeMap<String, u64>,
     /// Whether the source broke off before its end.
     is_cut: bool,
-    /// Whether everything is told anew, whatever the journal has.
-    is_afresh: bool,
+    /// Whether what the journal has is told anew.
+    trust: Trust,
     /// Whether the journal could not read what it has.
     is_damaged: bool,
 }
@@ -100,14 +100,15 @@ impl<'a> Recorder<'a> {
             raw: 0,
             skipped: BTreeMap::new(),
             is_cut: false,
-            is_afresh: false,
+            trust: Trust::Full,
             is_damaged: false,
         }
     }
 
-    /// Takes nothing for told that the journal has. The source is read from its beginning.
-    pub(super) fn afresh(self) -> Self {
-        Self { is_afresh: true, ..self }
+    /// How far what the journal has is taken for told; with less than full trust the source is read
+    /// from its beginning.
+    pub(super) fn trusting(self, trust: Trust) -> Self {
+        Self { trust, ..self }
     }
 
     /// Whether the journal could not read what new messages follow: all must be told anew.
@@ -236,7 +237,11 @@ impl<'a> Recorder<'a> {
         self.by_id.insert(account.id.clone(), self.current);
         let calls = Calls::default();
         self.open.push(Open { key, account, before, known, position, builder: None, calls });
-        if self.is_afresh { self.diverge() } else { Ok(()) }
+        let is_sound = match (self.trust, self.store) {
+            (Trust::Checked, Some(store)) => store.is_sound(key)?,
+            (trust, _) => trust != Trust::None,
+        };
+        if is_sound { Ok(()) } else { self.diverge() }
     }
 
     fn message(&mut self, message: Message) -> Result<()> {
@@ -280,7 +285,8 @@ impl<'a> Recorder<'a> {
         if open.builder.is_some() {
             return Ok(());
         }
-        let is_known = !open.known.is_empty() || self.is_afresh;
+        let is_afresh = self.trust == Trust::None;
+        let is_known = !open.known.is_empty() || is_afresh;
         let Some(store) = self.store.filter(|_| is_known) else {
             open.builder = Some(ChunkBuilder::at(open.position));
             return Ok(());
@@ -298,7 +304,7 @@ impl<'a> Recorder<'a> {
             builder.add(&open.account.id, &mut message, &packed);
         }
         let mut calls = from;
-        if open.known.len() > open.position || self.is_afresh {
+        if open.known.len() > open.position || is_afresh {
             self.index.truncate(open.key, open.position)?;
         } else {
             // Calls lie scattered: those that stay as they are stay where they are.
@@ -347,6 +353,17 @@ impl<'a> Recorder<'a> {
             is_new: open.before.is_none(),
         })))
     }
+}
+
+/// How far what the journal has is taken for told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// What is told as before need not be told again.
+    Full,
+    /// Unless the journal cannot read it any more.
+    Checked,
+    /// Everything is told anew.
+    None,
 }
 
 /// When a run is handed over.
