@@ -557,6 +557,45 @@ fn the_api_answers_as_its_description_says() {
 }
 
 #[test]
+fn model_status_and_fields_choose_in_every_endpoint() {
+    let server = crowded();
+    let sums = |query: &str| {
+        let stats = server.json(&format!("/api/v1/stats?{query}"));
+        let before = server.json(&format!("/api/analytics?{query}"));
+        let number = stats["totals"]["sessions"].as_u64().unwrap();
+        assert_eq!(before["totalSessions"].as_u64(), Some(number), "{query}");
+        number
+    };
+    let found = |query: &str| {
+        let total = |path: &str| {
+            server.json(&format!("{path}?q=marmalade&{query}"))["total"].as_u64().unwrap()
+        };
+        assert_eq!(total("/api/search"), total("/api/v1/search"), "{query}");
+        total("/api/v1/search")
+    };
+    for (query, number) in [
+        ("model=nobody-knows", 1),
+        ("model=claude-sonnet-4-5", 29),
+        ("model=claude-sonnet-4", 0),
+        ("where=model:sonnet", 29),
+        ("where=-model:sonnet", 1),
+        ("status=running", 0),
+        ("status=completed", 30),
+        ("status=error", 0),
+        ("status=completed&model=claude-sonnet-4-5&project=api", 10),
+    ] {
+        assert_eq!((sums(query), found(query)), (number, number), "{query}");
+        let listed = server.json(&format!("/api/v1/sessions?{query}"));
+        assert_eq!(listed["total"].as_u64(), Some(number), "{query}");
+    }
+    let usage = server.json("/api/v1/usage?model=nobody-knows");
+    assert_eq!(usage["models"].as_array().unwrap().len(), 1, "{usage}");
+    let wrong = server.get("/api/v1/stats?status=asleep");
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("known are running, completed, error"), "{}", wrong.text());
+}
+
+#[test]
 fn earlier_names_of_sources_and_endpoints_are_understood() {
     let server = Server::of_two_agents();
     for source in ["cli", "vscode", "claude-code"] {

@@ -139,6 +139,47 @@ pub(crate) enum Packed<'f> {
 }
 
 impl Filter {
+    /// Adds what another filter asks for; the values of a field, of either, mean any of them.
+    pub fn join(&mut self, other: Self) {
+        self.since = self.since.max(other.since);
+        self.until = [self.until, other.until].into_iter().flatten().min();
+        self.add(other);
+    }
+
+    /// Adds everything but the times.
+    fn add(&mut self, other: Self) {
+        self.agents.extend(other.agents);
+        self.projects.extend(other.projects);
+        self.paths.extend(other.paths);
+        self.files.extend(other.files);
+        self.branches.extend(other.branches);
+        self.models.extend(other.models);
+        self.tools.extend(other.tools);
+        self.sessions.extend(other.sessions);
+        self.states.extend(other.states);
+        self.features.extend(other.features);
+        self.sizes.extend(other.sizes);
+        self.roles.extend(other.roles);
+        self.kinds.extend(other.kinds);
+        if let Some(hours) = other.hours {
+            let empty = Hours { wanted: Vec::new(), zone: hours.zone };
+            self.hours.get_or_insert(empty).wanted.extend(hours.wanted);
+        }
+        if other.scope == Scope::All {
+            self.scope = Scope::All;
+        }
+        if let Some(not) = other.not {
+            self.not.get_or_insert_default().leave_out(*not);
+        }
+    }
+
+    /// Adds what is left out as well: of two times the one that leaves out more.
+    fn leave_out(&mut self, other: Self) {
+        self.since = [self.since, other.since].into_iter().flatten().min();
+        self.until = self.until.max(other.until);
+        self.add(other);
+    }
+
     /// Whether it chooses by anything that is a fact of whole sessions.
     pub(crate) fn limits_sessions(&self) -> bool {
         let lists =
@@ -475,6 +516,20 @@ mod tests {
                     active:60s..300s active:0s.. hour:7 OR hour:22 -branch:main -is:gone";
         let query = super::super::Query::parse(text, &now).unwrap();
         assert_eq!(query.filter.to_string(), text);
+    }
+
+    #[test]
+    fn two_filters_ask_for_everything_that_either_asks_for() {
+        let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
+        let filter = |text: &str| super::super::Query::parse(text, &now).unwrap().filter;
+        let mut one = filter("agent:codex hour:7 since:2026-11-01 until:2026-11-09 -branch:main");
+        one.join(filter("model:gpt is:gone hour:8 since:2026-11-03 until:2026-11-10 -file:x"));
+        let both = "agent:codex model:gpt is:gone hour:7 hour:8 since:2026-11-03 \
+                    until:2026-11-09 -branch:main -file:x";
+        assert_eq!(one, filter(both));
+        let mut less = filter("-since:2026-11-03 -until:2026-11-04");
+        less.join(filter("-since:2026-11-05 -until:2026-11-01"));
+        assert_eq!(less, filter("-since:2026-11-03 -until:2026-11-04"));
     }
 
     #[test]

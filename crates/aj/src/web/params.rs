@@ -1,10 +1,12 @@
 //! What the address of a page says: filters, order, place. The same names everywhere.
 
-use agent_journal::search::{Edge, Filter, Scope, agent, date};
-use agent_journal::{Browse, Order};
+use agent_journal::model::Timestamp;
+use agent_journal::search::{Edge, Filter, Scope, State, agent, date};
+use agent_journal::{Browse, Error, Order};
 use anyhow::Result;
 use jiff::Zoned;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::commands::stats::chosen;
 
@@ -59,8 +61,19 @@ impl Params {
         FILTERS.iter().any(|name| self.get(name).is_some())
     }
 
-    /// Which sessions are meant, as far as every part of the journal understands it.
+    /// Which sessions are meant, by every name that chooses some.
     pub(super) fn filter(&self, now: &Zoned) -> Result<Filter> {
+        let mut filter = self.listed(now)?;
+        // Models are kept as a JSON list: with its quotes a name is a whole name.
+        filter.models.extend(self.all("model").map(|name| Value::from(name).to_string()));
+        if let Some(status) = self.get("status") {
+            with_status(&mut filter, status, now)?;
+        }
+        Ok(filter)
+    }
+
+    /// The same without model and status: the list counts sessions by them as well.
+    fn listed(&self, now: &Zoned) -> Result<Filter> {
         let mut filter = match self.get("where") {
             Some(fields) => Filter { scope: Scope::default(), ..chosen(fields, now)? },
             None => Filter::default(),
@@ -87,7 +100,7 @@ impl Params {
         let order = ORDERS.iter().find(|(name, ..)| Some(*name) == self.get("sort"));
         let limit = self.number("limit").map_or(limit, |asked| (asked as usize).clamp(1, 500));
         Ok(Browse {
-            filter: self.filter(now)?,
+            filter: self.listed(now)?,
             model: self.get("model").map(str::to_owned),
             status: self.get("status").map(str::to_owned),
             under: None,
@@ -107,6 +120,28 @@ impl Params {
             pairs.map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
         if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
     }
+}
+
+/// Adds a status, of which a session has one: while it runs, it has not failed.
+fn with_status(filter: &mut Filter, status: &str, now: &Zoned) -> Result<()> {
+    let now = Timestamp::from_millis(now.timestamp().as_millisecond()).unwrap_or_default();
+    let mut left_out = Vec::new();
+    match status {
+        "running" => filter.states.push(State::Running(now)),
+        "error" => {
+            filter.states.push(State::Error);
+            left_out.push(State::Running(now));
+        }
+        "completed" => left_out.extend([State::Running(now), State::Error]),
+        other => {
+            let message = format!("unknown status `{other}` — known are running, completed, error");
+            return Err(Error::Query { message }.into());
+        }
+    }
+    if !left_out.is_empty() {
+        filter.not.get_or_insert_default().states.extend(left_out);
+    }
+    Ok(())
 }
 
 /// Whether a name in an address is the one that is meant.

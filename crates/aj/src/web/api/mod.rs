@@ -170,12 +170,7 @@ async fn answered(app: &Arc<App>, params: Params) -> Result<Value, Failure> {
 /// Answers a search, by the query language and by what else the address says.
 fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Value> {
     let mut query = Wanted::parse(params.get("q").unwrap_or_default(), now)?;
-    let also = params.filter(now)?;
-    query.filter.agents.extend(also.agents);
-    query.filter.projects.extend(also.projects);
-    query.filter.branches.extend(also.branches);
-    query.filter.since = query.filter.since.max(also.since);
-    query.filter.until = query.filter.until.or(also.until);
+    query.filter.join(params.filter(now)?);
     if !query.looks_for_something() {
         return Ok(json!({ "query": query.text, "total": 0, "sessions": [], "hits": [] }));
     }
