@@ -146,6 +146,35 @@ fn every_agent_has_a_variable_that_replaces_its_roots() {
 }
 
 #[test]
+fn a_pattern_that_begins_nowhere_is_about_projects_and_the_home() {
+    let test = Test::new().config("[storage.sources]\naider = \"**/.aider.chat.history.md\"\n");
+    let session = support::Transcript::new(7).you("mine").agent("yours");
+    let web = test.path("src/web");
+    let lines = session.lines.replace("/home/mara/web", &web.to_string_lossy());
+    test.write(session.path(), lines);
+    let log = |place: &str| {
+        let lines = format!(
+            "\n# aider chat started at 2026-03-02 10:00:00\n\n#### look at {place}  \n\ndone\n"
+        );
+        test.write(format!("{place}.aider.chat.history.md"), lines);
+    };
+    ["", "src/web/", "src/web/docs/", "src/web/.git/", "src/elsewhere/"].into_iter().for_each(log);
+    // Projects are known after the first look.
+    test.aj("index").found();
+    test.aj("index").found();
+    let listed = test.aj("list --json --agent aider").found().json();
+    let mut places: Vec<String> =
+        listed["sessions"].as_array().unwrap().iter().map(|one| text(&one["cwd"])).collect();
+    places.sort();
+    let found = ["", "src/web", "src/web/docs"]
+        .map(|place| test.path(place).to_string_lossy().trim_end_matches('/').to_owned());
+    assert_eq!(places, found);
+    // A project that is gone is nobody's mistake.
+    fs::remove_dir_all(&web).unwrap();
+    test.aj("list").found();
+}
+
+#[test]
 fn the_journal_lives_where_it_is_told_to() {
     let test = two_agents().env("AJ_HOME", "~/kept");
     test.aj("list").found();

@@ -70,13 +70,22 @@ pub(super) fn looks<'a>(
 impl Look<'_> {
     pub(super) fn roots(&self, connector: &dyn Connector) -> Vec<Root> {
         match self.named {
-            Some(paths) => {
-                paths.iter().map(|path| Root { path: path.clone(), configured: true }).collect()
-            }
+            Some(paths) => paths.iter().flat_map(|path| self.meant(path)).collect(),
             None => {
                 let own = connector.roots(self.machine).into_iter();
                 own.map(|path| Root { path, configured: false }).collect()
             }
+        }
+    }
+
+    /// What a path stands for that the user named. Of places that were not named one by one, some
+    /// may be missing.
+    fn meant(&self, path: &Path) -> Vec<Root> {
+        match glob::places(path, self.machine) {
+            Some(places) => {
+                places.into_iter().map(|path| Root { path, configured: false }).collect()
+            }
+            None => vec![Root { path: path.to_owned(), configured: true }],
         }
     }
 }

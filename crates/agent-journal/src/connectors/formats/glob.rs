@@ -7,7 +7,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::files;
-use crate::connectors::Source;
+use crate::connectors::{Machine, Source};
 use crate::error::{Error, Result};
 
 /// How many directories `**` may stand for.
@@ -25,6 +25,24 @@ pub fn is_pattern(path: &Path) -> bool {
 /// that is no pattern is its own base.
 pub fn base(path: &Path) -> PathBuf {
     path.components().take_while(|part| !is_wild(part)).collect()
+}
+
+/// Where a pattern that begins nowhere is looked for: in every project that is known, and in the
+/// home itself. `None` for any other path.
+pub fn places(path: &Path, machine: &Machine) -> Option<Vec<PathBuf>> {
+    if path.has_root() || !is_pattern(path) {
+        return None;
+    }
+    // A project may be the home, or around it: `**` must not go through all that lies there.
+    let shallow: PathBuf = path.components().filter(|part| part.as_os_str() != "**").collect();
+    let place = |project: &PathBuf| {
+        let is_home = machine.home.starts_with(project);
+        project.join(if is_home { &shallow } else { path })
+    };
+    let mut places: Vec<PathBuf> = machine.projects.iter().map(place).collect();
+    places.push(machine.home.join(&shallow));
+    places.dedup();
+    Some(places)
 }
 
 /// Lists the regular files a pattern names, in a stable order.
@@ -154,6 +172,20 @@ mod tests {
         check("src/*/a/.log", &["src/other/a/.log"]);
         check("src/**/a/.l*", &["src/a/.log", "src/other/a/.log"]);
         check("src/*/none", &[]);
+    }
+
+    #[test]
+    fn a_pattern_that_begins_nowhere_is_about_projects_and_the_home_itself() {
+        let machine = Machine {
+            home: "/home/mara".into(),
+            projects: ["/home/mara/web", "/srv/api", "/home"].map(PathBuf::from).into(),
+            ..Machine::default()
+        };
+        let places = |path: &str| places(Path::new(path), &machine);
+        let all = ["/home/mara/web/**/x", "/srv/api/**/x", "/home/x", "/home/mara/x"];
+        assert_eq!(places("**/x"), Some(all.map(PathBuf::from).into()));
+        assert_eq!(places("/src/**/x"), None);
+        assert_eq!(places("src/x"), None);
     }
 
     #[test]
