@@ -55,7 +55,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("index.vector.enabled", "true", "search by meaning", Flag),
     key(
-        "index.vector.model_path",
+        MODEL_PATH,
         "\"~/.agent-journal/models\"",
         "directory of a model.onnx and its tokenizer.json, used instead of the built-in",
         PathText,
@@ -89,6 +89,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("export.html_theme", "\"dark\"", "dark, light or auto", Word(&["dark", "light", "auto"])),
     key("export.include_tool_calls", "true", "whether exports show tool calls", Flag),
 ];
+
+const MODEL_PATH: &str = "index.vector.model_path";
 
 /// Older names that mean the same.
 const ALIASES: &[(&str, &str)] = &[("index.lucene_ram_buffer_mb", "index.writer_memory_mb")];
@@ -216,12 +218,21 @@ impl Settings {
                 "f32" => Precision::F32,
                 _ => Precision::F16,
             },
-            model_path: Some(expand(self.word("index.vector.model_path"))),
+            model_path: Some(self.model_path()),
             fallback: match self.word("index.vector.fallback") {
                 "none" => Fallback::None,
                 _ => Fallback::Hash,
             },
         }
+    }
+
+    /// Where a model may lie. Where nobody said so, a second place is known.
+    fn model_path(&self) -> PathBuf {
+        let (value, from) = &self.values[MODEL_PATH];
+        let path = expand(value.as_str().unwrap_or_default());
+        let other = expand("~/.chats/models");
+        let is_meant = *from == Where::Default && !has_model(&path) && has_model(&other);
+        if is_meant { other } else { path }
     }
 
     /// The machine whose home is read.
@@ -250,6 +261,11 @@ impl Settings {
     fn value(&self, name: &str) -> &Value {
         &self.values[name].0
     }
+}
+
+/// Whether a directory has a model in it, whole or not.
+fn has_model(directory: &Path) -> bool {
+    directory.join("model.onnx").is_file()
 }
 
 /// Reads a variable that holds a path; one that is not UTF-8 is taken as it is.

@@ -88,3 +88,18 @@ fn index_says_why_a_model_cannot_be_used() {
     let index = test.aj("index --json").code(0).json();
     assert_eq!(index["meaning"]["embedder"], "hash-v1-1024");
 }
+
+#[test]
+fn a_model_is_looked_for_in_two_places_unless_one_was_named() {
+    let test = two_topics();
+    let put = |place: &str| {
+        test.write(format!("{place}/model.onnx"), "no model");
+        test.write(format!("{place}/tokenizer.json"), "{}");
+    };
+    put(".chats/models");
+    test.aj("index").code(0).says(["could not use the model in", ".chats/models"]);
+    put(".agent-journal/models");
+    test.aj("index").code(0).says(["could not use the model in", ".agent-journal/models"]);
+    let test = test.config("[index.vector]\nmodel_path = \"~/nowhere\"\n");
+    test.aj("index").found();
+}
