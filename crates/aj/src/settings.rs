@@ -37,6 +37,9 @@ enum Accepts {
 
 use Accepts::{Flag, Number, Path as PathText, Word};
 
+/// Variables that say what is read and where it is kept, besides each agent's.
+const OWN: [&str; 4] = ["AJ_HOME", "AJ_INDEX_PATH", "TZ", "WSL_DISTRO_NAME"];
+
 /// Every key but those of `[storage.sources]`, which has one per agent.
 pub(crate) const KEYS: &[Key] = &[
     key(
@@ -112,6 +115,8 @@ pub(crate) struct Settings {
     /// The configuration file, whether it exists or not.
     pub(crate) file: PathBuf,
     machine: Machine,
+    /// Whether that is another home than the user's own.
+    pub(crate) is_other: bool,
     homes: Vec<Home>,
     /// The zone of the user's clock.
     pub(crate) zone: TimeZone,
@@ -158,7 +163,8 @@ impl Settings {
                 (other, dir)
             }
         };
-        Ok(Self { journal_dir, file, machine, homes, zone: zone::local(), values }.completed())
+        let (zone, is_other) = (zone::local(), home.is_some());
+        Ok(Self { journal_dir, file, machine, is_other, homes, zone, values }.completed())
     }
 
     /// The defaults, for a home that is made up: nothing of the user's own has a say.
@@ -167,7 +173,8 @@ impl Settings {
         let journal_dir = machine.home.join(".agent-journal");
         let file = journal_dir.join("config.toml");
         let (homes, zone, values) = (Vec::new(), zone::local(), defaults());
-        Ok(Self { journal_dir, file, machine, homes, zone, values }.completed())
+        let is_other = true;
+        Ok(Self { journal_dir, file, machine, is_other, homes, zone, values }.completed())
     }
 
     /// The index lies beside the journal unless somebody said otherwise.
@@ -240,6 +247,15 @@ impl Settings {
         self.machine.clone()
     }
 
+    /// The variables that have a say in what is read and where it is kept, as they are set.
+    pub(crate) fn variables(&self, own: &Machine) -> BTreeMap<String, String> {
+        let of_agents = Journal::agents().map(|agent| agent.variable);
+        let set = OWN.into_iter().chain(of_agents).filter_map(|name| Some((name, own.var(name)?)));
+        // What agents go by themselves is about the home that is read.
+        let all = set.chain(self.machine.decisive());
+        all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
     /// A word.
     pub(crate) fn word(&self, name: &str) -> &str {
         self.value(name).as_str().unwrap_or_default()
@@ -290,7 +306,8 @@ impl Where {
     }
 }
 
-fn own_machine() -> Result<Machine> {
+/// The machine of whoever runs the program.
+pub(crate) fn own_machine() -> Result<Machine> {
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
     let home = home.ok_or_else(|| anyhow!("could not find your home directory; set HOME"))?;
     let env = std::env::vars_os()
@@ -317,12 +334,14 @@ fn other_machine(home: &Path) -> Result<Machine> {
 
 /// Another home has a journal of its own, so that histories never mix.
 fn journal_of(base: &Path, home: &Path) -> PathBuf {
-    let name: String = home
-        .to_string_lossy()
-        .chars()
-        .map(|character| if character.is_alphanumeric() { character } else { '-' })
-        .collect();
-    base.join("homes").join(name.trim_matches('-'))
+    base.join("homes").join(name_of(home))
+}
+
+/// What is kept about another home is called like this.
+pub(crate) fn name_of(home: &Path) -> String {
+    let plain = |character: char| if character.is_alphanumeric() { character } else { '-' };
+    let name: String = home.to_string_lossy().chars().map(plain).collect();
+    name.trim_matches('-').to_owned()
 }
 
 fn defaults() -> BTreeMap<String, (Value, Where)> {

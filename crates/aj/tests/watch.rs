@@ -47,6 +47,40 @@ fn a_service_is_printed_and_installed_on_request() {
     let run = test.aj("index --install-service=write").found();
     run.shows(["agent-journal.service", "systemctl --user enable --now"]);
     assert_eq!(std::fs::read_to_string(test.path(unit)).unwrap(), printed.stdout);
+    assert!(!printed.stdout.contains("--home"));
     test.aj("index --install-service=now").code(2).says(["print", "write"]);
     test.aj("index --watch --full").code(2).says(["cannot be used with"]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_service_knows_every_variable_that_has_a_say() {
+    let test = Test::new()
+        .env("CODEX_HOME", "/data/codex")
+        .env("CLAUDE_CONFIG_DIR", "/data/claude")
+        .env("AJ_CURSOR_PATH", "/data/cursor")
+        .env("EDITOR", "vi");
+    let unit = test.aj("index --install-service").found();
+    let unit = unit.shows([
+        "Environment=\"AJ_CURSOR_PATH=/data/cursor\"\n",
+        "Environment=\"AJ_HOME=",
+        "Environment=\"CLAUDE_CONFIG_DIR=/data/claude\"\n",
+        "Environment=\"CODEX_HOME=/data/codex\"\n",
+        "Environment=\"TZ=UTC\"\n",
+    ]);
+    assert!(!unit.stdout.contains("EDITOR"), "{unit}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_service_for_another_home_is_one_of_its_own() {
+    let (test, other) = (Test::new().env("CODEX_HOME", "/data/codex"), Test::new());
+    let home = other.path("").display().to_string();
+    let run = test.args(["--home", &home, "--json", "index", "--install-service"]).found().json();
+    let (path, unit) = (run["path"].as_str().unwrap(), run["text"].as_str().unwrap());
+    let folder = test.path(".config/systemd/user");
+    assert!(path.starts_with(&*folder.to_string_lossy()), "{path}");
+    assert!(!path.ends_with("/agent-journal.service"), "{path}");
+    assert!(unit.contains(&format!("--home \"{home}\" index --watch\n")), "{unit}");
+    assert!(!unit.contains("CODEX_HOME"), "another home does not go by it: {unit}");
 }

@@ -221,6 +221,21 @@ impl Machine {
         self.var(name).map(|text| self.expand(text))
     }
 
+    /// The variables without which an agent's files would be looked for elsewhere, with their
+    /// values.
+    pub fn decisive(&self) -> impl Iterator<Item = (&str, &str)> {
+        let roots = |machine: &Self| {
+            ALL.iter().map(|connector| connector.roots(machine)).collect::<Vec<_>>()
+        };
+        let decides = move |name: &str| {
+            let mut without = self.clone();
+            without.env.remove(name);
+            roots(&without) != roots(self)
+        };
+        let all = self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        all.filter(move |(name, _)| decides(name))
+    }
+
     /// Expands a leading `~`.
     pub fn expand(&self, text: &str) -> PathBuf {
         match text.strip_prefix('~') {

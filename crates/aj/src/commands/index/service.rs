@@ -1,17 +1,19 @@
 //! A service that keeps the journal up from login on: a systemd user unit, or a launchd agent.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use agent_journal::connectors::Os;
+use agent_journal::connectors::{Machine, Os};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::output;
+use crate::settings::{Settings, name_of, own_machine};
 
 /// What to do with the service.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -31,7 +33,7 @@ struct Service {
 }
 
 pub(super) fn run(install: Install, context: &Context) -> Result<ExitCode> {
-    let service = Service::new(context)?;
+    let service = Service::new(&context.settings)?;
     let mut out = anstream::stdout();
     let is_written = matches!(install, Install::Write);
     if is_written {
@@ -52,42 +54,67 @@ pub(super) fn run(install: Install, context: &Context) -> Result<ExitCode> {
     Ok(FOUND)
 }
 
-impl Service {
-    fn new(context: &Context) -> Result<Self> {
+/// What the service is to do.
+struct Task {
+    /// What sets it apart from the service of the user's own home.
+    suffix: String,
+    command: Vec<String>,
+    /// What it must know that a login shell may have set.
+    variables: BTreeMap<String, String>,
+}
+
+impl Task {
+    fn new(settings: &Settings, own: &Machine) -> Result<Self> {
         let program = std::env::current_exe().context("could not find this program's own path")?;
-        let program = program.to_str().context("the path of this program is not UTF-8")?.to_owned();
-        let machine = context.settings.machine();
-        // What the service must know that a login shell may have set.
-        let known = ["AJ_HOME", "AJ_INDEX_PATH"];
-        let variables: Vec<(&str, &str)> =
-            known.iter().filter_map(|name| Some((*name, machine.var(name)?))).collect();
-        match machine.os {
-            Os::MacOs => Ok(Self::launchd(&machine.home, &program, &variables)),
+        let text = |path: &Path| path.to_str().map(str::to_owned);
+        let mut command = vec![text(&program).context("the path of this program is not UTF-8")?];
+        let mut suffix = String::new();
+        if settings.is_other {
+            let home = settings.machine().home;
+            suffix = format!("-{}", name_of(&home));
+            let home = text(&home).context("the path of the home is not UTF-8")?;
+            command.extend(["--home".to_owned(), home]);
+        }
+        command.extend(["index", "--watch"].map(str::to_owned));
+        Ok(Self { suffix, command, variables: settings.variables(own) })
+    }
+}
+
+impl Service {
+    fn new(settings: &Settings) -> Result<Self> {
+        // Whoever's home is read, it is the user's own session that it starts with.
+        let own = own_machine()?;
+        let task = Task::new(settings, &own)?;
+        match own.os {
+            Os::MacOs => Ok(Self::launchd(&own.home, &task)),
             Os::Linux => {
-                let config = machine.path("XDG_CONFIG_HOME");
-                let config = config.unwrap_or_else(|| machine.home.join(".config"));
-                Ok(Self::systemd(&config, &program, &variables))
+                let config = own.path("XDG_CONFIG_HOME");
+                let config = config.unwrap_or_else(|| own.home.join(".config"));
+                Ok(Self::systemd(&config, &task))
             }
             _ => bail!("there is no service for this system: run `aj index --watch` at login"),
         }
     }
 
-    fn systemd(config: &Path, program: &str, variables: &[(&str, &str)]) -> Self {
+    fn systemd(config: &Path, task: &Task) -> Self {
         let mut environment = String::new();
-        for (name, value) in variables {
+        for (name, value) in &task.variables {
             let pair = quoted(&format!("{name}={value}"));
             environment.push_str(&format!("Environment={pair}\n"));
         }
         // Only commands have variables in them.
-        let program = quoted(program).replace('$', "$$");
+        let command: Vec<String> =
+            task.command.iter().map(|one| word(one).replace('$', "$$")).collect();
+        let command = command.join(" ");
+        let name = format!("agent-journal{}.service", task.suffix);
         Self {
-            path: config.join("systemd/user/agent-journal.service"),
+            path: config.join("systemd/user").join(&name),
             text: format!(
                 "[Unit]\n\
                  Description=Keeps the journal of coding agents up to date\n\
                  \n\
                  [Service]\n\
-                 ExecStart={program} index --watch\n\
+                 ExecStart={command}\n\
                  {environment}\
                  Restart=on-failure\n\
                  RestartSec=30\n\
@@ -97,17 +124,19 @@ impl Service {
                  [Install]\n\
                  WantedBy=default.target\n"
             ),
-            start: "systemctl --user enable --now agent-journal.service".to_owned(),
+            start: format!("systemctl --user enable --now {name}"),
         }
     }
 
-    fn launchd(home: &Path, program: &str, variables: &[(&str, &str)]) -> Self {
-        let entry = |(name, value): &(&str, &str)| {
+    fn launchd(home: &Path, task: &Task) -> Self {
+        let entry = |(name, value): (&String, &String)| {
             format!("    <key>{name}</key>\n    <string>{}</string>\n", escaped(value))
         };
-        let variables: String = variables.iter().map(entry).collect();
-        let path = home.join("Library/LaunchAgents/agent-journal.watch.plist");
-        let program = escaped(program);
+        let variables: String = task.variables.iter().map(entry).collect();
+        let word = |one: &String| format!("    <string>{}</string>\n", escaped(one));
+        let command: String = task.command.iter().map(word).collect();
+        let label = format!("agent-journal.watch{}", task.suffix);
+        let path = home.join(format!("Library/LaunchAgents/{label}.plist"));
         Self {
             start: format!("launchctl load -w '{}'", path.display()),
             path,
@@ -117,13 +146,10 @@ impl Service {
 <plist version="1.0">
 <dict>
   <key>Label</key>
-  <string>agent-journal.watch</string>
+  <string>{label}</string>
   <key>ProgramArguments</key>
   <array>
-    <string>{program}</string>
-    <string>index</string>
-    <string>--watch</string>
-  </array>
+{command}  </array>
   <key>EnvironmentVariables</key>
   <dict>
 {variables}  </dict>
@@ -152,7 +178,13 @@ impl Service {
     }
 }
 
-/// A word of a unit's line: systemd expands `%`, and splits at spaces.
+/// A word of a unit's line, in quotes where it needs them.
+fn word(text: &str) -> String {
+    let is_plain = text.chars().all(|one| one.is_ascii_alphanumeric() || one == '-');
+    if is_plain { text.to_owned() } else { quoted(text) }
+}
+
+/// A text in quotes: systemd expands `%`, and splits at spaces.
 fn quoted(text: &str) -> String {
     let mut word = String::from("\"");
     for character in text.chars() {
@@ -177,12 +209,21 @@ mod tests {
 
     #[test]
     fn odd_paths_survive_in_a_unit_and_in_a_plist() {
-        let program = r#"/opt/50% & "more"/aj"#;
-        let unit = Service::systemd(Path::new("/c"), program, &[("AJ_HOME", "/a b")]);
-        assert!(unit.text.contains(r#"ExecStart="/opt/50%% & \"more\"/aj" index --watch"#));
+        let words = [r#"/opt/50% & "more"/aj"#, "--home", "/a $b", "index", "--watch"];
+        let task = |value: &str| Task {
+            suffix: "-a".to_owned(),
+            command: words.map(str::to_owned).into(),
+            variables: [("AJ_HOME".to_owned(), value.to_owned())].into(),
+        };
+        let unit = Service::systemd(Path::new("/c"), &task("/a b"));
+        let command = r#"ExecStart="/opt/50%% & \"more\"/aj" --home "/a $$b" index --watch"#;
+        assert!(unit.text.contains(command), "{}", unit.text);
         assert!(unit.text.contains("Environment=\"AJ_HOME=/a b\"\n"));
-        let agent = Service::launchd(Path::new("/h"), program, &[("AJ_HOME", "/a<b")]);
+        assert!(unit.start.ends_with(" agent-journal-a.service"));
+        let agent = Service::launchd(Path::new("/h"), &task("/a<b"));
         assert!(agent.text.contains(r#"<string>/opt/50% &amp; "more"/aj</string>"#));
+        assert!(agent.text.contains("<string>--home</string>\n    <string>/a $b</string>"));
         assert!(agent.text.contains("<key>AJ_HOME</key>\n    <string>/a&lt;b</string>"));
+        assert!(agent.path.ends_with("agent-journal.watch-a.plist"));
     }
 }
