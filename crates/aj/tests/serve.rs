@@ -596,6 +596,18 @@ fn model_status_and_fields_choose_in_every_endpoint() {
 }
 
 #[test]
+fn a_page_is_made_anew_for_who_asks_without_a_cache() {
+    let server = crowded();
+    let tip = "Consider adding an MCP server";
+    assert!(server.page("/insights").contains(tip));
+    let settings = r#"{ "mcpServers": { "figma": { "command": "figma" } } }"#;
+    server.test.write(".claude/settings.json", settings);
+    let anew = server.ask("/insights", "cache-control: no-cache\r\n").text();
+    assert!(!anew.contains(tip), "{anew}");
+    assert!(!server.page("/insights").contains(tip));
+}
+
+#[test]
 fn earlier_names_of_sources_and_endpoints_are_understood() {
     let server = Server::of_two_agents();
     for source in ["cli", "vscode", "claude-code"] {

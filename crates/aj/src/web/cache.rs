@@ -7,15 +7,21 @@ use std::time::Duration;
 
 use agent_journal::Journal;
 use anyhow::Result;
+use axum::extract::{Request, State};
+use axum::http::header::CACHE_CONTROL;
+use axum::middleware::Next;
+use axum::response::Response;
 use jiff::Zoned;
 use maud::Markup;
 
 use super::reply::Packed;
+use super::state::App;
 
 /// How many pages are kept.
 const KEPT: usize = 48;
 
-/// How long pages stay true that say how long ago something was, and what is running.
+/// How long pages stay true that say how long ago something was, what is running, or what other
+/// files than the agents' say.
 pub(super) const MOMENT: Duration = Duration::from_secs(30);
 
 /// How long sums stay true: they hold to the quarter hour.
@@ -57,6 +63,11 @@ impl Cache {
         Ok(packed)
     }
 
+    /// Forgets every page.
+    fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn slot(&self, key: Key) -> Slot {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, slot)) = pages.iter().find(|(known, _)| *known == key) {
@@ -71,6 +82,15 @@ impl Cache {
         pages.push_back((key, Arc::clone(&slot)));
         slot
     }
+}
+
+/// Makes pages anew for a browser that was told to load them without a cache.
+pub(super) async fn heed(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let wanted = request.headers().get(CACHE_CONTROL);
+    if wanted.is_some_and(|wanted| wanted == "no-cache") {
+        app.pages.clear();
+    }
+    next.run(request).await
 }
 
 #[cfg(test)]

@@ -83,6 +83,7 @@ fn router(app: Arc<App>, guard: Guard) -> Router {
         .merge(api::routes())
         .route("/assets/{name}", get(assets::serve))
         .fallback(pages::missing)
+        .layer(from_fn_with_state(Arc::clone(&app), cache::heed))
         .layer(from_fn(reply::pack))
         .layer(from_fn_with_state(Arc::new(guard), guard::check))
         .with_state(app)

@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use super::analytics::periods;
 use super::sums;
 use crate::output::thousands;
+use crate::web::cache::MOMENT;
 use crate::web::charts::{meter, ring};
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
@@ -29,7 +30,8 @@ pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
 ) -> Kept {
-    sums(&app, PAGE, Choice::read(&params).or_since(EVER), draw).await
+    // Which servers are configured is read from files, of which the journal knows nothing.
+    sums(&app, (PAGE, MOMENT), Choice::read(&params).or_since(EVER), draw).await
 }
 
 fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {

@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use jiff::Zoned;
 use maud::Markup;
 
-use super::cache::{MOMENT, QUARTER};
+use super::cache::MOMENT;
 use super::choice::Choice;
 use super::params::Params;
 use super::reply::{Failure, Kept};
@@ -24,10 +24,15 @@ use super::state::App;
 /// What draws a page of sums.
 type Draw = fn(&Journal, &Zoned, &Choice) -> anyhow::Result<Markup>;
 
-/// A page of sums: they hold to the quarter hour.
-async fn sums(app: &Arc<App>, path: &'static str, choice: Choice, draw: Draw) -> Kept {
+/// A page of sums, and how long they hold.
+async fn sums(
+    app: &Arc<App>,
+    (path, lasting): (&'static str, Duration),
+    choice: Choice,
+    draw: Draw,
+) -> Kept {
     let address = choice.link(path, &[("token", "")]);
-    kept(app, (address, QUARTER), move |journal, now| draw(journal, now, &choice)).await
+    kept(app, (address, lasting), move |journal, now| draw(journal, now, &choice)).await
 }
 
 /// A page of sessions: the same for a moment.

@@ -19,6 +19,7 @@ pub(super) use controls::{Controls, periods};
 
 use self::span::Span;
 use super::sums;
+use crate::web::cache::QUARTER;
 use crate::web::choice::{Choice, EVER};
 use crate::web::layout::{self, Nav};
 use crate::web::params::Params;
@@ -41,7 +42,7 @@ pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
 ) -> Kept {
-    sums(&app, "/analytics", Choice::read(&params).or_since(USUAL), draw).await
+    sums(&app, ("/analytics", QUARTER), Choice::read(&params).or_since(USUAL), draw).await
 }
 
 fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {
