@@ -16,6 +16,7 @@ impl Journal {
     /// let mut watch = journal.watch(agent_journal::WatchOptions::default());
     /// while let Some(changes) = journal.wait(&mut watch)? {
     ///     let report = journal.sync_changes(&changes, Default::default(), &mut |_| {})?;
+    ///     if report.busy { watch.missed() }
     ///     if report.sources > 0 { /* there is news */ }
     /// }
     /// # Ok(()) }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent_journal::connectors::{ALL, Machine};
 use agent_journal::search::Filter;
@@ -187,10 +187,12 @@ fn nothing_is_read_or_written_while_20_000_files_lie_still() {
     }
 }
 
+const RESCAN: Duration = Duration::from_mins(1);
+
 /// A watch that looks at everything only when a test has failed to notice something.
 fn watch(journal: &Journal) -> Watch {
     let quiet = Duration::from_millis(50);
-    journal.watch(WatchOptions { quiet, rescan: Duration::from_mins(1), ..Default::default() })
+    journal.watch(WatchOptions { quiet, rescan: RESCAN, ..Default::default() })
 }
 
 /// Waits for the changes of some files, and folds them in until all of them are.
@@ -260,6 +262,32 @@ fn a_home_that_appears_later_is_noticed() {
     place.append(1, &lines(1, 1, 1));
     follow(&mut journal, &mut watch, 1);
     assert_eq!(sessions(&journal), [(id(1), 2, true)]);
+}
+
+#[test]
+fn what_another_writer_kept_from_being_read_is_looked_at_again() {
+    let place = Place::new();
+    place.append(1, &lines(1, 0, 1));
+    let mut journal = place.journal();
+    let mut watch = watch(&journal);
+    follow(&mut journal, &mut watch, 1);
+    let lock = fs::File::open(place.path("journal/lock")).unwrap();
+    lock.lock().unwrap();
+    place.append(1, &lines(1, 1, 1));
+    loop {
+        let changes = journal.wait(&mut watch).unwrap().unwrap();
+        let options = SyncOptions::default();
+        if journal.sync_changes(&changes, options, &mut |_| {}).unwrap().busy {
+            break;
+        }
+    }
+    watch.missed();
+    drop(lock);
+    let asked = Instant::now();
+    let changes = journal.wait(&mut watch).unwrap();
+    assert_eq!(changes, Some(Changes::Everything));
+    assert!(asked.elapsed() < RESCAN / 2, "this was the usual look");
+    assert_eq!(sync(&mut journal).sources, 1);
 }
 
 #[test]

@@ -24,6 +24,12 @@ const READERS: usize = 4;
 /// When nobody asked for this long, what only answers need is let go.
 const PAUSE: Duration = Duration::from_secs(3);
 
+/// How long what is new waits for another writer, before everything is looked at again.
+const WAIT: Duration = Duration::from_mins(1);
+
+/// What could not be read or written is tried again after this long.
+const RETRY: Duration = Duration::from_secs(30);
+
 /// How many sessions' landmarks are remembered.
 const REMEMBERED: usize = 8;
 
@@ -185,13 +191,24 @@ fn stand(entry: &Entry) -> Stand {
 /// told is that everything may have changed: the history is there when the browser is.
 fn follow(mut journal: Journal, news: &Tell<'_>) {
     let mut watch = journal.watch(WatchOptions::default());
-    while let Ok(Some(changes)) = journal.wait(&mut watch) {
-        fold(&mut journal, &changes, news);
+    loop {
+        let is_folded = match journal.wait(&mut watch) {
+            Ok(None) => return,
+            Ok(Some(changes)) => fold(&mut journal, &changes, news),
+            Err(error) => Err(error.into()),
+        };
+        if !matches!(is_folded, Ok(true)) {
+            watch.missed();
+        }
+        if is_folded.is_err() {
+            std::thread::sleep(RETRY);
+        }
     }
 }
 
-fn fold(journal: &mut Journal, changes: &Changes, news: &Tell<'_>) {
-    let options = SyncOptions::default();
+/// Folds changes in; tells whether nobody else was writing.
+fn fold(journal: &mut Journal, changes: &Changes, news: &Tell<'_>) -> Result<bool> {
+    let options = SyncOptions { wait: Some(WAIT), ..SyncOptions::default() };
     let report = journal.sync_changes(changes, options, &mut |progress| match progress {
         Progress::Found { bytes, .. } => news(&|news| (news.total, news.done) = (bytes, 0)),
         Progress::Read { bytes } => news(&|news| news.done += bytes),
@@ -204,4 +221,5 @@ fn fold(journal: &mut Journal, changes: &Changes, news: &Tell<'_>) {
         let change = change.unwrap_or(news.change);
         *news = News { change, ..News::default() };
     });
+    Ok(!report?.busy)
 }

@@ -86,6 +86,11 @@ impl Watch {
         self.limit.as_deref()
     }
 
+    /// Says that what was told last could not be folded in: soon everything is to be looked at.
+    pub fn missed(&mut self) {
+        self.pace.lose(Instant::now());
+    }
+
     /// Waits for changes; `None` when the watch was ended. `spots` says what is to be watched,
     /// the most important first, and is asked whenever that may have changed.
     pub(crate) fn wait(

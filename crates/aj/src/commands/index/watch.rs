@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::{FOUND, remark, warn};
 use crate::output;
 
-/// How long a round waits for another writer; what it would have read is read by the next one.
+/// How long a round waits for another writer; after that the next one looks at everything.
 const WAIT: Duration = Duration::from_mins(1);
 
 pub(super) fn run(context: &Context) -> Result<ExitCode> {
@@ -33,6 +33,9 @@ pub(super) fn run(context: &Context) -> Result<ExitCode> {
         let started = Instant::now();
         let options = SyncOptions { wait: Some(WAIT), ..SyncOptions::default() };
         let report = journal.sync_changes(&changes, options, &mut |_| {})?;
+        if report.busy {
+            watch.missed();
+        }
         // What cannot be read is said once, not in every round.
         for (path, reason) in &report.failures {
             if failures.insert((path.clone(), reason.clone())) {
