@@ -197,7 +197,8 @@ impl Walk<'_> {
             } else if file_type.is_symlink() {
                 self.follow(entry.path());
             } else if file_type.is_file() && (self.wanted)(&entry.file_name().to_string_lossy()) {
-                let (path, seen) = (entry.path(), entry.metadata());
+                let path = entry.path();
+                let seen = look(&entry, &path);
                 sight::note(&path, &seen);
                 let Ok(metadata) = seen else { continue };
                 self.found.push(Source { stamp: Stamp::of(&metadata), path });
@@ -218,6 +219,12 @@ impl Walk<'_> {
             self.found.push(Source { stamp: Stamp::of(&metadata), path });
         }
     }
+}
+
+/// Looks at a listed file. Where a listing tells how large a file was when it was last closed, the
+/// file itself is asked.
+fn look(entry: &fs::DirEntry, path: &Path) -> std::io::Result<Metadata> {
+    if cfg!(windows) { fs::metadata(path) } else { entry.metadata() }
 }
 
 /// Reads a small companion file whole; `None` when it is absent, too large or no regular file.
