@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::plan::{Found, Plan, is_absent, looks};
+use super::plan::{Found, Plan, is_absent, looks, roots};
 use super::watch::{Changes, Spot};
 use crate::config::Config;
 use crate::connectors::formats::glob;
@@ -22,10 +22,11 @@ impl Plan {
         let Changes::Paths(paths) = changes else {
             return Self::make(config, machine, store, false);
         };
+        let paths = as_named(paths, &bases(config, machine));
         let mut plan = Self::default();
         for connector in ALL {
-            match around(*connector, config, machine, paths) {
-                Some(found) => plan.compare(*connector, found, paths, store)?,
+            match around(*connector, config, machine, &paths) {
+                Some(found) => plan.compare(*connector, found, &paths, store)?,
                 None => plan.add(*connector, config, machine, (store, false))?,
             }
         }
@@ -57,6 +58,27 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The directories of every root.
+fn bases(config: &Config, machine: &Machine) -> BTreeSet<PathBuf> {
+    let roots = ALL.iter().flat_map(|connector| roots(*connector, config, machine));
+    roots.map(|root| glob::base(&root.path)).collect()
+}
+
+/// Gives paths the names they have below their roots: a system may tell where a file really is,
+/// though its root is a link.
+fn as_named(paths: &BTreeSet<PathBuf>, bases: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let is_named = |path: &PathBuf| path.ancestors().any(|around| bases.contains(around));
+    let real: Vec<&PathBuf> = paths.iter().filter(|path| !is_named(path)).collect();
+    let mut named = paths.clone();
+    // Mostly there is none, and links need not be looked for.
+    for base in bases.iter().filter(|_| !real.is_empty()) {
+        let Ok(place) = base.canonicalize() else { continue };
+        let below = real.iter().filter_map(|path| path.strip_prefix(&place).ok());
+        named.extend(below.map(|rest| base.join(rest)));
+    }
+    named
 }
 
 /// Finds the sources of an agent that changes concern; `None` when every root of it must be
@@ -130,4 +152,27 @@ const WATCHES_ARE_DEAR: bool = cfg!(any(target_os = "linux", target_os = "androi
 /// The directory of a root, which may be a file.
 fn folder(base: PathBuf) -> PathBuf {
     if base.is_file() { base.parent().map_or(base.clone(), Path::to_owned) } else { base }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_behind_a_linked_root_is_known_by_the_name_of_the_root() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        std::fs::create_dir_all(home.join("disk/sessions")).unwrap();
+        std::os::unix::fs::symlink(home.join("disk"), home.join("root")).unwrap();
+        let all = |paths: &[&str]| paths.iter().map(|path| home.join(path)).collect();
+        let bases = all(&["root", "other", "missing"]);
+        let check = |told: &[&str], named: &[&str]| {
+            assert_eq!(as_named(&all(told), &bases), all(named), "{told:?}");
+        };
+        check(&["root/sessions/a"], &["root/sessions/a"]);
+        check(&["disk/sessions/a"], &["disk/sessions/a", "root/sessions/a"]);
+        check(&["disk/gone"], &["disk/gone", "root/gone"]);
+        check(&["disk", "elsewhere"], &["disk", "root", "elsewhere"]);
+    }
 }
