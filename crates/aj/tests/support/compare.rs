@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::{Run, Test, Transcript, text};
 
-/// A session of the home `two-agents` in which something copper is mentioned.
 /// How often something is tried that has no end: `AJ_FAULTS` times, or a few.
 pub fn rounds(few: u64) -> u64 {
     std::env::var("AJ_FAULTS").map_or(few, |count| count.parse().unwrap())
