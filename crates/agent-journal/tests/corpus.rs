@@ -1,5 +1,5 @@
-//! Compares what connectors tell with facts counted independently, on sample histories that lie
-//! beside the project (`../shared/corpus`). Where they are absent the test says so and passes.
+//! Compares what connectors tell with facts counted independently, on sample histories that are
+//! not published (`AJ_CORPUS`). Where they are absent the test says so and passes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
@@ -14,7 +14,7 @@ use agent_journal::connectors::{ALL, Connector, Machine, Source};
 use agent_journal::model::{Counts, Facts, Message, Origin, Role, Timestamp, Tokens};
 use serde::Deserialize;
 use support::shelf::{Shelf, of_all};
-use support::{Tellings, Told, directories, fold, read, sources};
+use support::{Tellings, Told, corpus, directories, fold, read, sources};
 
 #[derive(Debug, Deserialize)]
 struct Expected {
@@ -90,11 +90,6 @@ fn instant(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{}Z", text.replace(' ', "T"))))
 }
 
-fn corpus() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    path.is_dir().then_some(path)
-}
-
 /// Which folder of the samples belongs to which connector.
 const FOLDERS: &[(&str, &str)] = &[
     ("claude", "claude-code"),
@@ -113,10 +108,7 @@ const ARGUED: &str = include_str!("corpus-argued.txt");
 
 #[test]
 fn sample_histories_give_the_expected_facts() {
-    let Some(corpus) = corpus() else {
-        println!("skipped: no sample histories at ../shared/corpus");
-        return;
-    };
+    let Some(corpus) = corpus() else { return };
     let mut wrong = Vec::new();
     let mut compared = 0;
     for (folder, agent) in FOLDERS {
@@ -343,10 +335,7 @@ fn wanted_tokens(agent: &str, row: &Expected) -> ExpectedTokens {
 
 #[test]
 fn the_journal_sums_up_to_the_expected_facts() {
-    let Some(corpus) = corpus() else {
-        println!("skipped: no sample histories at ../shared/corpus");
-        return;
-    };
+    let Some(corpus) = corpus() else { return };
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for (folder, agent) in FOLDERS {
         for case in directories(&corpus.join("scrubbed").join(folder)) {
@@ -444,7 +433,6 @@ fn compare_originals(
     expected: fn(&serde_json::Value) -> Expected,
 ) -> Vec<String> {
     let Some(root) = corpus().map(|corpus| corpus.join("real").join(folder)) else {
-        println!("skipped: no sample histories at ../shared/corpus");
         return Vec::new();
     };
     let connector = *ALL.iter().find(|connector| connector.agent().id == agent).unwrap();

@@ -24,10 +24,11 @@ impl History {
         Self { name: home.display().to_string(), machines: vec![machine], chooses: false }
     }
 
-    /// The sample histories beside the project, if they are there: originals, and homes in which
-    /// every telling word was replaced by a made-up one.
+    /// The sample histories in `AJ_CORPUS` or beside the project, if they are there: originals, and
+    /// homes in which every telling word was replaced by a made-up one.
     pub(super) fn samples(place: &Path) -> Result<Vec<Self>> {
-        let corpus = cargo::root().join("../shared/corpus");
+        let named = std::env::var_os("AJ_CORPUS").map(PathBuf::from);
+        let corpus = named.unwrap_or_else(|| cargo::root().join("../shared/corpus"));
         if !corpus.is_dir() {
             return Ok(Vec::new());
         }

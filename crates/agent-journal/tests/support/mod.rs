@@ -13,6 +13,21 @@ use std::path::{Path, PathBuf};
 use agent_journal::connectors::{Checkpoint, Connector, Machine, Record, Sink, Source};
 use agent_journal::model::{Message, Session, SessionId};
 
+/// The sample histories, which are not published: the directory `AJ_CORPUS`, or one beside the
+/// project. Says so where there are none.
+pub fn corpus() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("AJ_CORPUS").map(PathBuf::from) {
+        assert!(named.is_dir(), "AJ_CORPUS: no directory {}", named.display());
+        return Some(named);
+    }
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    if !beside.is_dir() {
+        eprintln!("skipped: no sample histories in AJ_CORPUS or ../shared/corpus");
+        return None;
+    }
+    Some(beside)
+}
+
 /// A fixture's home in a private directory. Databases and archives, which nobody could review,
 /// are written as text and made here: `x.db.sql` becomes `x.db`; `x.db.wal.sql` runs after it and
 /// stays in `x.db-wal`; `x.zst.plain` becomes `x.zst`.

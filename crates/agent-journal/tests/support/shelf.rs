@@ -10,7 +10,7 @@ use agent_journal::export::{Options, Whole, format};
 use agent_journal::search::{Filter, Scope};
 use agent_journal::{Config, Entry, Journal, SyncOptions};
 
-use super::{Home, copy, directories, fixtures};
+use super::{Home, copy, corpus, directories, fixtures};
 
 /// A journal of some home, and the directory it lives in.
 pub struct Shelf {
@@ -71,11 +71,7 @@ pub fn every_fixture() -> Vec<PathBuf> {
 
 /// The homes of the sample histories, each with its name; none where there are no samples.
 pub fn samples() -> Vec<(String, Machine, Option<tempfile::TempDir>)> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    if !corpus.is_dir() {
-        println!("skipped: no sample histories at ../shared/corpus");
-        return Vec::new();
-    }
+    let Some(corpus) = corpus() else { return Vec::new() };
     let name = |path: &Path| path.strip_prefix(&corpus).unwrap().display().to_string();
     let machine = |home: PathBuf| Machine { home, ..Machine::default() };
     let mut samples = Vec::new();
