@@ -352,9 +352,9 @@ impl Journal {
         self.store.as_ref().map_or(Ok(Vec::new()), |store| store.messages(entry.telling, range))
     }
 
-    /// Reads what is recorded about a session as a whole.
+    /// Reads what is recorded about a session as a whole, wherever it is told.
     pub fn account(&self, entry: &Entry) -> Result<Option<Session>> {
-        self.store.as_ref().map_or(Ok(None), |store| store.account(entry.telling))
+        self.store.as_ref().map_or(Ok(None), |store| store.whole_account(entry.key))
     }
 
     /// Works out what somebody needs who takes a session over.
@@ -367,11 +367,6 @@ impl Journal {
             })?;
         }
         Ok(maker.finish())
-    }
-
-    /// Reads what is recorded about a session as a whole, wherever it is told.
-    pub(crate) fn whole_account(&self, entry: &Entry) -> Result<Option<Session>> {
-        self.store.as_ref().map_or(Ok(None), |store| store.whole_account(entry.key))
     }
 
     /// Answers a query with at most `limit` sessions, after the first `offset`.

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{FLAKY, PORT, RETRY, Test, keys, text, two_agents};
 
 const CHILD: &str = "a7b8c9";
@@ -145,6 +145,36 @@ fn show_reads_like_a_conversation() {
         "   8 claude\n     Fixed: the copper lattice",
     ]);
     run.hides(["\u{1b}", "marmalade"]);
+}
+
+/// A home with a session that has a plan beside its log.
+fn planned() -> Test {
+    let test = Test::new();
+    let folder = ".copilot/session-state/aaaaaaa1-0000-4000-8000-000000000001";
+    let event = |kind: &str, data: Value, second: u8| {
+        let at = format!("2026-07-01T09:00:{second:02}.000Z");
+        json!({ "type": kind, "data": data, "id": format!("e{second}"), "timestamp": at })
+    };
+    let start = event("session.start", json!({ "sessionId": "aaaaaaa1", "version": 1 }), 1);
+    let prompt = event("user.message", json!({ "content": "why is it slow" }), 2);
+    test.write(format!("{folder}/events.jsonl"), format!("{start}\n{prompt}\n"));
+    test.write(format!("{folder}/plan.md"), "## Find the leak\n\nLook at the cache.\n");
+    test
+}
+
+#[test]
+fn show_tells_of_plans_and_checkpoints_before_the_conversation() {
+    let test = planned();
+    let shown = test.aj("show aaaaaaa1").found();
+    let shown = shown.shows(["\n\n     ▸ plan Find the leak\n\n   1 you\n     why is it slow\n"]);
+    shown.hides(["Look at the cache"]);
+    test.aj("show aaaaaaa1 --all").found().shows([
+        "\n\n     ▾ plan Find the leak\n     ## Find the leak\n     \n     Look at the cache.\n",
+    ]);
+    test.aj("show aaaaaaa1#1").found().hides(["Find the leak"]);
+    let session = &test.aj("show aaaaaaa1 --json").found().json()["session"];
+    let plan = json!([{ "name": "plan", "text": "## Find the leak\n\nLook at the cache.\n" }]);
+    assert_eq!(session["documents"], plan);
 }
 
 #[test]

@@ -306,7 +306,7 @@ impl Export<'_> {
     }
 
     fn head(&self, entry: &Entry, outline: &Outline) -> Result<Head> {
-        let account = self.journal.whole_account(entry)?.unwrap_or_default();
+        let account = self.journal.account(entry)?.unwrap_or_default();
         let mut children = entry.children.clone();
         let source = match &account.provenance {
             Some(provenance) => {

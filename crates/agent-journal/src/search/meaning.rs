@@ -10,7 +10,7 @@ use super::query::{Clause, Pattern, Query};
 use super::run::{Progress, Search};
 use super::verify::Text;
 use crate::error::Result;
-use crate::index::{Near, SemanticReader, text_of};
+use crate::index::{Near, SemanticReader, text_of, window_of};
 use crate::maps::{Map, Set};
 use crate::model::Timestamp;
 
@@ -112,8 +112,12 @@ impl Search<'_> {
         let Some(position) = place.position else {
             let mut entries = self.store.sessions_by_telling(&[place.telling], self.now)?;
             let ended = entries.remove(&place.telling).and_then(|entry| entry.ended_at);
-            let text = self.whole_text(place.telling, place.kind)?;
-            return Ok(text.map(|text| (ended.map_or(0, Timestamp::as_millis), text)));
+            let mut texts = self.whole_texts(place.telling, place.kind)?;
+            if let Some(at) = texts.iter().position(|it| window_of(it, near.content).is_some()) {
+                texts = vec![texts.swap_remove(at)];
+            }
+            let ended = ended.map_or(0, Timestamp::as_millis);
+            return Ok((!texts.is_empty()).then(|| (ended, texts.join("\n"))));
         };
         let message = self.store.message(place.telling, position)?;
         Ok(message.map(|message| {

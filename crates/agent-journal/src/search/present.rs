@@ -11,7 +11,7 @@ use super::places::{Located, Places};
 use super::query::{Clause, Pattern};
 use super::run::Search;
 use super::snippet::{Marks, snippet};
-use super::verify::has_phrase;
+use super::verify::{Text, has_phrase};
 use crate::error::Result;
 use crate::helper::{Joint, Pieces};
 use crate::index::{TextKind, text_of, window_of, words};
@@ -128,10 +128,10 @@ impl Search<'_> {
             (Some(message), _) => text_of(message, kind),
             (None, Some(_)) => return Ok(None),
             (None, None) if kind == TextKind::Title => title.unwrap_or_default().to_owned(),
-            (None, None) => self.whole_text(telling, kind)?.unwrap_or_default(),
+            (None, None) => how.document(self.whole_texts(telling, kind)?, window),
         };
         let (tier, piece) = match window {
-            Some(hash) => (Tier::Meaning, window_of(&text, hash)),
+            Some(hash) => (Tier::Meaning, window_of(&text, hash).unwrap_or(&text)),
             None => (how.tier(tier, &text), text.as_str()),
         };
         let snippet = snippet(piece, &how.marks, SNIPPET);
@@ -167,6 +167,7 @@ fn within(entries: &HashMap<u64, Entry>, telling: u64) -> Option<Box<Entry>> {
 
 /// How hits are made ready.
 struct How<'q> {
+    clauses: &'q [Clause],
     marks: Marks<'q>,
     /// The words as they were typed.
     phrase: Option<Vec<String>>,
@@ -179,11 +180,25 @@ impl<'q> How<'q> {
     fn of(clauses: &'q [Clause], options: &Options) -> Self {
         let mut wanted = clauses.iter().filter(|clause| !clause.negated);
         Self {
+            clauses,
             marks: marks(clauses),
             phrase: as_typed(clauses),
             is_exact: wanted
                 .all(|clause| matches!(clause.pattern, Pattern::Phrase(_) | Pattern::Regex(_))),
             context: options.context,
+        }
+    }
+
+    /// The document that was found: it has the piece that is near in meaning, or what is looked
+    /// for. Where none has all of it, they are one text.
+    fn document(&self, mut documents: Vec<String>, window: Option<u64>) -> String {
+        let is_found = |text: &String| match window {
+            Some(hash) => window_of(text, hash).is_some(),
+            None => Text::new(text).fits(self.clauses),
+        };
+        match documents.iter().position(is_found) {
+            Some(at) => documents.swap_remove(at),
+            None => documents.join("\n"),
         }
     }
 

@@ -154,12 +154,14 @@ impl Search<'_> {
             let mut kept: Vec<Match> = Vec::new();
             for one in &group.best {
                 let Located { position, kind, .. } = places.text(one);
-                let text = match position {
-                    Some(position) => messages.get(&position).map(|it| text_of(it, kind)),
-                    None => self.whole_text(group.telling, kind)?,
+                let texts: Vec<String> = match position {
+                    Some(position) => {
+                        messages.get(&position).map(|it| text_of(it, kind)).into_iter().collect()
+                    }
+                    None => self.whole_texts(group.telling, kind)?,
                 };
                 let is_known = kept.iter().any(|known| places.are_same(known, one));
-                if !is_known && text.is_some_and(|text| Text::new(&text).fits(clauses)) {
+                if !is_known && texts.iter().any(|text| Text::new(text).fits(clauses)) {
                     kept.push(*one);
                 }
             }
@@ -170,15 +172,13 @@ impl Search<'_> {
         Ok(untried)
     }
 
-    /// A text that is about a session as a whole.
-    pub(super) fn whole_text(&self, telling: u64, kind: TextKind) -> Result<Option<String>> {
+    /// The texts of a kind that are about a session as a whole.
+    pub(super) fn whole_texts(&self, telling: u64, kind: TextKind) -> Result<Vec<String>> {
         if kind == TextKind::Title {
             let mut entries = self.store.sessions_by_telling(&[telling], self.now)?;
-            return Ok(entries.remove(&telling).map(|entry| entry.title));
+            return Ok(entries.remove(&telling).map(|entry| entry.title).into_iter().collect());
         }
-        let documents = self.store.account(telling)?.map(|account| account.documents);
-        let texts: Vec<String> = documents.into_iter().flatten().map(|(_, text)| text).collect();
-        Ok(Some(texts.join("\n")))
+        self.store.documents(telling)
     }
 
     /// Makes results of what was found, in the order they are told.

@@ -4,15 +4,20 @@ use rusqlite::Connection;
 
 use crate::model::Session;
 
-/// Joins the accounts of a session: the fullest telling speaks, the others fill its gaps. An
-/// import speaks only when it tells more than the agent's own files.
+/// Which telling speaks first: the fullest. An import speaks only when it tells more than the
+/// agent's own files.
+pub(super) const ORDER: &str = "tellings.messages DESC, sources.home = 'import', tellings.key";
+
+/// Joins the accounts of a session: the fullest telling speaks, the others fill its gaps.
 pub(super) fn joined(
     connection: &Connection,
     session: u64,
 ) -> rusqlite::Result<Option<(i64, Session)>> {
-    let sql = "SELECT key, account FROM tellings JOIN sources ON sources.id = tellings.source
-               WHERE session = ?1 ORDER BY messages DESC, home = 'import', key";
-    let mut statement = connection.prepare_cached(sql)?;
+    let sql = format!(
+        "SELECT key, account FROM tellings JOIN sources ON sources.id = tellings.source
+         WHERE session = ?1 ORDER BY {ORDER}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement
         .query_map([session as i64], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
     let mut best: Option<(i64, Session)> = None;

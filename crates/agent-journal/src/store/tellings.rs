@@ -17,7 +17,8 @@ pub(crate) struct Whole {
     pub(crate) telling: u64,
     pub(crate) title: String,
     pub(crate) at: i64,
-    pub(crate) documents: Vec<String>,
+    /// Longer texts, by name.
+    pub(crate) documents: Vec<(String, String)>,
 }
 
 /// What the journal holds of one telling.
@@ -178,6 +179,17 @@ impl Store {
         Ok(account.map(|(_, account)| account))
     }
 
+    /// Reads the longer texts about the session that a telling is of, wherever they are told.
+    pub(crate) fn documents(&self, telling: u64) -> Result<Vec<String>> {
+        let sql = "SELECT session FROM tellings WHERE key = ?1";
+        let session = self.connection.query_row(sql, [telling as i64], |row| row.get::<_, i64>(0));
+        let Some(session) = session.optional().map_err(self.error())? else {
+            return Ok(Vec::new());
+        };
+        let account = self.whole_account(session as u64)?.unwrap_or_default();
+        Ok(account.documents.into_iter().map(|(_, text)| text).collect())
+    }
+
     /// Reads what the journal holds of a telling, as far as messages from a position on are
     /// concerned.
     pub(crate) fn telling(&self, key: u64, from: u64) -> Result<Option<Telling>> {
@@ -226,17 +238,26 @@ impl Store {
     /// Lists what is about sessions as a whole, of those that changed after a generation.
     pub(crate) fn changed_wholes(&self, generation: i64) -> Result<Vec<Whole>> {
         // With the plus, what is new is looked up by its generation, and not among all that is shown.
-        let sql = "SELECT sessions.telling, title, coalesce(ended_at, 0), account FROM sessions
-                   JOIN tellings ON tellings.session = sessions.key
-                   WHERE generation > ?1 AND +shown = 1 ORDER BY sessions.telling";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let sql = format!(
+            "SELECT sessions.telling, title, coalesce(ended_at, 0), account FROM sessions
+             JOIN tellings ON tellings.session = sessions.key
+             JOIN sources ON sources.id = tellings.source
+             WHERE generation > ?1 AND +shown = 1 ORDER BY sessions.telling, {}",
+            account::ORDER
+        );
+        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
         let mut rows = statement.query([generation]).map_err(self.error())?;
         let mut wholes: Vec<Whole> = Vec::new();
         while let Some(row) = rows.next().map_err(self.error())? {
             let whole = whole(row).map_err(self.error())?;
             match wholes.last_mut() {
+                // What is found is what is shown: of several texts of one name the first.
                 Some(last) if last.telling == whole.telling => {
-                    last.documents.extend(whole.documents);
+                    let is_new = |(name, _): &(String, String)| {
+                        last.documents.iter().all(|(known, _)| known != name)
+                    };
+                    let new: Vec<_> = whole.documents.into_iter().filter(is_new).collect();
+                    last.documents.extend(new);
                 }
                 _ => wholes.push(whole),
             }
@@ -266,10 +287,6 @@ fn whole(row: &Row<'_>) -> rusqlite::Result<Whole> {
         telling: row.get::<_, i64>(0)? as u64,
         title: row.get(1)?,
         at: row.get(2)?,
-        documents: account
-            .into_iter()
-            .flat_map(|one| one.documents)
-            .map(|(_, text)| text)
-            .collect(),
+        documents: account.map(|one| one.documents).unwrap_or_default(),
     })
 }

@@ -60,7 +60,7 @@ pub(super) fn wholes(changed: &[Whole], index: Targets<'_>, fresh: &HashSet<u64>
         if !fresh.contains(telling) {
             index.remove_whole(*telling)?;
         }
-        let documents = documents.iter().map(|text| (TextKind::Document, text));
+        let documents = documents.iter().map(|(_, text)| (TextKind::Document, text));
         for (kind, text) in [(TextKind::Title, title)].into_iter().chain(documents) {
             index.whole(*telling, *at, Passage::whole(kind, text))?;
         }

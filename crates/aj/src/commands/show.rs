@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::output;
-use crate::output::json::{Stream, session};
+use crate::output::json::{Stream, documents, session};
 use crate::output::pager::Pager;
 use crate::output::transcript::{Detail, Transcript};
 
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     thinking: bool,
 
-    /// Everything: injected text, notices and side conversations too
+    /// Everything: plans, checkpoints, injected text, notices and side conversations in full
     #[arg(long)]
     all: bool,
 }
@@ -58,9 +58,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     )?;
     let window = Window { journal: &journal, entry: &entry, range };
     let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
+    let account = journal.account(&entry)?.unwrap_or_default();
     if context.json {
+        let mut document = session(&entry, &cost)?;
+        if !account.documents.is_empty() {
+            document["documents"] = documents(&account.documents);
+        }
         let out = BufWriter::new(std::io::stdout().lock());
-        let mut stream = Stream::begin(out, "show", &session(&entry, &cost)?)?;
+        let mut stream = Stream::begin(out, "show", &document)?;
         window.each(|position, message| stream.message(position, message))?;
         stream.end()?;
         return Ok(FOUND);
@@ -72,6 +77,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     // Whoever reads a pipe gets the text as it was written.
     transcript.is_rendered = std::io::stdout().is_terminal();
     transcript.header(&context.now, &cost)?;
+    if place.is_none() {
+        transcript.documents(&account.documents)?;
+    }
     window.each(|position, message| transcript.message(position, message))?;
     let mut out = transcript.out;
     out.flush()?;

@@ -41,7 +41,11 @@ impl Call {
             skip: input.skip,
             has_shown: false,
         };
-        let page = reading.begin(self.budget()?);
+        let mut page = reading.begin(self.budget()?);
+        if range.start == 0 && place.is_none() {
+            let account = journal.account(&entry)?.unwrap_or_default();
+            reading.documents(&mut page, &account.documents);
+        }
         reading.messages(page, &journal, range)
     }
 }
@@ -107,6 +111,17 @@ impl Reading<'_> {
         }
         page.add(&Item::default().quote(&facts.join("\n")));
         page
+    }
+
+    /// Writes the longer texts about the session; half of the room is left for what follows.
+    fn documents(&mut self, page: &mut Page, documents: &[(String, String)]) {
+        for (name, text) in documents {
+            let text = format!("{}\n{}", self.quoter.line(name, BRIEF), self.quoter.text(text));
+            let kept = fit(text.trim(), page.room() / 2);
+            let is_whole = kept.len() == text.trim().len();
+            let own = if is_whole { "document" } else { "document, its beginning" };
+            page.add(&Item::new(own).quote(kept));
+        }
     }
 
     /// Writes messages until there is no more room, the last one in part.

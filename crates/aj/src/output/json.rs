@@ -25,6 +25,11 @@ pub(crate) fn session(entry: &Entry, cost: &Cost) -> Result<Value> {
     Ok(document)
 }
 
+/// The longer texts about a session as programs see them.
+pub(crate) fn documents(documents: &[(String, String)]) -> Value {
+    documents.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect()
+}
+
 /// Writes a session with its messages, a piece at a time.
 pub(crate) struct Stream<W: Write> {
     out: W,

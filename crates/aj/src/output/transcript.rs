@@ -113,6 +113,27 @@ impl<'a, W: Write> Transcript<'a, W> {
         Ok(())
     }
 
+    /// Writes the longer texts about the session: a line each, unless everything is wanted or
+    /// there is nothing else.
+    pub(crate) fn documents(&mut self, documents: &[(String, String)]) -> Result<()> {
+        let is_open = self.detail.everything || self.entry.counts.messages == 0;
+        let sign = if is_open { '▾' } else { '▸' };
+        for (at, (name, text)) in documents.iter().enumerate() {
+            let first = text.lines().map(|line| line.trim_start_matches('#').trim());
+            let first = first.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
+            let line = cut(first, self.width.saturating_sub(8 + name.len()));
+            let (gap, name) = (if at == 0 { "\n" } else { "" }, plain(name));
+            writeln!(
+                self.out,
+                "{gap}     {DIM}{sign}{DIM:#} {BOLD}{name}{BOLD:#} {DIM}{line}{DIM:#}"
+            )?;
+            if is_open {
+                self.text(text, Origin::Summary)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes one message.
     pub(crate) fn message(&mut self, position: u64, message: &Message) -> Result<()> {
         if self.begin(position, message)? {

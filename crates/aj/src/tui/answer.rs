@@ -79,6 +79,9 @@ pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<P
     for (position, message) in journal.messages(entry, range.clone())? {
         messages.push((position, rows(&mut transcript, (position, &message), view)?));
     }
+    if range.start == 0 {
+        begin_with(documents(journal, &mut transcript, view)?, &mut messages);
+    }
     Ok(Pages { id: entry.id.clone(), view: view.clone(), facts, messages })
 }
 
@@ -89,6 +92,32 @@ fn transcript<'a>(entry: &'a Entry, view: &View) -> Transcript<'a, Vec<u8>> {
     transcript
 }
 
+/// The lines of the longer texts about a session.
+fn documents(
+    journal: &Journal,
+    transcript: &mut Transcript<'_, Vec<u8>>,
+    view: &View,
+) -> Result<Vec<Row>> {
+    let account = journal.account(transcript.entry)?.unwrap_or_default();
+    transcript.documents(&account.documents)?;
+    Ok(taken(transcript, view.width).into_iter().map(plain).collect())
+}
+
+/// Puts lines above the first message; they stand alone when there is none.
+fn begin_with(mut rows: Vec<Row>, messages: &mut Vec<(u64, Vec<Row>)>) {
+    match messages.first_mut() {
+        Some((0, first)) => {
+            rows.append(first);
+            *first = rows;
+        }
+        _ => messages.insert(0, (0, rows)),
+    }
+}
+
+fn plain(line: Line<'static>) -> Row {
+    Row { line, call: None, mark: Mark::None }
+}
+
 /// The lines of a message; those of tools know whose they are.
 fn rows(
     transcript: &mut Transcript<'_, Vec<u8>>,
@@ -97,7 +126,6 @@ fn rows(
 ) -> Result<Vec<Row>> {
     transcript.detail.tools = view.detail.tools || view.opened == Some(position);
     let is_shown = transcript.begin(position, message)?;
-    let plain = |line| Row { line, call: None, mark: Mark::None };
     let mut rows: Vec<Row> = taken(transcript, view.width).into_iter().map(plain).collect();
     for block in message.blocks.iter().filter(|_| is_shown) {
         transcript.block(block, message)?;

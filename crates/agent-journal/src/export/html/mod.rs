@@ -106,13 +106,15 @@ impl Writer for Page<'_> {
         });
         if is_inner {
             let (title, count) = (session.title(), session.notes().counts.messages);
-            return writeln!(
+            writeln!(
                 self.out,
                 "<details class=\"sub\" id=\"{id}\"><summary>Sub-agent <b>{}</b> · {count} messages</summary>",
                 escape(&one_line(&title)),
-            );
+            )?;
+        } else {
+            page::begin(self.out, frame, self.theme)?;
         }
-        page::begin(self.out, frame, self.theme)
+        self.documents(&session.notes().documents)
     }
 
     fn message(&mut self, message: &Message) -> io::Result<()> {
@@ -148,6 +150,17 @@ impl Writer for Page<'_> {
 impl Page<'_> {
     fn state(&mut self) -> &mut State {
         self.sessions.last_mut().expect("messages come between begin and end")
+    }
+
+    /// Writes the longer texts about a session: checkpoints, a plan, an overview.
+    fn documents(&mut self, documents: &[(String, String)]) -> io::Result<()> {
+        for (name, text) in documents {
+            write!(self.out, "<div class=\"m\">")?;
+            let head = ("notice", &*escape(&one_line(name)), &*one_line(text));
+            fold(self.out, head, &markdown(text, Breaks::Soft))?;
+            writeln!(self.out, "</div>")?;
+        }
+        Ok(())
     }
 
     /// Opens or closes the fold around a branch that was left.

@@ -104,10 +104,16 @@ impl Writer for Page<'_> {
         });
         if is_inner {
             let title = title.replace('&', "&amp;").replace('<', "&lt;");
-            return writeln!(self.out, "\n<details><summary>Sub-agent: {title}</summary>");
+            writeln!(self.out, "\n<details><summary>Sub-agent: {title}</summary>")?;
+        } else {
+            front_matter(self.out, frame.head)?;
+            writeln!(self.out, "\n# {}", escape(&title))?;
         }
-        front_matter(self.out, frame.head)?;
-        writeln!(self.out, "\n# {}", escape(&title))
+        // Checkpoints, a plan, an overview: they say what the conversation came to.
+        for (name, text) in &notes.documents {
+            writeln!(self.out, "\n## {}\n\n{}", escape(&one_line(name)), quote(text))?;
+        }
+        Ok(())
     }
 
     fn message(&mut self, message: &Message) -> io::Result<()> {

@@ -68,10 +68,10 @@ pub(crate) fn embed_passage(
     }
 }
 
-/// The window of a text that was embedded and has a hash; the whole text when none has, because
-/// it was cut in another way.
-pub(crate) fn window_of(text: &str, content: u64) -> &str {
-    windows(text).find(|window| xxh3_64(window.as_bytes()) == content).unwrap_or(text)
+/// The window of a text that was embedded and has a hash; none when the text was cut in another
+/// way.
+pub(crate) fn window_of(text: &str, content: u64) -> Option<&str> {
+    windows(text).find(|window| xxh3_64(window.as_bytes()) == content)
 }
 
 /// Whether texts of a kind are searched by meaning: what people and models said, not what tools

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::params::Params;
 use super::reply::Failure;
 use super::state::App;
-use crate::output::json::View;
+use crate::output::json::{View, documents};
 
 /// Messages of an answer, at most.
 const MESSAGES: u64 = 200;
@@ -112,11 +112,7 @@ async fn session(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer 
         let cost = journal.costs(std::slice::from_ref(&entry))?.pop().unwrap_or_default();
         let mut document = costed(&entry, &cost)?;
         let account = journal.account(&entry)?.unwrap_or_default();
-        document["documents"] = account
-            .documents
-            .into_iter()
-            .map(|(name, text)| json!({ "name": name, "text": text }))
-            .collect();
+        document["documents"] = documents(&account.documents);
         document["changed_files"] = journal
             .changed_files(&entry)?
             .into_iter()
