@@ -5,8 +5,8 @@
 mod support;
 
 use agent_journal::export::{Whole, format};
-use agent_journal::search::{Mode, Options};
-use agent_journal::{Entry, Journal};
+use agent_journal::search::{Filter, Mode, Options};
+use agent_journal::{Entry, Journal, Window};
 use serde_json::json;
 use support::place::{Place, query};
 
@@ -108,4 +108,27 @@ fn documents_leave_above_the_conversation() {
     assert!(above.contains("<li>Fill the &lt;cache&gt;.</li>"), "{above}");
     assert!(above.contains("It was never filled."), "{above}");
     assert!(conversation.contains("why is it slow"));
+}
+
+#[test]
+fn a_session_of_which_only_a_document_is_left_is_listed_and_found() {
+    let place = Place::new();
+    let folder = format!(".copilot/session-state/{ID}");
+    place.file(&format!("{folder}/workspace.yaml"), format!("id: {ID}\ncwd: /home/mara/web\n"));
+    assert!(place.sync().sessions(&Filter::default(), None).unwrap().is_empty());
+    place.file(&format!("{folder}/plan.md"), " \n");
+    assert!(place.sync().sessions(&Filter::default(), None).unwrap().is_empty());
+    place.file(&format!("{folder}/plan.md"), "Find the leak in the cache.");
+    let journal = place.sync();
+    let listed = journal.sessions(&Filter::default(), None).unwrap();
+    assert_eq!(listed.iter().map(|entry| &*entry.native_id).collect::<Vec<_>>(), [ID]);
+    assert_eq!(snippets(&journal, "leak", Mode::Lexical), ["Find the leak in the cache."]);
+    let shown = journal.window(&listed[0], &window()).unwrap();
+    assert_eq!((shown.html.as_str(), shown.next), ("", None));
+    assert!(journal.resume(&listed[0], None).is_ok());
+}
+
+fn window() -> Window {
+    let (from, until, count, keep) = (1, None, 60, <_>::default());
+    Window { from, until, count, keep, left: <_>::default(), pictures: String::new() }
 }

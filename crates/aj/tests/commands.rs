@@ -178,6 +178,19 @@ fn show_tells_of_plans_and_checkpoints_before_the_conversation() {
 }
 
 #[test]
+fn a_plan_without_a_conversation_can_be_read() {
+    let test = Test::new();
+    let folder = ".copilot/session-state/bbbbbbb2-0000-4000-8000-000000000002";
+    test.write(format!("{folder}/workspace.yaml"), "id: bbbbbbb2\ncwd: /home/mara/web\n");
+    test.write(format!("{folder}/plan.md"), "Find the leak.\n\nLook at the cache.\n");
+    let shown = test.aj("show bbbbbbb2").found();
+    shown.shows(["     ▾ plan Find the leak.\n", "     Look at the cache.\n"]);
+    for command in ["export bbbbbbb2 --format markdown -o -", "handoff bbbbbbb2"] {
+        test.aj(command).found();
+    }
+}
+
+#[test]
 fn a_session_is_found_by_its_id_a_beginning_of_it_and_with_its_agent() {
     let test = two_agents();
     let full = format!("claude-code:{FLAKY}");

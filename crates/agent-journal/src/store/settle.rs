@@ -146,7 +146,7 @@ impl Writer<'_> {
         projects: &mut Projects,
     ) -> Result<()> {
         let counts = facts.counts();
-        let shown = is_shown(account.kind, counts);
+        let shown = is_shown(account, counts);
         let tokens = self.tokens(telling)?;
         let (title, title_source) = title(account, facts);
         let place = account.cwd.as_deref().or(account.repository.as_deref());
@@ -212,9 +212,11 @@ impl Writer<'_> {
     }
 }
 
-/// A session is worth showing when somebody said or did something in it.
-fn is_shown(kind: Kind, counts: Counts) -> bool {
-    kind != Kind::Copy && counts.user_prompts + counts.assistant_messages + counts.tool_calls > 0
+/// A session is worth showing when somebody said or did something in it, or wrote about it.
+fn is_shown(account: &Session, counts: Counts) -> bool {
+    let done = counts.user_prompts + counts.assistant_messages + counts.tool_calls;
+    let is_told = || account.documents.iter().any(|(_, text)| !text.trim().is_empty());
+    account.kind != Kind::Copy && (done > 0 || is_told())
 }
 
 /// Chooses the title: what is recorded by rank, else the first prompt, command, name or place.

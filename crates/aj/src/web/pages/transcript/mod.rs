@@ -115,8 +115,14 @@ fn keep(params: &Params) -> Keep {
     KEEPS.iter().find(|(name, ..)| *name == wanted).map_or(Keep::All, |(_, keep, _)| *keep)
 }
 
+/// The part of the session that is shown: where nothing was said, what was written about it.
+fn tab<'p>(view: &View, params: &'p Params) -> &'p str {
+    let usual = if view.entry.counts.messages == 0 { "documents" } else { "" };
+    params.get("tab").unwrap_or(usual)
+}
+
 fn body(view: &View, params: &Params) -> Markup {
-    let tab = params.get("tab").unwrap_or_default();
+    let tab = tab(view, params);
     html! {
         article.session data-session=(params::session(&view.entry.id)) data-messages=(view.entry.counts.messages) {
             (head::head(view))
@@ -132,7 +138,7 @@ fn body(view: &View, params: &Params) -> Markup {
 
 fn tabs(view: &View, params: &Params) -> Markup {
     let base = params::session(&view.entry.id);
-    let tab = params.get("tab").unwrap_or_default();
+    let tab = tab(view, params);
     let documents = view.account.as_ref().map_or(0, |account| account.documents.len());
     let all = [
         ("", "Conversation", view.entry.counts.messages),
