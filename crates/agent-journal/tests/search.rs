@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::fs;
 
 use agent_journal::connectors::Machine;
-use agent_journal::search::{Answer, Facet, Grouping, Options, Query, Sort, Tier};
+use agent_journal::search::{Answer, Facet, Grouping, Mode, Options, Query, Sort, Tier};
 use agent_journal::{Config, Journal, SyncOptions};
 use serde_json::{Value, json};
 
@@ -50,6 +50,15 @@ impl Script {
         let result = json!([{ "type": "tool_result", "tool_use_id": id, "content": output }]);
         let message = json!({ "role": "user", "content": result });
         self.answer(&call).line("user", &message)
+    }
+
+    /// What a model said in a side conversation.
+    fn aside(mut self, text: &str) -> Self {
+        let from = self.lines.len();
+        self = self.agent(text);
+        let line = self.lines.split_off(from);
+        self.lines.push_str(&line.replace("\"isSidechain\":false", "\"isSidechain\":true"));
+        self
     }
 
     fn answer(self, content: &Value) -> Self {
@@ -335,6 +344,33 @@ fn fields_choose_sessions_and_messages() {
     check("kestrel session:talk OR session:edit", &["edited", "talked"]);
     check("kestrel since:2026-03 until:2026-03", &["edited", "talked"]);
     check("kestrel since:2026-04", &[]);
+}
+
+#[test]
+fn side_conversations_are_found_when_they_are_asked_for() {
+    let place = Place::of([
+        Script::new("main")
+            .you("where is the kestrel")
+            .aside("kestrel: warming the osprey nest up"),
+        Script::new("a1b2c3").of("main").you("look for the heron").agent("the heron is here"),
+    ]);
+    let journal = place.journal();
+    let check = |text: &str, expected: &[&str]| finds(&journal, text, expected);
+    check("osprey", &[]);
+    check("osprey include:sidechains", &["main"]);
+    check("osprey is:sidechain", &["main"]);
+    check("osprey include:sidechains -is:sidechain", &[]);
+    check("/ospr.y/", &[]);
+    check("kestrel", &["main"]);
+    check("kestrel is:sidechain", &["main"]);
+    // A sub-agent's session is one of its own.
+    check("heron", &["main"]);
+    let hits = |text: &str| find(&journal, text).sessions[0].hits.len();
+    assert_eq!((hits("kestrel"), hits("kestrel include:sidechains")), (2, 3));
+    let options = Options { mode: Mode::Semantic, ..Options::default() };
+    let answer = journal.find(&query("warm up the nest of the osprey"), &options).unwrap();
+    let mut near = answer.sessions.iter().flat_map(|session| &session.hits);
+    assert!(near.all(|hit| !hit.snippet.text.contains("nest")));
 }
 
 #[test]

@@ -191,6 +191,22 @@ fn a_plan_without_a_conversation_can_be_read() {
 }
 
 #[test]
+fn a_side_conversation_is_shown_where_it_is_asked_for() {
+    let test = Test::new();
+    let session = support::Transcript::new(7).you("count me").agent("the osprey is warming up");
+    let kind = "\"type\":\"assistant\"";
+    let side = session.lines.replace(kind, &format!("{kind},\"isSidechain\":true"));
+    test.write(session.path(), side);
+    test.aj("search osprey").code(1);
+    test.aj("search osprey include:sidechains").found().shows(["osprey"]);
+    test.aj("list include:sidechains").fails(["`include:` chooses messages"]);
+    let id = &session.id;
+    test.args(["show", id]).found().hides(["osprey"]);
+    test.args(["show", id, "--all"]).found().shows(["osprey"]);
+    test.args(["show", &format!("{id}#2")]).found().shows(["osprey"]);
+}
+
+#[test]
 fn a_session_is_found_by_its_id_a_beginning_of_it_and_with_its_agent() {
     let test = two_agents();
     let full = format!("claude-code:{FLAKY}");

@@ -152,14 +152,14 @@ impl SemanticReader {
 
 impl SemanticWriter {
     /// The rows of a passage, made on the thread that read it; none for a kind of text that is
-    /// not found by meaning.
+    /// not found by meaning, and none for side conversations, which are left out of most searches.
     pub(crate) fn embed(
         &self,
         place: (u64, Option<u64>),
         passage: &Passage<'_>,
         rows: &mut Option<Rows>,
     ) {
-        if has_meaning(passage.kind) {
+        if has_meaning(passage.kind) && !passage.is_side {
             let rows = rows.get_or_insert_with(|| Rows::new(&self.semantic.shape));
             embed_passage(&*self.semantic.embedder, place, passage, rows);
         }

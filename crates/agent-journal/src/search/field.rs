@@ -63,6 +63,12 @@ const FIELDS: &[Field] = &[
         Ok(())
     })
     .of(&STATES),
+    both("include", "what is left out otherwise: side conversations", |value, _, filter| {
+        choose("include", value, &INCLUDED)?;
+        filter.side_chains = true;
+        Ok(())
+    })
+    .of(&INCLUDED),
     both("has", "what a session has in it", |value, _, filter| {
         filter.features.push(feature(value)?);
         Ok(())
@@ -264,6 +270,8 @@ fn state(name: &str, now: &Zoned) -> Result<State> {
     Ok([State::SubAgent, State::SideChain, State::Error, State::Running(now), State::Gone][at])
 }
 
+const INCLUDED: [&str; 1] = ["sidechains"];
+
 const FEATURES: [&str; 4] = ["image", "edit", "error", "pr"];
 
 fn feature(name: &str) -> Result<Feature> {
@@ -318,10 +326,10 @@ fn choose(field: &str, name: &str, known: &[&str]) -> Result<usize> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let found = known.iter().position(|one| plain(one) == plain(name));
     found.ok_or_else(|| match (field, nearest(name, known)) {
-        ("is" | "has", Some(near)) => {
+        ("is" | "has" | "include", Some(near)) => {
             wrong(format!("unknown `{field}:{name}` — did you mean `{field}:{near}`?"))
         }
-        ("is" | "has", None) => {
+        ("is" | "has" | "include", None) => {
             wrong(format!("unknown `{field}:{name}` — known are {}", known.join(", ")))
         }
         _ => wrong(format!("unknown {field} `{name}` — known are {}", known.join(", "))),

@@ -49,6 +49,8 @@ pub struct Filter {
     pub roles: Vec<String>,
     /// Kinds of text to search.
     pub kinds: Vec<TextKind>,
+    /// Whether side conversations are searched too.
+    pub side_chains: bool,
     /// Whose sessions.
     pub scope: Scope,
     /// What is left out: whatever fits any of it.
@@ -202,6 +204,8 @@ impl Filter {
             Some("kind:")
         } else if self.states.contains(&State::SideChain) {
             Some("is:sidechain")
+        } else if self.side_chains {
+            Some("include:")
         } else {
             None
         };
@@ -346,6 +350,7 @@ impl Filter {
         add("role", &self.roles);
         let kinds = self.kinds.iter().map(|kind| kind.name().to_owned());
         add("kind", &kinds.collect::<Vec<_>>());
+        all.extend(self.side_chains.then(|| "include:sidechains".to_owned()));
         all.extend(self.states.iter().map(|state| format!("is:{}", state.name())));
         all.extend(self.features.iter().map(|feature| format!("has:{}", feature.name())));
         all.extend(self.sizes.iter().map(|size| size.term()));

@@ -77,8 +77,8 @@ impl Search<'_> {
         (options, gather): (&Options, &Gather),
         by_words: &[Group],
     ) -> Result<Vec<Nearby>> {
-        // What tools said has no vector, and a side conversation's messages look like others.
-        if !gather.tools.0.is_empty() || gather.is_side.is_some() {
+        // What tools said and side conversations have no vectors.
+        if !gather.tools.0.is_empty() || gather.is_side == Some(true) {
             return Ok(Vec::new());
         }
         let (loose, firm): (Vec<Clause>, Vec<Clause>) =

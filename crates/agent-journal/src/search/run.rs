@@ -124,8 +124,8 @@ impl Search<'_> {
             tools: (tools(filter), not.map(tools).unwrap_or_default()),
             is_side: match (is_side(filter), not.is_some_and(is_side)) {
                 (true, _) => Some(true),
-                (_, true) => Some(false),
-                _ => None,
+                (_, false) if filter.side_chains => None,
+                _ => Some(false),
             },
             span: (millis(filter.since, i64::MIN), millis(filter.until, i64::MAX)),
             now: self.now.as_millis(),

@@ -25,7 +25,7 @@ use crate::settings::Settings;
   aj search login --facets agent,month --explain")]
 pub(crate) struct Args {
     /// Words, "phrases", begin*, -not, /regex/, OR, ( ), and fields: agent: project: path: file:
-    /// branch: model: role: tool: kind: is: has: since: until: session:
+    /// branch: model: role: tool: kind: is: has: since: until: session: include:sidechains
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
 

@@ -51,11 +51,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     };
     let answered = context.answer(|journal| Ok(journal.session(id)?))?;
     let (journal, entry) = (answered.journal, answered.answer);
-    let range = range(
-        &entry,
-        place,
-        args.context.unwrap_or(context.settings.number("search.default_context") as u64),
-    )?;
+    let number = place.map(|place| number(&entry, place)).transpose()?;
+    let around = args.context.unwrap_or(context.settings.number("search.default_context") as u64);
+    let range = range(&entry, number, around);
     let window = Window { journal: &journal, entry: &entry, range };
     let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
     let account = journal.account(&entry)?.unwrap_or_default();
@@ -80,7 +78,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if place.is_none() {
         transcript.documents(&account.documents)?;
     }
-    window.each(|position, message| transcript.message(position, message))?;
+    window.each(|position, message| {
+        // What is asked for is shown, whatever it is.
+        transcript.detail.everything = args.all || number == Some(position + 1);
+        transcript.message(position, message)
+    })?;
     let mut out = transcript.out;
     out.flush()?;
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.close()?;
@@ -88,14 +90,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 }
 
 /// Messages are numbered from 1.
-fn range(entry: &Entry, place: Option<&str>, around: u64) -> Result<Range<u64>> {
+fn number(entry: &Entry, place: &str) -> Result<u64> {
     let total = entry.counts.messages;
-    let Some(place) = place else { return Ok(0..total) };
-    let number: u64 =
-        place.parse().ok().filter(|number| (1..=total).contains(number)).ok_or_else(|| {
-            anyhow!("`{place}` is no message of {}: it has messages 1 to {total}", entry.id)
-        })?;
-    Ok((number - 1).saturating_sub(around)..(number + around).min(total))
+    let number = place.parse().ok().filter(|number| (1..=total).contains(number));
+    number.ok_or_else(|| {
+        anyhow!("`{place}` is no message of {}: it has messages 1 to {total}", entry.id)
+    })
+}
+
+fn range(entry: &Entry, number: Option<u64>, around: u64) -> Range<u64> {
+    let total = entry.counts.messages;
+    let Some(number) = number else { return 0..total };
+    (number - 1).saturating_sub(around)..(number + around).min(total)
 }
 
 struct Window<'a> {

@@ -38,11 +38,12 @@ impl Call {
             quoter: Quoter::new(journal.redactor()),
             entry: &entry,
             tools: input.tools,
+            asked: place.and_then(|place| place.parse().ok()),
             skip: input.skip,
             has_shown: false,
         };
         let mut page = reading.begin(self.budget()?);
-        if range.start == 0 && place.is_none() {
+        if place.is_none() && input.from.is_none() {
             let account = journal.account(&entry)?.unwrap_or_default();
             reading.documents(&mut page, &account.documents);
         }
@@ -85,6 +86,8 @@ struct Reading<'e> {
     quoter: Quoter,
     entry: &'e Entry,
     tools: bool,
+    /// The number of the message that was asked for.
+    asked: Option<u64>,
     /// Characters of the first message to leave out.
     skip: usize,
     /// Whether a message has been shown.
@@ -181,6 +184,10 @@ impl Reading<'_> {
 
     /// A message: our own line about it, and its text.
     fn message(&mut self, position: u64, message: &Message) -> Option<(String, String)> {
+        // A side conversation is no part of this one.
+        if message.sidechain && self.asked != Some(position + 1) {
+            return None;
+        }
         let who = match (message.origin, message.role) {
             (Origin::Human | Origin::Queued | Origin::Command, _) => "prompt",
             (Origin::Assistant, _) => "reply",

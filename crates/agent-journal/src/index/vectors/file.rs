@@ -21,7 +21,7 @@ use super::rows::{KEY, Rows, signs};
 use super::{Precision, Shape};
 
 /// Another layout of the bytes makes another file.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"AJVECTOR";
 const BLOCK_MAGIC: &[u8; 8] = b"AJ ROWS\0";
