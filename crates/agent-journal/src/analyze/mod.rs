@@ -6,6 +6,7 @@ mod blame;
 mod brief;
 mod cost;
 mod groups;
+mod repositories;
 mod score;
 mod spread;
 mod stats;

@@ -7,6 +7,7 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::activity::Calendar;
+use super::repositories::Repositories;
 use super::stats::{StatsQuery, chosen, quarter_range};
 use crate::error::Result;
 use crate::model::{ASK_USER, McpServer};
@@ -36,7 +37,7 @@ pub struct ScoreReport {
 pub struct Score {
     /// The repository's name, or the agent's.
     pub name: String,
-    /// The repository's directory.
+    /// The repository's directory, the first of several.
     pub path: Option<String>,
     /// Sessions of a person.
     pub sessions: u64,
@@ -79,26 +80,30 @@ pub(crate) fn score(
     let doings = store.doings(&query.filter, None)?;
     let mut calendar = Calendar::new(query.now.time_zone().clone());
     let range = quarter_range(&query.filter);
-    let mut repositories: BTreeMap<String, Measured> = BTreeMap::new();
+    let known_as = Repositories::of(&doings, &store.repositories()?);
+    let mut repositories: BTreeMap<&str, Measured> = BTreeMap::new();
     let mut agents: BTreeMap<&str, Measured> = BTreeMap::new();
     for (task, at) in chosen(&doings, query.extent) {
         let (task, one) = (&doings[task], &doings[at]);
         if let Some(path) = &task.project_path {
-            let measured = repositories.entry(path.clone()).or_default();
+            let measured = repositories.entry(known_as.around(path)).or_default();
             measured.add(one, task, range, &mut calendar);
         }
         agents.entry(&task.agent).or_default().add(one, task, range, &mut calendar);
     }
-    let projects: Vec<PathBuf> = repositories.keys().map(PathBuf::from).collect();
+    let projects = repositories.values().flat_map(|measured| measured.places.clone());
+    let projects: Vec<PathBuf> = projects.collect();
     let configured = (known.servers)(&projects);
     let mut scores: Vec<Score> = repositories
         .into_iter()
         .filter(|(_, measured)| measured.sessions > 0)
-        .map(|(path, measured)| {
-            let name = path.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(&path);
-            let place = PathBuf::from(&path);
-            let names = names(&configured, |project| project.is_none_or(|it| *it == place));
-            measured.score(name.to_owned(), Some(path.clone()), &names)
+        .map(|(repository, measured)| {
+            let fits = |it: Option<&PathBuf>| it.is_none_or(|it| measured.places.contains(it));
+            let path = measured.places.first().map(|path| path.to_string_lossy().into_owned());
+            let path = path.unwrap_or_else(|| repository.to_owned());
+            let last = path.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(&path);
+            let name = if measured.places.len() > 1 { repository } else { last }.to_owned();
+            measured.score(name, Some(path), &names(&configured, fits))
         })
         .collect();
     scores.sort_by_key(|score| (std::cmp::Reverse(score.sessions), score.path.clone()));

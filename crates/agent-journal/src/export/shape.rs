@@ -175,6 +175,7 @@ pub(crate) fn session(
     };
     notes.kind = account.kind;
     notes.repository = account.repository;
+    notes.root = account.root;
     notes.model = account.model;
     notes.titles = account.titles;
     notes.summaries = account.summaries;

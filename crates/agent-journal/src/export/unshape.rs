@@ -23,6 +23,7 @@ pub(crate) fn session(head: Head) -> model::Session {
         documents: notes.documents,
         cwd: Some(session.workspace).filter(|path| !path.is_empty()),
         repository: notes.repository,
+        root: notes.root,
         branch: notes.branch,
         agent_version: notes.agent_version,
         model: notes.model,

@@ -34,6 +34,9 @@ pub struct Session {
     /// The repository, where the format names one (`owner/name` or its root directory).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The root directory of the repository worked in, where the format records it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     /// The latest git branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -189,6 +192,7 @@ impl Session {
         self.kind = self.kind.max(later.kind);
         self.cwd = self.cwd.take().or(later.cwd);
         self.repository = self.repository.take().or(later.repository);
+        self.root = self.root.take().or(later.root);
         self.model = self.model.take().or(later.model);
         self.branch = later.branch.or(self.branch.take());
         self.agent_version = later.agent_version.or(self.agent_version.take());
@@ -222,6 +226,7 @@ impl Session {
         fill(&mut self.parent, lesser.parent);
         fill(&mut self.cwd, lesser.cwd);
         fill(&mut self.repository, lesser.repository);
+        fill(&mut self.root, lesser.root);
         fill(&mut self.branch, lesser.branch);
         fill(&mut self.agent_version, lesser.agent_version);
         fill(&mut self.model, lesser.model);

@@ -1,5 +1,7 @@
 //! Reading what sessions did and spent.
 
+use std::collections::HashMap;
+
 use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::Deserialize;
 
@@ -76,6 +78,16 @@ impl Store {
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
         let rows = statement.query_map(params_from_iter(values), doings).map_err(self.error())?;
         rows.collect::<rusqlite::Result<_>>().map_err(self.error())
+    }
+
+    /// Reads the repositories that sessions name, by session.
+    pub(crate) fn repositories(&self) -> Result<HashMap<u64, String>> {
+        let sql = "SELECT session, json_extract(account, '$.repository') AS name FROM tellings
+                   WHERE name IS NOT NULL ORDER BY messages, key DESC";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        // What the fullest telling says comes last, and holds.
+        let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)));
+        rows.and_then(Iterator::collect).map_err(self.error())
     }
 
     /// Calls `found` with every file a session changed, and how often.

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::model::Session;
+
 /// Finds projects, looking at each directory once.
 #[derive(Default)]
 pub(super) struct Projects(HashMap<String, String>);
@@ -19,6 +21,27 @@ impl Projects {
             one_name(&found)
         })
     }
+}
+
+/// The directory that says which project a session belongs to: the root of the repository that
+/// is recorded around its working directory, else that directory, else what there is.
+pub(super) fn place(account: &Session) -> Option<&str> {
+    let repository = account.repository.as_deref();
+    let root = account.root.as_deref().or(repository.filter(|path| is_absolute(path)));
+    let around = root.filter(|root| account.cwd.as_deref().is_some_and(|it| is_inside(it, root)));
+    around.or(account.cwd.as_deref()).or(root).or(repository)
+}
+
+/// Whether a path of any system begins at a root.
+fn is_absolute(path: &str) -> bool {
+    path.starts_with(['/', '\\']) || path.as_bytes().get(1) == Some(&b':')
+}
+
+/// Whether a directory is a root or lies below it.
+fn is_inside(path: &str, root: &str) -> bool {
+    let (path, root) = (one_name(path), one_name(root));
+    let below = path.strip_prefix(root.as_str());
+    root.len() > 1 && below.is_some_and(|below| below.is_empty() || below.starts_with(['/', '\\']))
 }
 
 /// The last part of a path of any system.
@@ -156,6 +179,26 @@ mod tests {
         for path in [r"\\server\share\web", "/home/c:/web", "/home/a\\b", "//wsl$x/Debian/y"] {
             assert_eq!(one_name(path), path, "{path}");
         }
+    }
+
+    #[test]
+    fn the_root_around_a_directory_is_the_project() {
+        let check = |cwd: &str, root: &str, repository: &str, expected: &str| {
+            let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            let (cwd, root, repository) = (some(cwd), some(root), some(repository));
+            let account = Session { cwd, root, repository, ..Session::default() };
+            assert_eq!(place(&account).unwrap_or_default(), expected);
+        };
+        check("/work/web/api/src", "/work/web", "acme/web", "/work/web");
+        check("/work/web", "/work/web", "", "/work/web");
+        check("/work/website", "/work/web", "", "/work/website");
+        check("/work/web/api", "", "/work/web", "/work/web");
+        check("/work/web/api", "", "acme/web", "/work/web/api");
+        check(r"C:\work\web\api", r"c:\work\web", "", r"c:\work\web");
+        check("/work/web", "/", "", "/work/web");
+        check("", "/work/web", "acme/web", "/work/web");
+        check("", "", "acme/web", "acme/web");
+        check("", "", "", "");
     }
 
     #[test]

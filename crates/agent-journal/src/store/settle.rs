@@ -149,7 +149,7 @@ impl Writer<'_> {
         let shown = is_shown(account, counts);
         let tokens = self.tokens(telling)?;
         let (title, title_source) = title(account, facts);
-        let place = account.cwd.as_deref().or(account.repository.as_deref());
+        let place = project::place(account);
         let project_path = match &account.provenance {
             Some(provenance) => provenance.project_path.clone(),
             None => place.map(|place| projects.of(place).to_owned()),

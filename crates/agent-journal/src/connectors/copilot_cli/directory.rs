@@ -85,6 +85,7 @@ fn add_workspace(text: &str, session: &mut Session) {
             }
         }
     }
+    session.root = session.root.take().or(git_root.clone());
     session.repository = session.repository.take().or(git_root);
     session.title(if is_renamed { TitleRank::Named } else { TitleRank::Generated }, title);
     session.extensions.insert("workspace".into(), Json::from_value(&rest));

@@ -23,6 +23,9 @@ pub struct SessionNotes {
     /// The repository, where the agent names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The root directory of the repository, where the agent records it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     /// The latest branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,

@@ -51,6 +51,7 @@ impl Reader<'_> {
         let state = &mut self.state;
         state.cwd = state.cwd.take().or_else(|| owned(context.cwd));
         state.branch = owned(context.branch).or(state.branch.take());
+        state.root = state.root.take().or_else(|| owned(context.git_root.clone()));
         let mut rest = Extensions::new();
         if context.repository.is_some() {
             put(&mut rest, "gitRoot", context.git_root.clone());

@@ -96,9 +96,11 @@ struct Mark {
 struct State {
     /// The session's id.
     native: String,
-    /// Where the log says that the agent worked: first directory and repository, latest branch.
+    /// Where the log says that the agent worked: first directory, repository and root,
+    /// latest branch.
     cwd: Option<String>,
     repository: Option<String>,
+    root: Option<String>,
     branch: Option<String>,
     /// The model at work, by the call that started it; the main agent's under "".
     models: BTreeMap<String, String>,
@@ -146,6 +148,7 @@ impl<'s> Reader<'s> {
         let places = [
             (&state.cwd, &mut session.cwd),
             (&state.repository, &mut session.repository),
+            (&state.root, &mut session.root),
             (&state.branch, &mut session.branch),
         ];
         for (said, known) in places {
