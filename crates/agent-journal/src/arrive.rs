@@ -99,6 +99,8 @@ struct Open {
     builder: ChunkBuilder,
     source: i64,
     is_new: bool,
+    /// The latest branch that a message names.
+    branch: Option<String>,
 }
 
 impl<'a> Desk<'a> {
@@ -156,7 +158,8 @@ impl<'a> Desk<'a> {
         let source = self.row(&session.id.agent)?;
         self.calls(&session, source, calls)?;
         let is_new = known.is_none();
-        self.open = Some(Open { session, telling, builder: ChunkBuilder::at(0), source, is_new });
+        let (builder, branch) = (ChunkBuilder::at(0), None);
+        self.open = Some(Open { session, telling, builder, source, is_new, branch });
         Ok(())
     }
 
@@ -201,6 +204,7 @@ impl<'a> Desk<'a> {
             let is_raw = |block: &Block| matches!(block, Block::Other(_));
             end.raw += u64::from(message.blocks.iter().any(is_raw));
         }
+        open.branch = message.branch.clone().or(open.branch.take());
         let packed = Packed::new(&message);
         open.builder.add(&open.session.id, &mut message, &packed);
         if open.builder.is_full() {
@@ -216,10 +220,11 @@ impl<'a> Desk<'a> {
             let chunk = open.builder.pack(&self.writer.packer());
             self.writer.chunk(open.telling, open.session.id.key(), &chunk)?;
         }
+        let branch = open.session.branch.take().or(open.branch);
         self.writer.telling(&Told {
             key: open.telling,
             source: open.source,
-            account: open.session,
+            account: Session { branch, ..open.session },
             messages: open.builder.next(),
             is_new: open.is_new,
         })

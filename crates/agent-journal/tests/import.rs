@@ -192,6 +192,25 @@ fn the_example_of_the_description_can_be_imported_found_and_read() {
 }
 
 #[test]
+fn what_a_document_does_not_say_of_its_session_its_messages_say() {
+    let mut document: serde_json::Value = serde_json::from_str(EXAMPLE).unwrap();
+    document["session"]["started_at"] = "2025-12-27T09:00:03Z".into();
+    document["session"]["ended_at"] = "2025-12-27T09:00:04Z".into();
+    let mut shelf = elsewhere();
+    Parcel::of(&document.to_string()).enter(&mut shelf).unwrap();
+    let entry = shelf.entries().remove(0);
+    assert_eq!(entry.project_path.as_deref(), Some("/home/user/myproject"));
+    assert_eq!(
+        (entry.project.as_deref(), entry.branch.as_deref()),
+        (Some("myproject"), Some("main"))
+    );
+    let messages = shelf.journal.messages(&entry, 0..99).unwrap();
+    let times: Vec<_> = messages.iter().filter_map(|(_, message)| message.at).collect();
+    assert_eq!(entry.started_at.as_ref(), times.iter().min());
+    assert_eq!(entry.ended_at.as_ref(), times.iter().max());
+}
+
+#[test]
 fn names_may_stand_in_any_order_and_documents_over_several_lines() {
     let value: serde_json::Value = serde_json::from_str(EXAMPLE).unwrap();
     // A value writes its names in alphabetical order: messages before the session.

@@ -149,16 +149,15 @@ impl Writer<'_> {
         let shown = is_shown(account, counts);
         let tokens = self.tokens(telling)?;
         let (title, title_source) = title(account, facts);
-        let place = project::place(account);
-        let project_path = match &account.provenance {
-            Some(provenance) => provenance.project_path.clone(),
-            None => place.map(|place| projects.of(place).to_owned()),
-        };
+        let told = account.provenance.as_ref().and_then(|it| it.project_path.clone());
+        let found = || project::place(account).map(|place| projects.of(place).to_owned());
+        let project_path = told.or_else(found);
         let parent = account.parent.as_ref().map(|native| {
             SessionId { agent: account.id.agent.clone(), native: native.clone() }.key() as i64
         });
-        let millis =
-            |at: Option<Timestamp>, or: Option<&i64>| at.map(Timestamp::as_millis).or(or.copied());
+        let times = |at: Option<Timestamp>| {
+            at.map(Timestamp::as_millis).into_iter().chain(facts.times.iter().copied())
+        };
         let sql = include_str!("write_session.sql");
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         statement
@@ -177,8 +176,8 @@ impl Writer<'_> {
                 ":cwd": account.cwd,
                 ":branch": account.branch,
                 ":agent_version": account.agent_version,
-                ":started_at": millis(account.started_at, facts.times.iter().min()),
-                ":ended_at": millis(account.ended_at, facts.times.iter().max()),
+                ":started_at": times(account.started_at).min(),
+                ":ended_at": times(account.ended_at).max(),
                 ":active_s": facts.active_seconds() as i64,
                 ":prompts": counts.user_prompts as i64,
                 ":answers": counts.assistant_messages as i64,
