@@ -207,6 +207,32 @@ fn a_side_conversation_is_shown_where_it_is_asked_for() {
 }
 
 #[test]
+fn a_printed_id_leads_to_its_session() {
+    let test = Test::new();
+    let session = support::Transcript::new(0x0111_1111).you("count me").agent("counted");
+    let other = session.id.replace("-000000000000", "-000000000001");
+    test.write(
+        session.path().replace(&session.id, &other),
+        session.lines.replace(&session.id, &other),
+    );
+    test.write(session.path(), &session.lines);
+    // Another agent's session of the same id.
+    let event = |kind: &str, data: Value| json!({ "type": kind, "data": data, "id": kind });
+    let start = event("session.start", json!({ "sessionId": session.id, "version": 1 }));
+    let prompt = event("user.message", json!({ "content": "count me there" }));
+    let log = format!(".copilot/session-state/{}/events.jsonl", session.id);
+    test.write(log, format!("{start}\n{prompt}\n"));
+    test.aj("index").found();
+    let list = test.aj("list").found().stdout;
+    let words = list.split_whitespace().filter(|word| word.contains("01111111"));
+    let printed: std::collections::BTreeSet<&str> = words.collect();
+    assert_eq!(printed.len(), 3, "{list}");
+    for id in printed {
+        test.args(["show", id]).found();
+    }
+}
+
+#[test]
 fn a_session_is_found_by_its_id_a_beginning_of_it_and_with_its_agent() {
     let test = two_agents();
     let full = format!("claude-code:{FLAKY}");

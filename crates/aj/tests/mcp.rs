@@ -156,6 +156,33 @@ fn a_search_tells_where_it_was_found_and_quotes_it() {
 }
 
 #[test]
+fn a_place_in_a_sub_agent_s_session_has_that_session_s_id() {
+    let test = two_agents();
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("search", &json!({ "query": "marmalade" }));
+    assert!(said.contains("\na7b8c9#2 reply\n| "), "{said}");
+    assert!(client.ask("show", &json!({ "id": "a7b8c9#2" })).contains("orchard and marmalade"));
+    client.end();
+}
+
+#[test]
+fn plans_come_before_the_conversation_and_leave_room_for_it() {
+    let test = Test::new();
+    let folder = ".copilot/session-state/aaaaaaa1-0000-4000-8000-000000000001";
+    let event = |kind: &str, data: Value| json!({ "type": kind, "data": data, "id": kind });
+    let start = event("session.start", json!({ "sessionId": "aaaaaaa1", "version": 1 }));
+    let prompt = event("user.message", json!({ "content": "why is it slow" }));
+    test.write(format!("{folder}/events.jsonl"), format!("{start}\n{prompt}\n"));
+    test.write(format!("{folder}/plan.md"), "Find the leak.\n".repeat(2_000));
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("show", &json!({ "id": "aaaaaaa1", "max_tokens": 400 }));
+    assert!(tokens(&said) <= 400, "{said}");
+    assert!(said.contains("\ndocument, its beginning\n| plan\n| Find the leak.\n"), "{said}");
+    assert!(said.contains("\n#1 prompt\n| why is it slow\n"), "{said}");
+    client.end();
+}
+
+#[test]
 fn a_session_is_read_on_where_an_answer_ended() {
     let test = Test::new();
     let words: Vec<String> = (0..900).map(|number| format!("word{number}")).collect();

@@ -17,6 +17,9 @@ use crate::search::Filter;
 /// A source changed this recently belongs to a running session, in milliseconds.
 pub(super) const RUNNING: i64 = 10 * 60 * 1000;
 
+/// Characters of a short id, where they are enough.
+const SHORT: usize = 8;
+
 /// The columns of an entry, in the order they are read.
 const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
     sessions.started_at, sessions.ended_at, sources.present, sources.modified, sessions.failed,
@@ -36,6 +39,9 @@ pub struct Entry {
     pub agent: String,
     /// The agent's own id of the session.
     pub native_id: String,
+    /// A beginning of the id that no other session has.
+    #[serde(skip)]
+    pub short_id: String,
     /// The title.
     pub title: String,
     /// Where the title comes from.
@@ -202,7 +208,29 @@ impl Store {
         let mut entries: Vec<Entry> =
             rows.collect::<rusqlite::Result<_>>().map_err(self.error())?;
         self.add_children(&mut entries)?;
+        self.add_short_ids(&mut entries)?;
         Ok(entries)
+    }
+
+    /// Ids are compared with those next to them in their order: nothing else begins as alike.
+    fn add_short_ids(&self, entries: &mut [Entry]) -> Result<()> {
+        let sql =
+            "SELECT (SELECT native FROM sessions WHERE native < ?1 ORDER BY native DESC LIMIT 1),
+                   (SELECT native FROM sessions WHERE native > ?1 ORDER BY native LIMIT 1),
+                   (SELECT count(*) FROM sessions WHERE native = ?1)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        for entry in entries {
+            let row = statement.query_row([&entry.native_id], |row| {
+                Ok(([row.get(0)?, row.get(1)?], row.get::<_, i64>(2)?))
+            });
+            let (near, same) = row.map_err(self.error())?;
+            let short = shortened(&entry.native_id, &near);
+            entry.short_id = match same {
+                ..2 => short.to_owned(),
+                _ => format!("{}:{short}", entry.agent),
+            };
+        }
+        Ok(())
     }
 
     fn add_children(&self, entries: &mut [Entry]) -> Result<()> {
@@ -223,6 +251,14 @@ impl Store {
         let rows = statement.query_map([], |row| row.get::<_, String>(0).map(PathBuf::from));
         rows.and_then(Iterator::collect).map_err(self.error())
     }
+}
+
+/// The beginning of an id that none of those next to it has, and not too short.
+fn shortened<'i>(id: &'i str, near: &[Option<String>]) -> &'i str {
+    let alike = |other: &String| id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let alike = near.iter().flatten().map(alike).max().unwrap_or(0);
+    let length = (alike + 1).max(SHORT);
+    id.char_indices().nth(length).map_or(id, |(end, _)| &id[..end])
 }
 
 /// Takes the columns of a row one after the other: to find each by its name would take longer
@@ -276,6 +312,7 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         parent_id: parent.map(|native| format!("{agent}:{native}")),
         agent,
         native_id,
+        short_id: String::new(),
         title: columns.next()?,
         title_source: columns.next()?,
         project: columns.next()?,
@@ -328,4 +365,22 @@ fn every_class<S: serde::Serializer>(tokens: &Tokens, serializer: S) -> Result<S
     all.serialize_field("cache_creation", &tokens.cache_creation)?;
     all.serialize_field("reasoning", &tokens.reasoning)?;
     all.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_as_short_as_they_can_be_told_apart() {
+        let check = |id: &str, near: [&str; 2], expected: &str| {
+            let near = near.map(|it| Some(it.to_owned()).filter(|it| !it.is_empty()));
+            assert_eq!(shortened(id, &near), expected);
+        };
+        check("11111111-2222-3333", ["", ""], "11111111");
+        check("11111111-2222-3333", ["1111", "21111111"], "11111111");
+        check("11111111-2222-3333", ["11111111-2111", "11111111-3"], "11111111-22");
+        check("11111111", ["", "11111111-2222"], "11111111");
+        check("äöüäöüäöü-1", ["äöüäöüäöü", ""], "äöüäöüäöü-");
+    }
 }

@@ -59,10 +59,12 @@ fn print(file: &TouchedFile, context: &Context) -> Result<()> {
     let edits = output::count(file.edits, "edit");
     writeln!(out, " {}  {DIM}{edits}{DIM:#}", output::plain(&file.path))?;
     let room = output::width().saturating_sub(50).clamp(16, 80);
-    for touch in file.sessions.iter().take(SESSIONS) {
+    let shown = file.sessions.iter().take(SESSIONS);
+    let ids = output::id_width(shown.clone().map(|touch| &touch.entry));
+    for touch in shown {
         let entry = &touch.entry;
         let badge = output::badge(entry);
-        let id = output::pad(output::short_id(entry), 8);
+        let id = output::pad(output::short_id(entry), ids);
         let title = output::pad(&touch.title, room);
         let when = output::ago(touch.ended_at, &context.now);
         writeln!(out, "   {badge} {DIM}{id}{DIM:#}  {title}  {when}")?;

@@ -2,13 +2,14 @@
 
 use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
 use agent_journal::search::{Answer, Found, Hit, Query, Scope, Tier};
-use agent_journal::{Entry, TextKind};
+use agent_journal::{Entry, Journal, TextKind};
 use anyhow::{Result, ensure};
 
 use super::caller::is_among;
 use super::page::{Item, Page};
 use super::{Call, input};
 use crate::output::quote::Quoter;
+use crate::output::search::place;
 use crate::output::{amount, count, duration, kind_name, money};
 
 /// Tokens of a title, a snippet, a name.
@@ -42,8 +43,8 @@ impl Call {
         answer.sessions.retain(|_| !flags.next().copied().unwrap_or_default());
         let mut quoter = Quoter::new(answered.journal.redactor());
         let mut page = Page::new(self.budget()?, &found_heading(&answer));
-        let shown =
-            sessions(&mut page, &answer.sessions[..limit.min(answer.sessions.len())], &mut quoter);
+        let wanted = &answer.sessions[..limit.min(answer.sessions.len())];
+        let shown = sessions(&mut page, wanted, &mut quoter, &answered.journal)?;
         // Where the first that is not shown stands among all of them.
         let others = own.iter().enumerate().filter(|(_, is_own)| !**is_own).map(|(at, _)| at);
         let next = input.offset + others.into_iter().nth(shown).unwrap_or(own.len());
@@ -145,25 +146,41 @@ fn found_heading(answer: &Answer) -> String {
 }
 
 /// Writes sessions, as many as fit, the last one with fewer messages; tells how many.
-fn sessions(page: &mut Page, all: &[Found], quoter: &mut Quoter) -> usize {
+fn sessions(
+    page: &mut Page,
+    all: &[Found],
+    quoter: &mut Quoter,
+    journal: &Journal,
+) -> Result<usize> {
     for (shown, found) in all.iter().enumerate() {
         let head = session(&found.entry, quoter);
         // The title stands with the session already.
         let hits = found.hits.iter().filter(|one| one.kind != TextKind::Title);
-        let mut hits: Vec<Item> = hits.map(|one| hit(found, one, quoter)).collect();
+        let hits = hits.map(|one| Ok(hit(found, one, &texts(found, one, journal)?, quoter)));
+        let mut hits: Vec<Item> = hits.collect::<Result<_>>()?;
         let room = page.room();
         let cost = |hits: &[Item]| head.tokens() + hits.iter().map(Item::tokens).sum::<usize>();
         while cost(&hits) > room && hits.len() > 1 {
             hits.pop();
         }
         if cost(&hits) > room || !page.add(&head) {
-            return shown;
+            return Ok(shown);
         }
         for hit in &hits {
             page.add(hit);
         }
     }
-    all.len()
+    Ok(all.len())
+}
+
+/// The texts that a snippet may be cut out of.
+fn texts(found: &Found, hit: &Hit, journal: &Journal) -> Result<Vec<String>> {
+    if let Some(message) = &hit.message {
+        return Ok(super::read::texts(message));
+    }
+    let account = journal.account(place(found, hit))?;
+    let documents = account.unwrap_or_default().documents;
+    Ok(documents.into_iter().map(|(_, text)| text).collect())
 }
 
 /// A session's own line, and what it is called.
@@ -182,13 +199,12 @@ fn session(entry: &Entry, quoter: &mut Quoter) -> Item {
 }
 
 /// A message that was found.
-fn hit(found: &Found, hit: &Hit, quoter: &mut Quoter) -> Item {
+fn hit(found: &Found, hit: &Hit, texts: &[String], quoter: &mut Quoter) -> Item {
     let kind = kind_name(hit.kind);
     let place = match hit.position {
-        Some(position) => format!("{}#{} {kind}", short(&found.entry), position + 1),
+        Some(position) => format!("{}#{} {kind}", short(place(found, hit)), position + 1),
         None => kind,
     };
-    let texts = hit.message.as_ref().map(super::read::texts).unwrap_or_default();
     let whole: Vec<&str> = texts.iter().map(String::as_str).collect();
     Item::new(&place).quote(&quoter.piece(&hit.snippet.text, &whole, LINE.1))
 }

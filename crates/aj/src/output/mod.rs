@@ -77,8 +77,12 @@ pub(crate) fn speaker(entry: &Entry, kind: TextKind) -> &str {
 
 /// The beginning of a session's id: short, and still its own.
 pub(crate) fn short_id(entry: &Entry) -> &str {
-    let id = &entry.native_id;
-    id.char_indices().nth(8).map_or(id, |(end, _)| &id[..end])
+    &entry.short_id
+}
+
+/// The columns that short ids take in a list.
+pub(crate) fn id_width<'e>(entries: impl Iterator<Item = &'e Entry>) -> usize {
+    entries.map(|entry| short_id(entry).width()).fold(8, usize::max)
 }
 
 /// Pads a text to a width.

@@ -7,7 +7,7 @@ use agent_journal::analyze::Cost;
 use anyhow::Result;
 use jiff::Zoned;
 
-use super::{BOLD, DIM, ago, amount, badge, count, cut, money, pad, pad_left, short_id};
+use super::{BOLD, DIM, ago, amount, badge, count, cut, id_width, money, pad, pad_left, short_id};
 
 /// Whether there is room for what sessions cost.
 pub(crate) fn has_costs(width: usize) -> bool {
@@ -21,13 +21,14 @@ pub(crate) fn sessions(
     width: usize,
     now: &Zoned,
 ) -> Result<()> {
-    let layout = Layout::of(width);
+    let ids = id_width(entries.iter().map(|(entry, _)| entry));
+    let layout = Layout::of((width + 8).saturating_sub(ids));
     for (entry, cost) in entries {
         let dot = if entry.status == "running" { "●" } else { " " };
         let title = pad(&entry.title, layout.title);
         let place = pad(&place(entry), layout.place);
         let when = pad(&ago(entry.ended_at, now), 11);
-        let id = pad(short_id(entry), 8);
+        let id = pad(short_id(entry), ids);
         write!(
             out,
             " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}",

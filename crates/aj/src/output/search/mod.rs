@@ -53,6 +53,6 @@ impl Report<'_> {
 }
 
 /// The session a hit is in.
-fn place<'a>(found: &'a Found, hit: &'a Hit) -> &'a Entry {
+pub(crate) fn place<'a>(found: &'a Found, hit: &'a Hit) -> &'a Entry {
     hit.within.as_deref().unwrap_or(&found.entry)
 }

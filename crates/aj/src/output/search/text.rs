@@ -100,8 +100,10 @@ fn heading(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()
         _ => format!("{} · {label}", cut(&facts, room - label.len() - 3)),
     };
     let facts = if room < SHORTEST_FACTS { String::new() } else { facts };
-    let title = pad(&entry.title, report.width.saturating_sub(FRAME + facts.width()));
-    let id = pad(short_id(entry), 8);
+    let id = short_id(entry);
+    let frame = FRAME + id.width().saturating_sub(8);
+    let title = pad(&entry.title, report.width.saturating_sub(frame + facts.width()));
+    let id = pad(id, id.width().max(8));
     let facts = if facts.is_empty() { facts } else { format!("  {facts}") };
     writeln!(out, " {} {BOLD}{title}{BOLD:#}  {DIM}{id}{facts}{DIM:#}", badge(entry))?;
     Ok(())
