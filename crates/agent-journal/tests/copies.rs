@@ -9,7 +9,7 @@ use std::fs;
 use agent_journal::connectors::Machine;
 use agent_journal::{Entry, Journal, SyncOptions};
 use serde_json::json;
-use support::place::{Place, Script, all, found};
+use support::place::{Place, Script, all, found, query};
 
 fn listed(journal: &Journal) -> Vec<Entry> {
     journal.sessions(&all(), None).unwrap()
@@ -74,6 +74,28 @@ fn a_summary_names_the_session_it_ends_in_whichever_is_read_first() {
             found(&journal, "everything").into_keys().collect::<Vec<_>>(),
             [format!("claude-code:{}", session.id)]
         );
+    }
+}
+
+#[test]
+fn a_summary_is_found_whatever_the_title_is() {
+    let session = Script::new(1).you("port the parser").agent("ported").you("and the printer");
+    let title = json!({ "type": "ai-title", "aiTitle": "Parser work", "sessionId": session.id });
+    let summary = |text: &str, at| json!({ "type": "summary", "summary": text, "leafUuid": session.uuid(at) });
+    let other = Script::new(2).you("something else").agent("done");
+    let lines = format!("{}\n{}\n{}", summary("Zebra", 0), summary("Okapi", 2), other.lines);
+    let place = Place::new();
+    place.file(&session.path(), format!("{}{title}\n", session.lines));
+    place.sync();
+    place.file(&other.path(), &lines);
+    let journal = place.sync();
+    let id = format!("claude-code:{}", session.id);
+    assert_eq!(journal.session(&id).unwrap().title, "Parser work");
+    for word in ["zebra", "okapi"] {
+        let answer = journal.search(&query(word), 5, 0).unwrap();
+        assert_eq!(answer.sessions.len(), 1, "{word}");
+        assert_eq!(answer.sessions[0].entry.id, id);
+        assert_eq!(answer.sessions[0].hits[0].snippet.text.to_lowercase(), word);
     }
 }
 

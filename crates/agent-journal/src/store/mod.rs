@@ -20,6 +20,7 @@ mod project;
 mod sessions;
 mod settle;
 mod sources;
+mod summaries;
 mod tasks;
 mod tellings;
 mod write;

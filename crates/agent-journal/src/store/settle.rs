@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Row, named_params, params};
 
 use super::project::{self, Projects};
+use super::summaries::{self, Summaries, hashes};
 use super::{Writer, account, chunk};
 use crate::error::Result;
 use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank};
@@ -14,9 +15,6 @@ const LONGEST_TITLE: usize = 120;
 
 /// Sessions that are listed while others are still read.
 const MANY: usize = 16;
-
-/// Summaries by the hash of the message they end at.
-type Summaries = HashMap<i64, String>;
 
 /// What was looked up for listings, and holds for the next ones.
 #[derive(Default)]
@@ -69,11 +67,12 @@ impl Writer<'_> {
         let Some((telling, mut account)) = joined else { return Ok(()) };
         let facts = self.facts(telling)?;
         let agent = account.id.agent.clone();
-        let Lister { projects, summaries } = lister;
-        if !summaries.contains_key(&agent) {
-            summaries.insert(agent.clone(), self.summaries(&agent)?);
+        let Lister { projects, summaries: known } = lister;
+        if !known.contains_key(&agent) {
+            let all = summaries::of_agent(self.connection, &agent).map_err(self.error())?;
+            known.insert(agent.clone(), all);
         }
-        if let Some(summary) = self.summary(telling, &summaries[&agent])? {
+        if let Some(summary) = self.summary(telling, &known[&agent])? {
             account.title(TitleRank::Summary, summary);
         }
         self.write_session(session, telling, &account, &facts, projects)?;
@@ -93,7 +92,7 @@ impl Writer<'_> {
         let mut rows = statement.query([]).map_err(self.error())?;
         while let Some(row) = rows.next().map_err(self.error())? {
             let (session, uuids) = pair::<i64>(row).map_err(self.error())?;
-            if words(&uuids).any(|uuid| leaves.contains(&uuid)) {
+            if hashes(&uuids).any(|uuid| leaves.contains(&uuid)) {
                 self.unlisted.insert(session as u64);
             }
         }
@@ -112,13 +111,6 @@ impl Writer<'_> {
         Ok(all)
     }
 
-    fn summaries(&self, agent: &str) -> Result<Summaries> {
-        let sql = "SELECT leaf, text FROM summaries WHERE agent = ?1 ORDER BY text";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows = statement.query_map([agent], |row| Ok((row.get(0)?, row.get(1)?)));
-        rows.and_then(Iterator::collect).map_err(self.error())
-    }
-
     /// Finds the summary that covers most of a telling.
     fn summary(&self, telling: i64, summaries: &Summaries) -> Result<Option<String>> {
         if summaries.is_empty() {
@@ -129,7 +121,7 @@ impl Writer<'_> {
         let mut rows = statement.query([telling]).map_err(self.error())?;
         while let Some(row) = rows.next().map_err(self.error())? {
             let (_, uuids) = pair::<i64>(row).map_err(self.error())?;
-            let uuids: Vec<i64> = words(&uuids).collect();
+            let uuids: Vec<i64> = hashes(&uuids).collect();
             if let Some(text) = uuids.iter().rev().find_map(|uuid| summaries.get(uuid)) {
                 return Ok(Some(text.clone()));
             }
@@ -272,10 +264,6 @@ fn models(account: &Session, facts: &Facts) -> String {
 
 fn pair<T: rusqlite::types::FromSql>(row: &Row<'_>) -> rusqlite::Result<(T, Vec<u8>)> {
     Ok((row.get(0)?, row.get(1)?))
-}
-
-fn words(bytes: &[u8]) -> impl Iterator<Item = i64> {
-    bytes.as_chunks().0.iter().map(|word| i64::from_le_bytes(*word))
 }
 
 #[cfg(test)]

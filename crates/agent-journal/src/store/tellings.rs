@@ -1,6 +1,6 @@
 //! Reading what sources tell: messages, accounts, what changed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::chunk::lines;
 use super::packing::{Dictionary, unpack};
+use super::summaries::{self, Summaries};
 use super::{Store, account};
 use crate::error::Result;
 use crate::model::{Message, Session};
@@ -179,7 +180,8 @@ impl Store {
         Ok(account.map(|(_, account)| account))
     }
 
-    /// Reads the longer texts about the session that a telling is of, wherever they are told.
+    /// Reads the longer texts about the session that a telling is of, wherever they are told, and
+    /// the summaries that end in it.
     pub(crate) fn documents(&self, telling: u64) -> Result<Vec<String>> {
         let sql = "SELECT session FROM tellings WHERE key = ?1";
         let session = self.connection.query_row(sql, [telling as i64], |row| row.get::<_, i64>(0));
@@ -187,7 +189,12 @@ impl Store {
             return Ok(Vec::new());
         };
         let account = self.whole_account(session as u64)?.unwrap_or_default();
-        Ok(account.documents.into_iter().map(|(_, text)| text).collect())
+        let mut texts: Vec<String> = account.documents.into_iter().map(|(_, text)| text).collect();
+        let known = summaries::of_agent(&self.connection, &account.id.agent);
+        let known = known.map_err(self.error())?;
+        let ending = summaries::in_telling(&self.connection, telling as i64, &known);
+        texts.extend(ending.map_err(self.error())?);
+        Ok(texts)
     }
 
     /// Reads what the journal holds of a telling, as far as messages from a position on are
@@ -262,7 +269,34 @@ impl Store {
                 _ => wholes.push(whole),
             }
         }
+        self.add_summaries(&mut wholes, generation)?;
         Ok(wholes)
+    }
+
+    /// Adds the summaries that end in sessions and are not their titles.
+    fn add_summaries(&self, wholes: &mut [Whole], generation: i64) -> Result<()> {
+        // One that has no better title than these has no summary.
+        let sql = "SELECT telling, agent FROM sessions WHERE generation > ?1 AND +shown = 1
+                   AND title_source IN ('renamed', 'named', 'generated', 'summary')
+                   AND agent IN (SELECT agent FROM summaries)";
+        let mut known: HashMap<String, Summaries> = HashMap::new();
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut rows = statement.query([generation]).map_err(self.error())?;
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let telling: i64 = row.get(0).map_err(self.error())?;
+            let agent: String = row.get(1).map_err(self.error())?;
+            let at = wholes.binary_search_by_key(&telling, |whole| whole.telling as i64);
+            let Ok(at) = at else { continue };
+            if !known.contains_key(&agent) {
+                let all = summaries::of_agent(&self.connection, &agent).map_err(self.error())?;
+                known.insert(agent.clone(), all);
+            }
+            let ending = summaries::in_telling(&self.connection, telling, &known[&agent]);
+            let (ending, whole) = (ending.map_err(self.error())?, &mut wholes[at]);
+            let others = ending.into_iter().filter(|text| text.trim() != whole.title);
+            whole.documents.extend(others.map(|text| (String::new(), text)).collect::<Vec<_>>());
+        }
+        Ok(())
     }
 
     /// Counts the sessions that did not change after a generation, and all of them.
