@@ -259,7 +259,8 @@ impl<'a, W: Write> Transcript<'a, W> {
     }
 }
 
-/// What a call is about, in one line: the argument a reader would name.
+/// What a call is about, in one line: what it says of itself, and the argument a reader would
+/// name.
 pub(crate) fn gist(input: &Json) -> String {
     const TELLING: [&str; 12] = [
         "command",
@@ -280,10 +281,17 @@ pub(crate) fn gist(input: &Json) -> String {
     };
     let named =
         TELLING.iter().find_map(|name| fields.get(*name)).or_else(|| fields.values().next());
-    match named {
+    let named = match named {
         Some(serde_json::Value::String(text)) => text.replace('\n', " "),
         Some(value) => value.to_string(),
         None => String::new(),
+    };
+    let description = fields.get("description").and_then(serde_json::Value::as_str);
+    let description = description.unwrap_or_default().replace('\n', " ");
+    match description.trim() {
+        "" => named,
+        said if said == named.trim() => named,
+        said => format!("{said} · {named}"),
     }
 }
 
@@ -308,4 +316,25 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
         last.push_str(word);
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_told_by_its_description_before_its_command() {
+        let check = |input: &str, expected: &str| {
+            assert_eq!(gist(&serde_json::from_str(input).unwrap()), expected, "{input}");
+        };
+        check(r#"{"command":"git diff\n--staged"}"#, "git diff --staged");
+        check(
+            r#"{"command":"git diff","description":"Show staged diff"}"#,
+            "Show staged diff · git diff",
+        );
+        check(r#"{"description":"Look around","prompt":"Look at all of it"}"#, "Look around");
+        check(r#"{"command":"git diff","description":" "}"#, "git diff");
+        check(r#"{"limit":5}"#, "5");
+        check("{}", "");
+    }
 }
