@@ -300,6 +300,19 @@ fn a_search_marks_what_it_found_and_leads_to_the_message() {
 }
 
 #[test]
+fn a_plan_without_a_conversation_is_shown_at_once() {
+    let test = Test::new();
+    let id = "bbbbbbb2-0000-4000-8000-000000000002";
+    let folder = format!(".copilot/session-state/{id}");
+    test.write(format!("{folder}/workspace.yaml"), format!("id: {id}\ncwd: /home/mara/web\n"));
+    test.write(format!("{folder}/plan.md"), "Find the leak.\n");
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let page = server.page(&format!("/session/copilot-cli:{id}"));
+    assert!(page.contains("Find the leak."), "{page}");
+}
+
+#[test]
 fn a_long_session_is_read_in_windows_that_lose_nothing() {
     let test = Test::new();
     let id = "11111111-2222-4333-8444-555555555555";

@@ -82,8 +82,9 @@ impl Store {
 
     /// Reads the repositories that sessions name, by session.
     pub(crate) fn repositories(&self) -> Result<HashMap<u64, String>> {
-        let sql = "SELECT session, json_extract(account, '$.repository') AS name FROM tellings
-                   WHERE name IS NOT NULL ORDER BY messages, key DESC";
+        let sql =
+            "SELECT session, iif(json_valid(account), json_extract(account, '$.repository'), NULL)
+                   AS name FROM tellings WHERE name IS NOT NULL ORDER BY messages, key DESC";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         // What the fullest telling says comes last, and holds.
         let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)));

@@ -186,7 +186,7 @@ mod tests {
         let check = |cwd: &str, root: &str, repository: &str, expected: &str| {
             let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
             let (cwd, root, repository) = (some(cwd), some(root), some(repository));
-            let account = Session { cwd, root, repository, ..Session::default() };
+            let account = Session { cwd, repository, root, ..Session::default() };
             assert_eq!(place(&account).unwrap_or_default(), expected);
         };
         check("/work/web/api/src", "/work/web", "acme/web", "/work/web");

@@ -234,6 +234,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_written_about_a_session_stands_above_its_first_message() {
+        let rows = |text: &'static str| vec![plain(Line::raw(text))];
+        let told = |messages: &[(u64, Vec<Row>)]| -> Vec<(u64, String)> {
+            let line = |(at, rows): &(u64, Vec<Row>)| {
+                (*at, rows.iter().map(|row| row.line.to_string()).collect::<Vec<_>>().join("|"))
+            };
+            messages.iter().map(line).collect()
+        };
+        let mut messages = vec![(0, rows("first")), (1, rows("second"))];
+        begin_with(rows("plan"), &mut messages);
+        assert_eq!(told(&messages), [(0, "plan|first".into()), (1, "second".into())]);
+        let mut messages = Vec::new();
+        begin_with(rows("plan"), &mut messages);
+        assert_eq!(told(&messages), [(0, "plan".into())]);
+    }
+
+    #[test]
     fn the_word_being_typed_is_a_beginning() {
         let check = |text: &str, expected: &str| assert_eq!(typed(text), expected, "{text}");
         check("flaky log", "flaky log*");
