@@ -239,7 +239,7 @@ addEventListener("load", async () => {
   location.hash = "m2002";
   await tick();
   const target = document.getElementById("m2002");
-  is("a permalink fetches its message", target && Math.abs(target.getBoundingClientRect().top) < innerHeight);
+  is("a permalink fetches its message", target && Math.abs(target.getBoundingClientRect().top) < 200);
   is("and not all the others", waiting() > all / 2);
   const find = document.getElementById("find");
   const search = async (words) => {
@@ -249,7 +249,17 @@ addEventListener("load", async () => {
     return document.getElementById("found").textContent;
   };
   is("what waits is found", await search("needle number 2600") === "1 of 1");
-  is("and shown", document.querySelector(".m.here")?.textContent.includes("needle number 2600"));
+  const here = document.querySelector(".m.here");
+  is("and shown", here?.textContent.includes("needle number 2600"));
+  const middle = here?.getBoundingClientRect().top;
+  is("on the screen", middle > 0 && middle < innerHeight);
+  const height = (chunk) => parseFloat(chunk.style.minHeight);
+  const left = [...document.querySelectorAll(".chunk:not(.there)")];
+  is("what waits takes about the room that it will need", left.every((chunk) => height(chunk) < 5000));
+  find.blur();
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
+  await tick(1500);
+  is("the end is reached", Math.abs(document.querySelector("footer").getBoundingClientRect().bottom - innerHeight) < 2);
   is("everything is searched", await search("output of step") === "1 of 1500");
   is("nothing ran", !window.RAN && !document.querySelector("main script:not([type])"));
   document.getElementById("fold").click();

@@ -81,9 +81,26 @@
       if (box.tagName === "DETAILS") { box.open = true; }
     }
   };
+  // What is near a place becomes markup only when the reader is there, and moves it: for some
+  // frames the place is held, unless the reader goes on.
+  let held = 0;
+  const hold = (element, block) => {
+    const mine = ++held;
+    let frames = 40;
+    const align = () => {
+      if (mine !== held) { return; }
+      element.scrollIntoView({ block });
+      frames -= 1;
+      if (frames > 0) { requestAnimationFrame(align); }
+    };
+    align();
+  };
+  for (const sign of ["wheel", "pointerdown", "keydown"]) {
+    addEventListener(sign, () => { held += 1; }, { capture: true, passive: true });
+  }
   const goTo = (element) => {
     reveal(element);
-    element.scrollIntoView({ block: "start" });
+    hold(element, "start");
   };
   const followHash = () => {
     const target = location.hash && find(decodeURIComponent(location.hash.slice(1)));
@@ -127,7 +144,7 @@
     const node = mark(element, field.value.toLowerCase());
     reveal(element);
     if (node) { reveal(node); }
-    (node ? node.parentElement : element).scrollIntoView({ block: "center" });
+    hold(node ? node.parentElement : element, "center");
   };
   // What a chunk says, message by message: read once, kept for the next search.
   const texts = new WeakMap();
@@ -212,7 +229,7 @@
 
   // Something has to hold the place of what is not there yet.
   for (const chunk of waiting()) {
-    chunk.style.minHeight = Math.min(20000, 60 * (1 + chunk.dataset.last - chunk.dataset.first)) + "px";
+    chunk.style.minHeight = Math.min(20000, 60 * (1 + Number(chunk.dataset.last) - Number(chunk.dataset.first))) + "px";
     near.observe(chunk);
   }
   followHash();
@@ -234,7 +251,7 @@
     const line = 90;
     const tops = prompts.map((prompt) => prompt.getBoundingClientRect().top);
     const index = by > 0 ? tops.findIndex((top) => top > line) : tops.findLastIndex((top) => top < line - 30);
-    if (index >= 0) { prompts[index].scrollIntoView({ block: "start" }); }
+    if (index >= 0) { hold(prompts[index], "start"); }
   };
   const help = one("help");
   const openHelp = () => { if (help) { help.showModal(); } };
@@ -244,6 +261,7 @@
     "/": () => field && field.focus(), "j": () => jump(1), "k": () => jump(-1), "n": () => step(1), "N": () => step(-1),
     "e": foldAll, "t": nextTheme, "?": openHelp,
   };
+  if (waiting().length) { keys.End = () => hold(document.querySelector("footer"), "end"); }
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /INPUT|TEXTAREA/.test(event.target.tagName)) { return; }
     if (Object.hasOwn(keys, event.key)) { event.preventDefault(); keys[event.key](); }
