@@ -37,7 +37,7 @@ pub(super) fn push_escaped(out: &mut String, text: &str) {
 }
 
 /// Shows characters that turn text around, and leaves out those that steer a terminal.
-pub(super) fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let is_turn = |one: char| matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_odd = |one: char| (one.is_control() && one != '\n' && one != '\t') || is_turn(one);
     if !text.contains(is_odd) {
@@ -131,6 +131,9 @@ impl<'t, I: Iterator<Item = Event<'t>>> Tame<'t, I> {
                 Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
             }
             Event::End(TagEnd::Image) => Some(Event::End(TagEnd::Link)),
+            Event::TaskListMarker(is_done) => {
+                Some(Event::Text(CowStr::from(if is_done { "☑ " } else { "☐ " })))
+            }
             Event::SoftBreak if self.breaks == Breaks::Hard => Some(Event::HardBreak),
             other => Some(other),
         }
@@ -204,6 +207,14 @@ mod tests {
             "<p><a href=\"https://a.example/\" rel=\"noopener noreferrer nofollow\">x</a></p>",
         );
         assert_eq!(markdown("a\nb", Breaks::Hard).trim_end(), "<p>a<br>\nb</p>");
+    }
+
+    #[test]
+    fn a_list_of_tasks_says_what_is_done() {
+        check(
+            "- [ ] todo\n- [x] done",
+            "<ul>\n<li>☐ todo</li>\n<li>☑ done</li>\n</ul>",
+        );
     }
 
     #[test]
