@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analyze::{Prices, cost_of};
 use crate::error::{Error, Result};
-use crate::export::{Fragment, Grouper, Keep, Outline, Shaper, Sketch};
+use crate::export::{Fragment, Grouper, Keep, Outline, Shaper, Sketch, visible};
 use crate::journal::Journal;
 use crate::leave::look;
 use crate::model::{Block, Message, Origin, Timestamp};
@@ -50,6 +50,8 @@ pub struct Window {
     pub left: HashSet<u64>,
     /// The address before a picture's hash.
     pub pictures: String,
+    /// What stands before every id, so that those of a sub-agent are its own.
+    pub prefix: String,
 }
 
 /// A part of a session as markup.
@@ -154,7 +156,11 @@ impl Journal {
         let mut shaper = Shaper::new(&entry.agent, None);
         let mut grouper = Grouper::default();
         let mut ready = Vec::new();
+        let mut answers = HashMap::new();
         for (position, message) in messages {
+            if let Some(call) = answered(&message) {
+                answers.entry(call).or_insert(position + 1);
+            }
             ready.extend(grouper.add(shaper.message(position, message)));
         }
         ready.extend(grouper.finish());
@@ -162,6 +168,8 @@ impl Journal {
             agent: look(&entry.agent).name,
             pictures: window.pictures.clone(),
             left: window.left.clone(),
+            prefix: window.prefix.clone(),
+            answers,
             keep: window.keep,
             alone: window.until == Some(window.from + 1),
         };
@@ -321,6 +329,14 @@ fn is_result(message: &Message) -> bool {
     !message.blocks.is_empty() && message.blocks.iter().all(is_result)
 }
 
+/// The first call that a message answers which does nothing else.
+fn answered(message: &Message) -> Option<String> {
+    match message.blocks.first()? {
+        Block::ToolResult { call_id, .. } if is_result(message) => Some(call_id.clone()),
+        _ => None,
+    }
+}
+
 fn weigh(message: &Message) -> usize {
     let weigh = |block: &Block| match block {
         Block::Text(text) | Block::Thinking(text) => text.len(),
@@ -334,9 +350,10 @@ fn weigh(message: &Message) -> usize {
 
 fn beginning(text: &str) -> String {
     let line: String = text.split_whitespace().take(40).collect::<Vec<_>>().join(" ");
+    let line = visible(&line);
     match line.char_indices().nth(BEGINNING) {
         Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+        None => line.into_owned(),
     }
 }
 

@@ -416,6 +416,42 @@ fn a_hostile_session_cannot_run() {
 }
 
 #[test]
+fn what_cannot_be_seen_is_shown_or_described() {
+    let test = Test::new();
+    let id = "77777777-2222-4333-8444-555555555555";
+    let line = serde_json::json!({
+        "type": "user", "uuid": "u1", "sessionId": id, "cwd": "/w",
+        "timestamp": "2026-11-01T10:00:00.000Z",
+        "message": { "role": "user", "content": [
+            { "type": "text", "text": "a\u{202e}b\u{1b}[31mc" },
+            { "type": "image", "source": {
+                "type": "base64", "media_type": "image/svg+xml", "data": "PHN2Zy8+",
+            } },
+        ] },
+    });
+    test.write(format!(".claude/projects/-w/{id}.jsonl"), format!("{line}\n"));
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let outline = server.page(&format!("/session/{id}/outline"));
+    assert!(outline.contains("a⟦U+202E⟧bc"), "{outline}");
+    let part = server.page(&format!("/session/{id}/part?of=2"));
+    assert!(part.contains("[image/svg+xml, ") && !part.contains("<img"), "{part}");
+    // Inside the page of the session that started it, its ids are its own.
+    assert!(part.contains("id=\"s2-m1\"") && !part.contains("\"#m1\""), "{part}");
+}
+
+#[test]
+fn a_mistake_in_a_filter_leaves_the_form_to_mend_it() {
+    let server = Server::of_two_agents();
+    let answer = server.get("/?where=colour:red&status=completed");
+    assert_eq!(answer.status, 400);
+    let page = answer.text();
+    assert!(page.contains("role=\"alert\"") && page.contains("colour"), "{page}");
+    assert!(page.contains("value=\"colour:red\"") && !page.contains("id=\"rows\""), "{page}");
+    assert!(page.contains("<option value=\"completed\" selected"), "{page}");
+}
+
+#[test]
 fn answers_are_compressed_and_assets_known_again() {
     let server = Server::of_two_agents();
     let packed = server.ask("/assets/style.css", "accept-encoding: br, gzip\r\n");

@@ -36,7 +36,7 @@ pub use redact::{Finding, Redactions, Redactor};
 pub(crate) use self::parquet::{Spending, Tables};
 pub(crate) use graph::Sketch;
 pub(crate) use group::Grouper;
-pub(crate) use html::Fragment;
+pub(crate) use html::{Fragment, visible};
 pub(crate) use pipe::Pipe;
 pub(crate) use read::{Part, Surveyed, Trouble, documents, survey};
 pub(crate) use shape::{Shaper, session};

@@ -1,7 +1,7 @@
 //! A run of messages without a page around it, for a page that is made elsewhere: the same
 //! markup as in the exported page, with overlong texts cut and pictures left where they are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io;
 
@@ -47,6 +47,10 @@ pub(crate) struct Fragment {
     pub(crate) pictures: String,
     /// Messages on branches that were left.
     pub(crate) left: HashSet<u64>,
+    /// Before every id.
+    pub(crate) prefix: String,
+    /// Messages that went into the calls they answer, by call.
+    pub(crate) answers: HashMap<String, u64>,
     /// What is shown.
     pub(crate) keep: Keep,
     /// Whether this is about one message, which is shown at length.
@@ -61,8 +65,13 @@ impl Fragment {
             Keep::Talk | Keep::Prompts | Keep::Answers => Detail::Answers,
             Keep::All | Keep::Tools | Keep::Errors => Detail::Everything,
         };
-        let state =
-            State { agent: self.agent.clone(), left: self.left.clone(), ..State::default() };
+        let state = State {
+            agent: self.agent.clone(),
+            prefix: self.prefix.clone(),
+            left: self.left.clone(),
+            answers: self.answers.clone(),
+            ..State::default()
+        };
         let (sessions, contents) = (vec![state], Vec::new());
         let pictures = Some(self.pictures.as_str());
         let mut page =

@@ -15,8 +15,9 @@ mod tests;
 pub use fragment::Keep;
 
 pub(crate) use fragment::Fragment;
+pub(crate) use text::visible;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use self::chunks::Chunked;
@@ -85,6 +86,8 @@ struct State {
     /// Before ids, so that those of a sub-agent are its own.
     prefix: String,
     left: HashSet<u64>,
+    /// Messages that went into the calls they answer, by call: their ids stand there.
+    answers: HashMap<String, u64>,
     has_turn: bool,
     /// Whether a branch that was left is open.
     has_branch: bool,
@@ -264,7 +267,8 @@ impl Page<'_> {
                     }
                     _ => None,
                 });
-                tool::call(self.out, (tool_name, input), result, self.detail)
+                let id = self.answer_id(tool_id);
+                tool::call(self.out, (&id, tool_name, input), result, self.detail)
             }
             Block::ToolResult { tool_id, tool_name, output, is_error } => {
                 let is_told = message
@@ -277,9 +281,10 @@ impl Page<'_> {
                 tool::result(self.out, tool_name, output, *is_error)
             }
             Block::Image { media_type, data, bytes, hash, .. } => {
+                let is_drawn = media_type.as_deref().is_none_or(page::is_picture);
                 match self.pictures.zip(hash.as_deref()) {
-                    Some((place, hash)) => fragment::picture(self.out, place, hash),
-                    None => page::image(self.out, media_type.as_deref(), data.as_deref(), *bytes),
+                    Some((place, hash)) if is_drawn => fragment::picture(self.out, place, hash),
+                    _ => page::image(self.out, media_type.as_deref(), data.as_deref(), *bytes),
                 }
             }
             Block::Other { raw } if self.detail == Detail::Everything => {
@@ -288,6 +293,13 @@ impl Page<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The id of the message that went into a call, as an attribute.
+    fn answer_id(&mut self, call: &str) -> String {
+        let state = self.state();
+        let index = state.answers.remove(call);
+        index.map_or_else(String::new, |index| format!(" id=\"{}m{index}\"", state.prefix))
     }
 
     fn notice(&mut self, message: &Message, origin: Origin) -> io::Result<()> {

@@ -166,6 +166,11 @@ fn facts(frame: &Frame<'_>) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// Whether something of this type is a picture that a page shows.
+pub(super) fn is_picture(media_type: &str) -> bool {
+    PICTURES.contains(&media_type) || media_type == "image/jpg"
+}
+
 /// Writes a picture, or what is known of one.
 pub(super) fn image(
     out: &mut dyn Write,

@@ -211,10 +211,7 @@ mod tests {
 
     #[test]
     fn a_list_of_tasks_says_what_is_done() {
-        check(
-            "- [ ] todo\n- [x] done",
-            "<ul>\n<li>☐ todo</li>\n<li>☑ done</li>\n</ul>",
-        );
+        check("- [ ] todo\n- [x] done", "<ul>\n<li>☐ todo</li>\n<li>☑ done</li>\n</ul>");
     }
 
     #[test]

@@ -8,10 +8,10 @@ use crate::export::Detail;
 use crate::export::describe::{self, Part};
 use crate::model::Json;
 
-/// Writes a call with its result, if there is one.
+/// Writes a call with its result, if there is one; `id` is an attribute or nothing.
 pub(super) fn call(
     out: &mut dyn Write,
-    (name, input): (&str, &Json),
+    (id, name, input): (&str, &str, &Json),
     result: Option<(&str, bool)>,
     detail: Detail,
 ) -> io::Result<()> {
@@ -22,7 +22,7 @@ pub(super) fn call(
         return writeln!(out, "<div class=\"line\">{summary}</div>");
     }
     let class = if failed { "tool failed" } else { "tool" };
-    write!(out, "<details class=\"{class}\"><summary>{summary}</summary><div class=\"body\">")?;
+    write!(out, "<details class=\"{class}\"{id}><summary>{summary}</summary><div class=\"body\">")?;
     for part in &call.parts {
         self::part(out, part)?;
     }

@@ -7,13 +7,15 @@ use agent_journal::search::Scope;
 use agent_journal::{Entry, Facets, Journal, Listing};
 use anyhow::Result;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use jiff::Zoned;
 use maud::{Markup, html};
 
 use crate::output::{ago, amount, clock, count, duration, money, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::params::{self, ORDERS, Params};
-use crate::web::reply::Kept;
+use crate::web::reply::Reply;
 use crate::web::state::App;
 
 /// Rows of a window.
@@ -33,6 +35,8 @@ struct List {
     costs: Vec<Cost>,
     offset: usize,
     parent: Option<Entry>,
+    /// What is wrong with what was asked.
+    mistake: Option<String>,
     now: Zoned,
 }
 
@@ -40,8 +44,19 @@ struct List {
 pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Kept {
-    super::moment(&app, "/", params, write).await
+) -> Reply<Response> {
+    if let Err(mistake) = params.browse(&Zoned::now(), ROWS) {
+        let message = format!("{mistake:#}");
+        let page = app.ask(move |journal, now| wrong(journal, (&params, message), now)).await?;
+        return Ok((StatusCode::BAD_REQUEST, page).into_response());
+    }
+    Ok(super::moment(&app, "/", params, write).await?.into_response())
+}
+
+/// The page with a mistake in what was asked: the form stays, to mend it.
+fn wrong(journal: &Journal, (params, message): (&Params, String), now: &Zoned) -> Result<Markup> {
+    let list = List { mistake: Some(message), ..read(journal, &Params::default(), now)? };
+    Ok(layout::page("Sessions", Nav::Sessions, body(&list, params)))
 }
 
 fn write(journal: &Journal, params: &Params, now: &Zoned) -> Result<Markup> {
@@ -62,7 +77,7 @@ fn read(journal: &Journal, params: &Params, now: &Zoned) -> Result<List> {
     }
     let listing = journal.browse(&browse)?;
     let costs = journal.costs(&listing.entries)?;
-    Ok(List { listing, costs, offset: browse.offset, parent, now: now.clone() })
+    Ok(List { listing, costs, offset: browse.offset, parent, mistake: None, now: now.clone() })
 }
 
 fn body(list: &List, params: &Params) -> Markup {
@@ -70,15 +85,17 @@ fn body(list: &List, params: &Params) -> Markup {
     html! {
         div.title {
             h1 { "Sessions" }
-            p.muted id="total" {
+            @if list.mistake.is_none() { p.muted id="total" {
                 (thousands(total)) @if total == 1 { " session" } @else { " sessions" }
                 @if let Some(parent) = &list.parent {
                     " started by " a href=(params::session(&parent.id)) { (parent.title) }
                 }
-            }
+            } }
         }
         (filters("/", params, &list.listing.facets))
-        @if list.listing.entries.is_empty() {
+        @if let Some(mistake) = &list.mistake {
+            p.notice.bad role="alert" { (mistake) }
+        } @else if list.listing.entries.is_empty() {
             (empty(params))
         } @else {
             ol.sessions id="rows" data-live="rows" { (labels()) (rows(list, params)) }
@@ -90,7 +107,7 @@ fn body(list: &List, params: &Params) -> Markup {
 pub(in crate::web) fn filters(action: &str, params: &Params, facets: &Facets) -> Markup {
     let orders: Vec<(&str, &str)> = ORDERS.iter().map(|(name, _, label)| (*name, *label)).collect();
     html! {
-        form.filters action=(action) method="get" data-auto {
+        form.filters action=(action) method="get" autocomplete="off" data-auto {
             (choice("since", "Any time", params, TIMES.map(|(value, name)| (value.to_owned(), name.to_owned()))))
             (choice("agent", "All agents", params, counted(&facets.agents, layout::agent_name)))
             (choice("project", "All projects", params, counted(&facets.projects, str::to_owned)))
@@ -144,7 +161,6 @@ fn choice(
 fn rows(list: &List, params: &Params) -> Markup {
     let end = list.offset + list.listing.entries.len();
     html! {
-        @if list.offset == 0 && list.parent.is_none() && params.get("rows").is_some() { (labels()) }
         @for (entry, cost) in list.listing.entries.iter().zip(&list.costs) {
             (row(entry, cost, &list.now))
         }

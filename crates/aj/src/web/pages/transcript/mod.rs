@@ -107,6 +107,8 @@ fn window(entry: &Entry, params: &Params, contents: Option<&Contents>) -> Window
         keep: keep(params),
         left,
         pictures: format!("{}/image/", params::session(&entry.id)),
+        // Inside the page of another session, a number in its list keeps ids apart.
+        prefix: params.number("of").map_or_else(String::new, |number| format!("s{number}-")),
     }
 }
 
@@ -256,9 +258,9 @@ fn children(children: &[Entry]) -> Markup {
     html! {
         section.children {
             h2 { (count(children.len() as u64, "sub-agent")) }
-            @for child in children {
+            @for (number, child) in children.iter().enumerate() {
                 @let href = params::session(&child.id);
-                details.sub data-load={ (href) "/part" } {
+                details.sub data-load={ (href) "/part?of=" (number + 1) } {
                     summary { b { (child.title) } span.muted { " · " (count(child.counts.messages, "message")) } }
                     div.transcript { a href=(href) { "Open it" } }
                 }
