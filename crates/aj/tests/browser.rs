@@ -113,6 +113,12 @@ fn one_jumps_from_prompt_to_prompt_tool_to_tool_and_failure_to_failure() {
 }
 
 #[test]
+fn what_is_found_is_unfolded_and_every_place_has_an_address() {
+    let (test, session) = steps(200, 199);
+    drive("places", &test, &session);
+}
+
+#[test]
 fn an_outline_of_many_prompts_comes_in_parts_and_leaves_none_out() {
     let (test, session) = steps(640, 0);
     drive("outline", &test, &session);

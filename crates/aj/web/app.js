@@ -184,11 +184,57 @@ document.addEventListener("click", (event) => {
 });
 function jumpTo(target) {
   for (let box = target; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
-  for (const old of all(".m.here, .turn.here")) old.classList.remove("here");
+  for (const old of all(".transcript .here")) old.classList.remove("here");
   target.classList.add("here");
-  target.scrollIntoView({ block: "start" });
+  hold(target);
   history.replaceState(null, "", `#${target.id}`);
 }
+// What is laid out only when it comes near moves everything around it: for some frames a place
+// is held, unless the reader goes on.
+let held = 0;
+function hold(place) {
+  const mine = ++held;
+  let frames = 30;
+  const align = () => {
+    if (mine !== held) return;
+    place.scrollIntoView({ block: "start", behavior: "instant" });
+    frames -= 1;
+    if (frames > 0) requestAnimationFrame(align);
+  };
+  align();
+}
+for (const sign of ["wheel", "pointerdown", "keydown"]) {
+  addEventListener(sign, () => { held += 1; }, { capture: true, passive: true });
+}
+// What stays at the top while one reads covers nothing that one jumps to.
+const bar = one(".text > .tools");
+function clearBar() {
+  const stays = getComputedStyle(bar).position === "sticky";
+  root.style.setProperty("--bar", `${stays ? bar.offsetHeight + 8 : 16}px`);
+}
+if (bar) {
+  clearBar();
+  new ResizeObserver(clearBar).observe(bar);
+}
+// The messages that are here, with their numbers.
+function messages(within) {
+  return all(".m[id^='m'], .turn[id^='m']", within).map((place) => [Number(place.id.slice(1)), place]);
+}
+// Goes to the message that the address names: it is here, or what holds it, or it is fetched.
+function followHash() {
+  const index = Number(/^#m(\d+)$/.exec(location.hash)?.[1]);
+  const transcript = one("#transcript");
+  if (!index || !transcript) return;
+  const known = messages(transcript);
+  const isLoaded = known.some(([number]) => number <= index) && known.some(([number]) => number >= index);
+  const target = document.getElementById(`m${index}`) ?? (isLoaded && known.findLast(([number]) => number <= index)?.[1]);
+  if (target) return jumpTo(target);
+  const address = new URL(location);
+  if (Number(address.searchParams.get("from")) === index) return;
+  address.searchParams.set("from", index);
+  location.replace(address);
+}
+addEventListener("hashchange", followHash);
 
 // Folding.
 const foldButton = one("#fold");
@@ -204,7 +250,8 @@ if (foldButton) {
 }
 
 // Copying.
-for (const code of all("[data-copy]")) {
+function copyButton(code) {
+  if (code.nextElementSibling?.className === "copy") return;
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy";
@@ -251,6 +298,7 @@ if (findForm) {
   let timer = 0;
   findForm.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(find, 250); });
   findForm.addEventListener("submit", (event) => { event.preventDefault(); find(); });
+  findForm.addEventListener("keydown", (event) => { if (event.key === "Escape") { findForm.reset(); find(); } });
 }
 
 // Search as you type: older answers are discarded, the address always says what is shown.
@@ -378,15 +426,15 @@ function nearest(kind, by) {
     const beside = places.filter((place) => landed.compareDocumentPosition(place) & side);
     return by > 0 ? beside[0] : beside.at(-1);
   }
-  const line = 90;
+  const line = parseFloat(getComputedStyle(root).scrollPaddingTop);
   const top = (place) => place.getBoundingClientRect().top;
-  return by > 0 ? places.find((place) => top(place) > line) : places.findLast((place) => top(place) < line - 40);
+  return by > 0 ? places.find((place) => top(place) > line + 18) : places.findLast((place) => top(place) < line - 22);
 }
 function land(place) {
   for (const old of all(".transcript .here")) old.classList.remove("here");
   landed = place;
   place.classList.add("here");
-  place.scrollIntoView({ block: "start", behavior: "instant" });
+  hold(place);
   one("summary", place)?.focus({ preventScroll: true });
   one("#jumped").textContent = place.textContent.trim().slice(0, 120);
 }
@@ -412,7 +460,7 @@ async function jump(kind, by) {
 }
 // Where a failure is that has not been loaded is known beforehand.
 function farError(by) {
-  const numbers = all(".transcript [id^='m']").map((place) => Number(place.id.slice(1)));
+  const numbers = messages(one("#transcript")).map(([number]) => number);
   const [first, last] = [Math.min(...numbers), Math.max(...numbers)];
   const known = all(".errors li", outline ?? document).map((item) => Number(item.dataset.index));
   const next = by > 0 ? known.find((index) => index > last) : known.findLast((index) => index < first);
@@ -420,11 +468,10 @@ function farError(by) {
   if (next && base) location.href = `${base}?from=${next}#m${next}`;
   return Boolean(next);
 }
-const jumps = one(".jumps");
-if (jumps) {
-  jumps.hidden = false;
-  for (const button of all("[data-jump]", jumps)) button.addEventListener("click", () => jump(button.dataset.jump, Number(button.dataset.by)));
-}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-jump]");
+  if (button) jump(button.dataset.jump, Number(button.dataset.by));
+});
 
 const pages = { 1: "/", 2: "/search", 3: "/analytics", 4: "/insights", 5: "/sources" };
 const isReading = () => Boolean(one("#transcript"));
@@ -517,12 +564,11 @@ function ready(within) {
   watchEnds(within);
   localTimes(within);
   recordLinks(within);
+  for (const code of all("[data-copy]", within)) copyButton(code);
+  for (const jumps of all(".jumps", within)) jumps.hidden = false;
 }
 root.classList.add("js");
 ready(document);
 attend();
-if (location.hash.startsWith("#m")) {
-  const target = document.getElementById(location.hash.slice(1));
-  if (target) jumpTo(target);
-}
+followHash();
 markHere();

@@ -192,6 +192,53 @@ const scenarios = {
     });
   },
 
+  /** A place in a long session: found under the bar, unfolded, and where its address leads back to. */
+  async places() {
+    await within({}, async ({ page, origin }) => {
+      await page.goto(origin + options.session);
+      const here = page.locator(".transcript .here");
+      // Below what stays at the top, and on the screen, once everything has come to rest.
+      const stands = () => page.waitForFunction(() => {
+        const bar = document.querySelector(".text > .tools").getBoundingClientRect().bottom;
+        const top = document.querySelector(".transcript .here")?.getBoundingClientRect().top;
+        return top >= bar && top < bar + 40;
+      });
+      for (const key of ["n", "n"]) { await page.keyboard.press(key); await stands(); }
+      // What is found is listed where the reader is.
+      await page.mouse.wheel(0, 3000);
+      await page.waitForFunction(() => scrollY > 2000);
+      await page.locator("#find").fill("outcome of step-150");
+      const found = page.locator("#occurrences a").first();
+      await found.waitFor();
+      const box = await found.boundingBox();
+      assert.ok(box.y > 0 && box.y < 400, `the list is at ${box.y}`);
+      // The output of a tool is shown in its call.
+      await found.click();
+      await page.waitForURL(/#m\d+/);
+      await page.locator(".transcript details.tool.here[open]", { hasText: "outcome of step-150" }).waitFor();
+      await stands();
+      // Several thousand lines further on, without the way there.
+      await page.locator("#find").press("Escape");
+      assert.equal(await page.locator("#occurrences a").count(), 0, "the list is closed");
+      await page.goto(origin + options.session);
+      for (let turn = 0; turn < 3; turn += 1) {
+        await page.evaluate(() => scrollTo({ top: document.body.scrollHeight, behavior: "instant" }));
+        await page.waitForTimeout(300);
+      }
+      await page.locator("#outline a", { hasText: /ask-30\b/ }).click();
+      await stands();
+      assert.match(await here.textContent(), /ask-30\b/);
+      // Its address leads back to it.
+      assert.match(page.url(), /#m\d+$/);
+      await page.reload();
+      await page.locator(".transcript .here", { hasText: /ask-30\b/ }).waitFor();
+      await stands();
+      await page.goto(`${origin}${options.session}#m601`);
+      await page.locator(".transcript .here", { hasText: /ask-150\b/ }).waitFor();
+      await stands();
+    });
+  },
+
   /** Everything by keyboard: the sheet of keys, pages, rows, the theme. */
   async keyboard() {
     await within({}, async ({ page, origin }) => {

@@ -282,7 +282,7 @@ impl Transcript {
             "content": [{ "type": "tool_use", "id": id, "name": "Bash", "input": { "command": command } }],
         });
         let result = serde_json::json!({ "role": "user", "content": [{
-            "type": "tool_result", "tool_use_id": id, "content": "done", "is_error": failed,
+            "type": "tool_result", "tool_use_id": id, "content": format!("outcome of {command}"), "is_error": failed,
         }] });
         self.line("assistant", &call).line("user", &result)
     }

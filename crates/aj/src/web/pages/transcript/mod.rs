@@ -171,7 +171,6 @@ fn conversation(view: &View, params: &Params) -> Markup {
             }
             div.text {
                 (tools(&view.entry, &base, params))
-                div.occurrences id="occurrences" aria-live="polite" {}
                 div.transcript id="transcript" data-live="transcript" { (piece(view, params)) }
                 @if !view.children.is_empty() { (children(&view.children)) }
             }
@@ -195,6 +194,8 @@ fn tools(entry: &Entry, base: &str, params: &Params) -> Markup {
             }
             (jumps(entry))
             button type="button" id="fold" hidden { "Unfold tools" }
+            // Under the field, wherever the reader is.
+            div.occurrences id="occurrences" aria-live="polite" {}
         }
     }
 }
