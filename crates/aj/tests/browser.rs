@@ -137,10 +137,18 @@ fn what_an_agent_writes_appears_by_itself() {
     test.aj("index").code(0);
     let (id, file, known) =
         (transcript.id.clone(), test.path(&transcript.path()), transcript.lines.len());
-    let longer = transcript.agent("a message that has just been written");
+    let longer = transcript.you("one more thing").agent("a message that has just been written");
     let line = &longer.lines[known..];
     let session = format!("/session/claude-code:{id}");
-    drive("live", &test, &json!({ "session": session, "file": file, "line": line }));
+    let other = Transcript::new(0x7e58).you("good morning");
+    drive(
+        "live",
+        &test,
+        &json!({
+            "session": session, "file": file, "line": line,
+            "other": test.path(&other.path()), "lines": other.lines,
+        }),
+    );
 }
 
 #[test]

@@ -62,6 +62,8 @@ for (const form of all("form[data-auto]")) {
     for (const [name, value] of new FormData(form)) if (value && !(name === "sort" && value === "latest")) params.append(name, value);
     location.search = params.toString();
   });
+  // Who comes back to a page that was kept finds the filters as they are applied.
+  addEventListener("pageshow", (event) => { if (event.persisted) form.reset(); });
 }
 
 // Times on the reader's clock, in words of the browser.
@@ -507,11 +509,8 @@ let known = null;
 async function refresh() {
   const rows = one("[data-live='rows']");
   if (rows && scrollY < 400 && !rows.contains(document.activeElement)) {
-    const address = new URL(location);
-    address.searchParams.set("rows", "1");
-    const text = await piece(address);
-    const labels = all(":scope > .labels", rows);
-    if (text !== null && scrollY < 400) { rows.replaceChildren(...labels, parsed(text)); ready(rows); }
+    const text = await piece(location.href);
+    if (text !== null && scrollY < 400) renew(parsed(text), ["#total", "#rows"]);
   } else if (one(".empty") && location.pathname === "/") {
     location.reload();
   }
@@ -519,11 +518,32 @@ async function refresh() {
   const end = transcript && one("[data-end]", transcript);
   if (end) await append(transcript, end);
 }
+// Puts parts of a page as it is now in their places, but for those that somebody uses.
+function renew(page, names) {
+  for (const name of names) {
+    const [old, fresh] = [one(name), one(name, page)];
+    if (old && fresh && !old.contains(document.activeElement)) old.replaceWith(fresh);
+  }
+  ready(document);
+}
+// What is said about a running session grows with it.
+async function renewFacts(from, hasPrompt) {
+  const address = new URL(location);
+  address.searchParams.set("from", from);
+  const text = await piece(address);
+  if (text === null) return;
+  const page = parsed(text);
+  renew(page, [".session > .head", ".session > .tabs", ".jumps"]);
+  const fresh = one("#outline", page);
+  if (!fresh || outline.matches(":focus-within")) return;
+  // To list the prompts of a long session takes a while: only when there is a new one.
+  const list = fresh.dataset.load ? hasPrompt && await piece(fresh.dataset.load) : fresh.innerHTML;
+  if (list) outline.replaceChildren(parsed(list));
+  markHere();
+}
 // A running session goes on below; who reads its end stays at its end.
 async function append(transcript, end) {
-  const last = all("[id^='m']", transcript).at(-1);
-  const turn = last?.closest(".turn");
-  const from = Number(last?.id.slice(1) ?? 1);
+  const [from] = messages(transcript).at(-1) ?? [1];
   const address = new URL(`${one("[data-session]").dataset.session}/part`, location);
   address.searchParams.set("from", from);
   const show = new URL(location).searchParams.get("show");
@@ -532,12 +552,13 @@ async function append(transcript, end) {
   if (text === null) return;
   const isAtEnd = innerHeight + scrollY > document.body.scrollHeight - 120;
   const content = parsed(text);
-  const fresh = content.getElementById(`m${from}`);
+  const numbers = messages(content).map(([number]) => number);
+  const hasPrompt = all(".turn", content).some((turn) => Number(turn.id.slice(1)) > from);
   // The last message may have got its results: it is replaced, the rest is added.
-  if (last && fresh && !fresh.classList.contains("turn") && !last.classList.contains("turn")) last.remove();
-  else if (turn && fresh?.classList.contains("turn")) turn.remove();
+  for (const [number, old] of messages(transcript)) if (number >= Math.min(...numbers)) old.remove();
   end.replaceWith(content);
   ready(transcript);
+  await renewFacts(from, hasPrompt);
   if (isAtEnd) scrollTo({ top: document.body.scrollHeight, behavior: "instant" });
 }
 function listen() {

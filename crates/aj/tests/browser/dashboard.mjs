@@ -2,7 +2,7 @@
 //   node dashboard.mjs SCENARIO '{"browser": …, "url": …, "profile": …, …}'
 // A scenario fails by throwing; in the end nothing may have been complained about.
 
-import { readFileSync, appendFileSync } from "node:fs";
+import { readFileSync, appendFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import assert from "node:assert/strict";
@@ -60,6 +60,9 @@ const scenarios = {
       const some = await rows.count();
       assert.ok(some > 0 && some < all, `${some} of ${all}`);
       assert.equal(await page.locator("#rows .badge:not(.agent-codex)").count(), 0);
+      await page.goBack();
+      await page.waitForURL((url) => !url.search);
+      assert.equal(await page.locator("select[name=agent]").inputValue(), "", "the filter is as it is applied");
       await page.goto(origin + "/?project=nowhere-at-all");
       await page.getByText("No session fits").waitFor();
       await page.getByRole("link", { name: "Show all sessions" }).click();
@@ -281,8 +284,20 @@ const scenarios = {
     await within({}, async ({ page, origin }) => {
       await page.goto(origin + options.session);
       await page.locator("#transcript").waitFor();
+      const facts = () => page.locator(".tabs a[aria-current] .muted").textContent();
+      assert.equal(await facts(), "2");
       appendFileSync(options.file, options.line);
       await page.locator("#transcript", { hasText: "a message that has just been written" }).waitFor();
+      await page.locator(".tabs a[aria-current] .muted", { hasText: /^4$/ }).waitFor();
+      await page.locator("#outline a", { hasText: "one more thing" }).waitFor();
+      assert.equal(await page.locator("#transcript .m").count(), 4, "nothing is there twice");
+      // The list counts what is new, under one line of labels.
+      await page.goto(origin + "/");
+      await page.locator("#total", { hasText: "1 session" }).waitFor();
+      writeFileSync(options.other, options.lines);
+      await page.locator("#total", { hasText: "2 sessions" }).waitFor();
+      assert.equal(await page.locator("#rows > .labels").count(), 1);
+      assert.equal(await page.locator("#rows > .row:not(.labels)").count(), 2);
     });
   },
 
