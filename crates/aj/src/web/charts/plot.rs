@@ -13,6 +13,9 @@ const RIGHT: f64 = 512.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 166.0;
 
+/// About how wide a letter of a name is, on a phone.
+const LETTER: f64 = 9.0;
+
 /// How many columns are named below the axis, at most.
 const NAMES: usize = 8;
 
@@ -263,6 +266,13 @@ impl Frame {
         LEFT + (column as f64 + 0.5) * self.step
     }
 
+    /// Where the name of a column stands: under it, as far as the picture goes.
+    fn name_place(&self, column: usize, name: &str) -> (f64, &'static str) {
+        let center = self.center(column);
+        let half = LETTER / 2.0 * name.chars().count() as f64;
+        if center + half > WIDTH { (WIDTH, "end") } else { (center, "middle") }
+    }
+
     fn axes(&self, plot: &Plot<'_>) -> Markup {
         let lines = self.ticks.iter().fold(String::new(), |mut path, tick| {
             let _ = write!(path, "M{LEFT} {}H{RIGHT}", px(self.y(*tick)));
@@ -277,7 +287,8 @@ impl Frame {
                 }
             }
             @for (place, at) in (0..plot.columns.len()).step_by(every).enumerate() {
-                text.tick.minor[place % 2 == 1] x=(px(self.center(at))) y=(px(BOTTOM + 17.0)) text-anchor="middle" {
+                @let (x, anchor) = self.name_place(at, &plot.columns[at].short);
+                text.tick.minor[place % 2 == 1] x=(px(x)) y=(px(BOTTOM + 17.0)) text-anchor=(anchor) {
                     (plot.columns[at].short)
                 }
             }
@@ -346,6 +357,15 @@ mod tests {
         let drawn = plot(&[&[Some(1.0)], &[None], &[Some(1.0)], &[Some(1.0)]]).lines();
         let drawn = drawn.into_string();
         assert!(drawn.contains(r#"class="line s1" d="M109.5 10M339.5 10L454.5 10""#), "{drawn}");
+    }
+
+    #[test]
+    fn no_name_is_cut_at_the_edge() {
+        let mut plot = plot(&[&[Some(1.0)][..]; 15]);
+        plot.columns[14].short = "Nov 2026".to_owned();
+        let drawn = plot.bars().into_string();
+        assert!(drawn.contains(r#"x="520" y="183" text-anchor="end">Nov 2026<"#), "{drawn}");
+        assert!(drawn.contains(r#"text-anchor="middle">12<"#), "{drawn}");
     }
 
     #[test]
