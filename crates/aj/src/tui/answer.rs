@@ -12,7 +12,7 @@ use ratatui::text::Line;
 
 use super::action::{Landmark, Way};
 use super::ansi;
-use super::worker::{Found, Goal, Item, Mark, Pages, Row, View, Window};
+use super::worker::{Found, Goal, Item, Landing, Mark, Pages, Row, View, Window};
 use crate::output;
 use crate::output::transcript::Transcript;
 
@@ -124,7 +124,10 @@ fn rows(
     (position, message): (u64, &Message),
     view: &View,
 ) -> Result<Vec<Row>> {
-    transcript.detail.tools = view.detail.tools || view.opened == Some(position);
+    let is_opened = view.opened == Some(position);
+    transcript.detail.tools = view.detail.tools || is_opened;
+    transcript.detail.thinking = view.detail.thinking || is_opened;
+    transcript.flipped = if is_opened { Arc::default() } else { Arc::clone(&view.flipped) };
     let is_shown = transcript.begin(position, message)?;
     let mut rows: Vec<Row> = taken(transcript, view.width).into_iter().map(plain).collect();
     for block in message.blocks.iter().filter(|_| is_shown) {
@@ -152,13 +155,14 @@ fn taken(transcript: &mut Transcript<'_, Vec<u8>>, width: usize) -> Vec<Line<'st
     ansi::lines(&String::from_utf8_lossy(&text), width)
 }
 
-/// Finds the next message from one end of the range on that has what is sought.
+/// Finds the next message from one end of the range on that has what is sought. Of the message
+/// `here` only what is folded is new.
 pub(super) fn seek(
     journal: &Journal,
     window: &Window,
     goal: &Goal,
-    way: Way,
-) -> Result<Option<u64>> {
+    (way, here): (Way, u64),
+) -> Result<Option<Landing>> {
     let (mut from, mut to) = (window.range.start, window.range.end);
     while from < to {
         let part = match way {
@@ -172,38 +176,55 @@ pub(super) fn seek(
         let messages = journal.messages(&window.entry, part)?;
         let mut fitting = messages
             .iter()
-            .filter(|(at, message)| fits(&window.entry, &window.view, (*at, message), goal));
+            .filter_map(|(at, message)| landing(window, (*at, message), goal))
+            .filter(|landing| landing.message != here || landing.is_folded);
         let found = if way == Way::Next { fitting.next() } else { fitting.next_back() };
-        if let Some((position, _)) = found {
-            return Ok(Some(*position));
+        if found.is_some() {
+            return Ok(found);
         }
     }
     Ok(None)
 }
 
-fn fits(entry: &Entry, view: &View, (position, message): (u64, &Message), goal: &Goal) -> bool {
-    let is_hidden = view.detail.hides(message);
-    match goal {
-        _ if is_hidden => false,
-        Goal::Landmark(Landmark::Prompt) => {
-            message.origin.is_prompt() || message.origin == Origin::Command
+/// The message, if it has what is sought.
+fn landing(window: &Window, (position, message): (u64, &Message), goal: &Goal) -> Option<Landing> {
+    if window.view.detail.hides(message) {
+        return None;
+    }
+    let is_folded = match goal {
+        Goal::Text(text) => {
+            let unfolded = View { opened: Some(position), ..window.view.clone() };
+            let lines = |view: &View| lines(&window.entry, view, (position, message), text);
+            let found = lines(&unfolded);
+            if found == 0 {
+                return None;
+            }
+            found > lines(&window.view)
         }
-        Goal::Landmark(Landmark::Tool) => {
+        Goal::Landmark(landmark) if fits(message, *landmark) => false,
+        Goal::Landmark(_) => return None,
+    };
+    Some(Landing { message: position, is_folded })
+}
+
+fn fits(message: &Message, landmark: Landmark) -> bool {
+    match landmark {
+        Landmark::Prompt => message.origin.is_prompt() || message.origin == Origin::Command,
+        Landmark::Tool => {
             message.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. }))
         }
-        Goal::Landmark(Landmark::Error) => {
+        Landmark::Error => {
             let failed =
                 |block: &Block| matches!(block, Block::ToolResult { is_error: Some(true), .. });
             message.failed || message.blocks.iter().any(failed)
         }
-        Goal::Text(text) => shows(entry, view, (position, message), text),
     }
 }
 
-/// Whether a text can be seen in a message: what is folded does not count.
-fn shows(entry: &Entry, view: &View, (position, message): (u64, &Message), text: &str) -> bool {
-    let rows = rows(&mut transcript(entry, view), (position, message), view);
-    rows.is_ok_and(|rows| rows.iter().any(|row| contains(&row.line, text)))
+/// In how many lines of a message a text is seen.
+fn lines(entry: &Entry, view: &View, (position, message): (u64, &Message), text: &str) -> usize {
+    let rows = rows(&mut transcript(entry, view), (position, message), view).unwrap_or_default();
+    rows.iter().filter(|row| contains(&row.line, text)).count()
 }
 
 /// Whether a text stands in a line, whatever its case.

@@ -135,6 +135,8 @@ impl Program {
                 self.keyboard.ask();
                 self.is_listening = true;
             }
+            self.door.set_clock();
+            self.state.now.clone_from(&self.door.now);
             self.draw()?;
             let mut event = Some(hear.recv().context("nothing is left to wait for")?);
             // What came meanwhile is taken in before the next picture.

@@ -10,7 +10,7 @@ use ratatui::text::Line;
 
 use super::action::{Fold, Landmark, Way};
 use super::answer::contains;
-use super::worker::{Goal, Mark, Pages, Row, View, Window};
+use super::worker::{Goal, Landing, Mark, Pages, Row, View, Window};
 use crate::output::transcript::Detail;
 
 /// Messages asked for before and after the place where the reader is.
@@ -143,13 +143,15 @@ impl Reader {
     }
 
     /// Folds or unfolds the tool on this line of the screen, or the next one below the place of
-    /// the reader; false when there is none.
+    /// the reader, or the last one above it; false when there is none.
     pub(super) fn turn(&mut self, line: Option<usize>) -> bool {
-        let found = self.shown().enumerate().find_map(|(at, (place, row))| {
-            let is_meant = line.map_or(place >= self.at, |line| line == at);
-            row.call.clone().filter(|_| is_meant).map(|call| (place, call))
-        });
-        let Some((place, call)) = found else { return false };
+        let lines = self.shown().enumerate();
+        let tools = lines.filter_map(|(at, (place, row))| Some((at, place, row.call.clone()?)));
+        let tools: Vec<_> = tools.collect();
+        let is_meant = |at, place| line.map_or(place >= self.at, |line| line == at);
+        let found = tools.iter().find(|(at, place, _)| is_meant(*at, *place));
+        let found = found.or(tools.last().filter(|_| line.is_none()));
+        let Some((_, place, call)) = found.cloned() else { return false };
         if self.view.opened == Some(place.message) {
             self.view.opened = None;
         } else {
@@ -191,8 +193,13 @@ impl Reader {
     }
 
     /// Goes to a message that has what is sought, and there to its line.
-    pub(super) fn go_to(&mut self, message: u64, goal: Goal, way: Way) {
-        self.go(message);
+    pub(super) fn go_to(&mut self, landing: &Landing, goal: Goal, way: Way) {
+        let message = landing.message;
+        if landing.is_folded {
+            self.unfold(message);
+        } else {
+            self.go(message);
+        }
         if self.loaded.contains(&message) {
             self.reach(&goal, way);
         } else {
@@ -226,12 +233,17 @@ impl Reader {
             self.settle();
         } else if found.is_none() && is_tool && !self.words.is_empty() && self.view.opened.is_none()
         {
-            self.view.opened = Some(message);
-            self.top = Place { message, row: 0 };
-            self.at = self.top;
-            self.forget();
+            self.unfold(message);
             self.arriving = Some((message, is_tool));
         }
+    }
+
+    /// Goes to a message and shows everything in it.
+    fn unfold(&mut self, message: u64) {
+        self.view.opened = Some(message);
+        self.top = Place { message, row: 0 };
+        self.at = self.top;
+        self.forget();
     }
 
     /// Goes to the line of the message that has what is sought.

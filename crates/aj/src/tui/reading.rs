@@ -6,7 +6,7 @@ use super::input::Input;
 use super::layout;
 use super::reader::Reader;
 use super::state::{Notice, State};
-use super::worker::{Goal, Question, Window};
+use super::worker::{Goal, Landing, Question, Window};
 
 impl State {
     /// Opens the chosen session where it was found.
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// Folds or unfolds one tool: on a line of the screen, or the next one.
+    /// Folds or unfolds one tool: on a line of the screen, or the nearest one.
     pub(super) fn turn(&mut self, line: Option<usize>) {
         let Some(reader) = &mut self.reader else { return };
         if !reader.turn(line) && line.is_none() {
@@ -73,23 +73,23 @@ impl State {
 
     fn seek(&mut self, goal: Goal, way: Way) {
         let Some(reader) = &self.reader else { return };
-        let at = reader.at.message;
+        let here = reader.at.message;
         let range = match way {
-            Way::Next => at + 1..reader.total(),
-            Way::Previous => 0..at,
+            Way::Next => here..reader.total(),
+            Way::Previous => 0..here + 1,
         };
         let window = Window { entry: reader.entry.clone(), range, view: reader.view.clone() };
         self.sought = Some((goal.clone(), way));
-        self.ask(Question::Seek { window, goal, way });
+        self.ask(Question::Seek { window, goal, way, here });
     }
 
     /// Goes where the landmark is.
-    pub(super) fn landed(&mut self, place: Result<Option<u64>, String>) {
+    pub(super) fn landed(&mut self, place: Result<Option<Landing>, String>) {
         let sought = self.sought.take();
         let Some(reader) = &mut self.reader else { return };
         match (place, sought) {
-            (Ok(Some(message)), Some((goal, way))) => reader.go_to(message, goal, way),
-            (Ok(Some(message)), None) => reader.go(message),
+            (Ok(Some(landing)), Some((goal, way))) => reader.go_to(&landing, goal, way),
+            (Ok(Some(landing)), None) => reader.go(landing.message),
             (Ok(None), sought) => {
                 let what = match sought.map(|(goal, _)| goal) {
                     Some(Goal::Text(text)) => format!("`{text}`"),

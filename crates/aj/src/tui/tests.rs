@@ -321,7 +321,21 @@ fn one_tool_is_folded_and_unfolded() {
     let third = bench.text().lines().position(|line| line.contains("▸ Bash third")).unwrap();
     bench.act(Action::Click(Position::new(9, third as u16))).shows("golden output");
     bench.act(Action::Click(Position::new(9, third as u16))).shows("▸ Bash third");
-    bench.keys("G ").shows("no tool on the screen");
+    // The last one above, when there is none below.
+    bench.keys("G ").shows("▾ Bash third").shows("golden output");
+    let long = tools() + &line(7, "assistant", &"one line\n\n".repeat(40).into());
+    Bench::session((80, 24), &long).keys("<enter>G ").shows("no tool on the screen");
+}
+
+#[test]
+fn text_in_a_folded_tool_is_found_and_unfolded() {
+    let mut bench = Bench::session((80, 40), &tools());
+    bench.keys("<enter>/copper<enter>").shows("copper output");
+    assert!(!bench.text().contains("golden output"));
+    bench.keys("n").shows("no further `copper`").keys("/golden<enter>").shows("golden output");
+    assert!(!bench.text().contains("copper output"));
+    bench.keys("/copper<enter>").shows("no further").keys("N").shows("copper output");
+    bench.keys("/nowhere<enter>").shows("no further `nowhere`");
 }
 
 #[test]
@@ -382,6 +396,16 @@ fn menus_are_one_line() {
 fn an_empty_journal_says_where_to_look() {
     let mut bench = Bench::of((80, 24), |_| {});
     bench.shows("No sessions yet.").keys("<enter><down><tab>gGlh").shows("No sessions yet.");
+}
+
+#[test]
+fn the_clock_goes_on_in_its_zone() {
+    let mut bench = Bench::of((80, 24), |_| {});
+    let opened = jiff::Timestamp::now();
+    bench.door.now = bench.door.now.with_time_zone(jiff::tz::TimeZone::fixed(jiff::tz::offset(5)));
+    bench.door.set_clock();
+    assert!(bench.door.now.timestamp() >= opened);
+    assert_eq!(bench.door.now.offset(), jiff::tz::offset(5));
 }
 
 #[test]

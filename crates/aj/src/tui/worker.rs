@@ -12,7 +12,7 @@ use agent_journal::export::{Format, Options};
 use agent_journal::search::{Hit, Snippet};
 use agent_journal::{Config, Entry, Journal, Resumption};
 use anyhow::Result;
-use jiff::Zoned;
+use jiff::{Timestamp, Zoned};
 use ratatui::text::Line;
 
 use super::action::{Landmark, Way};
@@ -34,6 +34,11 @@ impl Door {
     pub(super) fn open(&self) -> Result<Journal> {
         Ok(Journal::open(self.config.clone(), self.machine.clone())?)
     }
+
+    /// Sets its clock: a screen is open for hours.
+    pub(super) fn set_clock(&mut self) {
+        self.now = Timestamp::now().to_zoned(self.now.time_zone().clone());
+    }
 }
 
 /// Something to ask the journal.
@@ -44,8 +49,8 @@ pub(super) enum Question {
     Window(Window),
     /// A part of the session that is chosen.
     Preview(Window),
-    /// Where the next landmark is.
-    Seek { window: Window, goal: Goal, way: Way },
+    /// Where the next landmark is, seen from a message.
+    Seek { window: Window, goal: Goal, way: Way, here: u64 },
     /// A session in another form.
     Export { entry: Box<Entry>, format: &'static dyn Format, purpose: Purpose },
     /// How to go on with a session.
@@ -90,7 +95,7 @@ pub(super) struct View {
     pub(super) width: usize,
     /// Calls that are folded or unfolded against what `detail` says.
     pub(super) flipped: Arc<BTreeSet<String>>,
-    /// The message whose tools are unfolded because something was found in them.
+    /// The message that is unfolded because something was found in its tools or its reasoning.
     pub(super) opened: Option<u64>,
 }
 
@@ -99,6 +104,13 @@ pub(super) struct View {
 pub(super) enum Goal {
     Landmark(Landmark),
     Text(String),
+}
+
+/// Where something was sought and found.
+pub(super) struct Landing {
+    pub(super) message: u64,
+    /// Whether some of it is seen only when the message is unfolded.
+    pub(super) is_folded: bool,
 }
 
 /// What an exported session is for.
@@ -124,7 +136,7 @@ pub(super) enum Answer {
     Found(Result<Found, String>),
     Window(Result<Pages, String>),
     Preview(Result<Pages, String>),
-    Landed(Result<Option<u64>, String>),
+    Landed(Result<Option<Landing>, String>),
     Exported(Result<PathBuf, String>, Purpose),
     Resumption(Result<Resumption, String>, Intent),
     Facets(Facets),
@@ -213,7 +225,7 @@ impl Worker {
         let journal = door.open()?;
         let other = Arc::clone(&shared);
         std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
-            serve(&other, journal, &door, tell);
+            serve(&other, journal, door, tell);
         })?;
         Ok(Self { shared })
     }
@@ -248,13 +260,14 @@ impl Shared {
     }
 }
 
-fn serve(shared: &Shared, mut journal: Journal, door: &Door, tell: impl Fn(u64, Answer)) {
+fn serve(shared: &Shared, mut journal: Journal, mut door: Door, tell: impl Fn(u64, Answer)) {
     loop {
         let (number, question, is_stale) = shared.next();
         if is_stale && let Ok(opened) = door.open() {
             journal = opened;
         }
-        tell(number, reply(&journal, door, question));
+        door.set_clock();
+        tell(number, reply(&journal, &door, question));
     }
 }
 
@@ -273,8 +286,8 @@ pub(super) fn reply(journal: &Journal, door: &Door, question: Question) -> Answe
         Question::Preview(window) => {
             Answer::Preview(answer::pages(journal, &window, &door.now).map_err(said))
         }
-        Question::Seek { window, goal, way } => {
-            Answer::Landed(answer::seek(journal, &window, &goal, way).map_err(said))
+        Question::Seek { window, goal, way, here } => {
+            Answer::Landed(answer::seek(journal, &window, &goal, (way, here)).map_err(said))
         }
         Question::Export { entry, format, purpose } => {
             let written = written::write(journal, &entry, format, (door, purpose));
