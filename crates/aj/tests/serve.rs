@@ -520,9 +520,15 @@ fn facets_of_a_search_count_every_result_not_only_those_shown() {
         let expected = format!(">{name}</a> <span class=\"muted\">{number}</span>");
         assert!(facets.contains(&expected), "{name} without {number}: {facets}");
     }
+    // A name that begins like another is not that other.
+    let listed = server.page("/?project=%3Dap");
+    assert!(listed.contains("No session fits"), "{listed}");
+    let listed = server.page("/?project=%3Dapi");
+    assert!(listed.contains("<option value=\"=api\" selected>api (10)"), "{listed}");
+    assert!(listed.contains(">10 sessions<"), "{listed}");
     let latest = server.page("/search?q=marmalade&sort=time");
     assert!(latest.contains("aria-current=\"true\">Latest first"), "{latest}");
-    let narrowed = server.page("/search?q=marmalade%20project:api");
+    let narrowed = server.page("/search?q=marmalade%20project:%3Dapi");
     assert!(narrowed.contains("10 sessions"), "{narrowed}");
     // The same link takes it out again.
     assert!(narrowed.contains("href=\"/search?q=marmalade\" aria-pressed=\"true\""), "{narrowed}");

@@ -38,7 +38,9 @@ const FIELDS: &[Field] = &[
         filter.agents.push(agent(value)?);
         Ok(())
     }),
-    text("project", "a project, by a part of its name or path", |filter| &mut filter.projects),
+    text("project", "a project, by a part of its name or path, or by =NAME", |filter| {
+        &mut filter.projects
+    }),
     text("path", "a directory it worked in", |filter| &mut filter.paths),
     text("file", "a file it changed", |filter| &mut filter.files),
     text("branch", "a git branch", |filter| &mut filter.branches),

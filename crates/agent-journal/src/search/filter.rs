@@ -288,7 +288,9 @@ impl Filter {
             OR sessions.agent || ':' || sessions.native LIKE ? ESCAPE '\\' \
             OR sessions.parent_native LIKE ? ESCAPE '\\'";
         conditions.any("sessions.agent = ?", &self.agents, str::to_owned);
-        conditions.any(project, &self.projects, part);
+        conditions.any(project, &self.projects, |text| {
+            text.strip_prefix('=').map_or_else(|| part(text), escape)
+        });
         conditions.any(path, &self.paths, part);
         conditions.any("sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
         conditions.any("sessions.models LIKE ? ESCAPE '\\'", &self.models, part);
@@ -489,6 +491,16 @@ mod tests {
         check(&Filter::default(), "sessions.shown = 1 AND sessions.kind = 0", 0);
         let all = Filter { scope: Scope::All, ..Filter::default() };
         check(&all, "sessions.shown = 1", 0);
+    }
+
+    #[test]
+    fn a_project_is_meant_by_a_part_of_its_name_or_by_all_of_it() {
+        let check = |project: &str, expected: &str| {
+            let filter = Filter { projects: vec![project.into()], ..Filter::default() };
+            assert_eq!(filter.sql().1, [Value::from(expected.to_owned())], "{project}");
+        };
+        check("my_web", "%my\\_web%");
+        check("=my_web", "my\\_web");
     }
 
     #[test]

@@ -272,6 +272,9 @@ fn facet_of(facet: Facet, counts: &Counts, params: &Params) -> Markup {
     };
     let words = |value: &str| match facet {
         Facet::Month => format!("since:{value} until:{value}"),
+        // The whole name: a part of it would find more than was counted.
+        Facet::Project if value.contains(char::is_whitespace) => format!("project:\"={value}\""),
+        Facet::Project => format!("project:={value}"),
         _ if value.contains(char::is_whitespace) => format!("{field}:\"{value}\""),
         _ => format!("{field}:{value}"),
     };

@@ -110,7 +110,7 @@ pub(in crate::web) fn filters(action: &str, params: &Params, facets: &Facets) ->
         form.filters action=(action) method="get" autocomplete="off" data-auto {
             (choice("since", "Any time", params, TIMES.map(|(value, name)| (value.to_owned(), name.to_owned()))))
             (choice("agent", "All agents", params, counted(&facets.agents, layout::agent_name)))
-            (choice("project", "All projects", params, counted(&facets.projects, str::to_owned)))
+            (choice("project", "All projects", params, named(&facets.projects)))
             (choice("branch", "All branches", params, counted(&facets.branches, str::to_owned)))
             (choice("model", "All models", params, counted(&facets.models, str::to_owned)))
             (choice("status", "Any status", params, counted(&facets.statuses, str::to_owned)))
@@ -136,6 +136,12 @@ fn counted(facet: &[(String, u64)], name: impl Fn(&str) -> String) -> Vec<(Strin
     facet.iter().map(label).collect()
 }
 
+/// Projects by their whole names: a part of one would choose more than was counted.
+fn named(projects: &[(String, u64)]) -> Vec<(String, String)> {
+    let options = counted(projects, str::to_owned).into_iter();
+    options.map(|(value, label)| (format!("={value}"), label)).collect()
+}
+
 fn choice(
     name: &str,
     none: &str,
@@ -149,7 +155,7 @@ fn choice(
         select name=(name) aria-label=(none) class=[chosen.map(|_| "chosen")] {
             option value="" { (none) }
             @if let Some(chosen) = chosen.filter(|_| !is_listed) {
-                option value=(chosen) selected { (chosen) }
+                option value=(chosen) selected { (chosen.trim_start_matches('=')) }
             }
             @for (value, label) in &options {
                 option value=(value) selected[Some(value.as_str()) == chosen] { (label) }
@@ -187,7 +193,7 @@ pub(in crate::web) fn row(entry: &Entry, cost: &Cost, now: &Zoned) -> Markup {
             div.what {
                 a.name href=(href) { (name(entry)) }
                 div.where {
-                    @if let Some(project) = &entry.project { a href=(only("project", project)) { (project) } }
+                    @if let Some(project) = &entry.project { a href=(only("project", &format!("={project}"))) { (project) } }
                     @if let Some(branch) = &entry.branch { span.branch-name { (branch) } }
                     @if let Some(model) = entry.models.first() { span.model title=(model) { (short_model(model)) } }
                     @if !entry.source.present { span.gone title="Its file is gone; the journal kept it" { "kept" } }

@@ -34,7 +34,7 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
     let mut add = |name, value: Option<Markup>| facts.extend(value.map(|value| (name, value)));
     let text = |text: &str| html! { (text) };
     add("project", entry.project.as_deref().map(|project| {
-        html! { a href=(format!("/?project={}", params::encode(project))) title=[entry.project_path.as_deref()] { (project) } }
+        html! { a href=(format!("/?project={}", params::encode(&format!("={project}")))) title=[entry.project_path.as_deref()] { (project) } }
     }));
     add("branch", entry.branch.as_deref().map(|branch| html! { code { (branch) } }));
     add("model", entry.models.first().map(|first| models(first, &entry.models)));
