@@ -182,14 +182,19 @@ document.addEventListener("click", (event) => {
   const target = document.getElementById(`m${link.dataset.index}`);
   if (!target) return;
   event.preventDefault();
-  jumpTo(target);
+  jumpTo(target, new URL(link.href).searchParams.get("find"));
 });
-function jumpTo(target) {
+function jumpTo(target, text) {
   for (let box = target; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+  if (text) unfold(one(":scope > .prompt", target) ?? target, text.toLowerCase());
   for (const old of all(".transcript .here")) old.classList.remove("here");
   target.classList.add("here");
   hold(target);
   history.replaceState(null, "", `#${target.id}`);
+}
+// Opens what has a text in it that was found.
+function unfold(message, text) {
+  for (const box of all("details", message)) if (box.textContent.toLowerCase().includes(text)) box.open = true;
 }
 // What is laid out only when it comes near moves everything around it: for some frames a place
 // is held, unless the reader goes on.
@@ -230,8 +235,8 @@ function followHash() {
   const known = messages(transcript);
   const isLoaded = known.some(([number]) => number <= index) && known.some(([number]) => number >= index);
   const target = document.getElementById(`m${index}`) ?? (isLoaded && known.findLast(([number]) => number <= index)?.[1]);
-  if (target) return jumpTo(target);
   const address = new URL(location);
+  if (target) return jumpTo(target, address.searchParams.get("find"));
   if (Number(address.searchParams.get("from")) === index) return;
   address.searchParams.set("from", index);
   location.replace(address);

@@ -220,6 +220,11 @@ const scenarios = {
       await page.waitForURL(/#m\d+/);
       await page.locator(".transcript details.tool.here[open]", { hasText: "outcome of step-150" }).waitFor();
       await stands();
+      // So is what went into it.
+      await page.locator("#find").fill("step-151");
+      const call = page.locator("#occurrences a", { hasText: "command" }).first();
+      await call.click();
+      await page.locator(".transcript .m.here details.tool[open]", { hasText: "step-151" }).waitFor();
       // Several thousand lines further on, without the way there.
       await page.locator("#find").press("Escape");
       assert.equal(await page.locator("#occurrences a").count(), 0, "the list is closed");

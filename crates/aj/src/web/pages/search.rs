@@ -211,8 +211,8 @@ fn line(entry: &Entry, hit: &Hit) -> Markup {
         TextKind::Document => "summary",
     };
     let index = hit.position.map(|position| position + 1);
-    let href =
-        index.map_or_else(|| params::session(&entry.id), |index| params::message(&entry.id, index));
+    let href = index
+        .map_or_else(|| params::session(&entry.id), |index| found(&entry.id, index, &hit.snippet));
     html! {
         li {
             a href=(href) {
@@ -228,6 +228,16 @@ fn line(entry: &Entry, hit: &Hit) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The address of a message in which something was found: what is folded around it is opened.
+pub(in crate::web) fn found(id: &str, index: u64, snippet: &Snippet) -> String {
+    let place = params::message(id, index);
+    let text = snippet.highlights.first().and_then(|range| snippet.text.get(range.clone()));
+    match text {
+        Some(text) => place.replacen('#', &format!("&find={}#", encode(text)), 1),
+        None => place,
     }
 }
 

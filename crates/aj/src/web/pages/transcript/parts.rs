@@ -14,7 +14,7 @@ use super::{COUNT, keep, markup, valid, window};
 use crate::output::json::View;
 use crate::output::{count, thousands};
 use crate::web::layout::{self, Nav};
-use crate::web::pages::search::marked;
+use crate::web::pages::search::{found as place, marked};
 use crate::web::params::{self, Params};
 use crate::web::reply::{Failure, Page, Reply};
 use crate::web::state::App;
@@ -171,7 +171,7 @@ fn occurrences(id: &str, found: &[Occurrence], text: &str) -> Markup {
         } @else {
             p.muted { (count(found.len() as u64, "message")) @if found.len() == PLACES { " and perhaps more" } }
             ol.hits.flat { @for one in found {
-                li { a href=(params::message(id, one.index)) data-index=(one.index) {
+                li { a href=(place(id, one.index, &one.snippet)) data-index=(one.index) {
                     span.number { "#" (one.index) } span.text { (marked(&one.snippet)) }
                 } }
             } }
