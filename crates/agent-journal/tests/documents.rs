@@ -130,5 +130,6 @@ fn a_session_of_which_only_a_document_is_left_is_listed_and_found() {
 
 fn window() -> Window {
     let (from, until, count, keep) = (1, None, 60, <_>::default());
-    Window { from, until, count, keep, left: <_>::default(), pictures: String::new() }
+    let (pictures, prefix) = (String::new(), String::new());
+    Window { from, until, count, keep, left: <_>::default(), pictures, prefix }
 }
