@@ -17,6 +17,7 @@ pub mod search;
 mod arrive;
 mod config;
 mod error;
+mod escape;
 mod follow;
 mod health;
 mod helper;
@@ -34,6 +35,7 @@ mod view;
 pub use arrive::{Arrival, Arriving};
 pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
 pub use error::{Error, Result};
+pub use escape::without_escapes;
 pub use health::{Health, IndexState};
 pub use helper::Helper;
 #[doc(hidden)]

@@ -145,8 +145,10 @@ struct Piece {
 impl Pool {
     /// Offers pieces of a text, more of a longer one.
     fn offer(&mut self, agent: &'static str, kind: TextKind, session: &str, text: &str) {
+        // No piece may begin in the middle of a colour.
+        let text = crate::escape::replaced(text, " ");
         for _ in 0..2 + text.len() / STRIDE {
-            let mut tries = (0..TRIES).filter_map(|_| cut(text, &mut self.chance));
+            let mut tries = (0..TRIES).filter_map(|_| cut(&text, &mut self.chance));
             let Some(piece) = tries.next() else { continue };
             let drawn = self.kinds.entry((agent, kind)).or_default();
             drawn.offered += 1;

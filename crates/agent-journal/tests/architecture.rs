@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("maps", &[]),
     ("helper", &[]),
+    ("escape", &[]),
     ("error", &[]),
     // A user may name prices and further homes.
     ("config", &["analyze", "connectors"]),
@@ -21,9 +22,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     // `search::Filter` says itself in SQL; the kind of a home is recorded.
     ("store", &["model", "maps", "error", "search", "config"]),
     // The index lies in a directory as private as the store's; the user chooses the embedder.
-    ("index", &["model", "error", "store", "config"]),
+    ("index", &["model", "escape", "error", "store", "config"]),
     // A query resolves the names of agents.
-    ("search", &["model", "maps", "helper", "error", "store", "index", "connectors"]),
+    ("search", &["model", "maps", "helper", "escape", "error", "store", "index", "connectors"]),
     ("analyze", &["model", "maps", "error", "store", "search"]),
     ("export", &["model", "error"]),
     ("sync", &["model", "helper", "error", "config", "connectors", "store", "index"]),

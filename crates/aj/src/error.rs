@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use agent_journal::Error;
 use anstyle::{AnsiColor, Style};
 
+use crate::output::plain;
+
 /// Something was found or done.
 pub(crate) const FOUND: ExitCode = ExitCode::SUCCESS;
 
@@ -30,9 +32,9 @@ pub(crate) fn report(failure: &anyhow::Error) -> ExitCode {
     }
     let mut stderr = anstream::stderr().lock();
     // With stderr closed there is nobody left to tell.
-    let _ = writeln!(stderr, "{red}aj:{red:#} {message}");
+    let _ = writeln!(stderr, "{red}aj:{red:#} {}", plain(&message));
     for line in hints(failure) {
-        let _ = writeln!(stderr, "    {line}");
+        let _ = writeln!(stderr, "    {}", plain(&line));
     }
     ExitCode::from(2)
 }
@@ -40,7 +42,7 @@ pub(crate) fn report(failure: &anyhow::Error) -> ExitCode {
 /// Tells something that does not stop the command.
 pub(crate) fn warn(message: &str) {
     let yellow = AnsiColor::Yellow.on_default();
-    let _ = writeln!(anstream::stderr(), "{yellow}aj:{yellow:#} {message}");
+    let _ = writeln!(anstream::stderr(), "{yellow}aj:{yellow:#} {}", plain(message));
 }
 
 /// Tells something small, on a terminal only.
@@ -48,7 +50,7 @@ pub(crate) fn remark(message: &str) {
     use std::io::IsTerminal;
     if io::stderr().is_terminal() {
         let dim = Style::new().dimmed();
-        let _ = writeln!(anstream::stderr(), "{dim}{message}{dim:#}");
+        let _ = writeln!(anstream::stderr(), "{dim}{}{dim:#}", plain(message));
     }
 }
 

@@ -566,9 +566,32 @@ fn what_agents_wrote_cannot_steer_the_terminal() {
     let session = support::Transcript::new(1)
         .you("evil \u{1b}]0;title\u{7} \u{202e}text")
         .agent("\u{1b}[2Jgone");
-    test.write(session.path(), &session.lines);
-    for command in ["list", "search evil", "show 00000001", "show 00000001 --all"] {
-        test.aj(command).found().hides(["\u{1b}", "\u{7}", "\u{202e}"]);
+    // Facts about a session are recorded too.
+    let mut lines = session.lines.clone();
+    for fact in ["/home/mara/web", "main", "2.1.40", "claude-sonnet-4-5"] {
+        let evil = format!(r#""\u001b]0;title\u0007\u001b[2J{fact}""#);
+        lines = lines.replace(&format!("\"{fact}\""), &evil);
+    }
+    test.write(session.path(), lines);
+    for command in [
+        "list",
+        "search evil",
+        "search evil -C 2",
+        "search evil --facets project,model",
+        "show 00000001",
+        "show 00000001 --all",
+        "handoff 00000001",
+        "stats",
+        "stats --by model",
+        "stats --by branch",
+        "stats --by project",
+        "stats --explain",
+        "score",
+        "sources",
+        "statusline",
+    ] {
+        let run = test.aj(&format!("{command} --color always")).found();
+        run.hides(["\u{1b}]", "\u{7}", "[2J", "]0;title", "\u{202e}"]);
     }
 }
 

@@ -85,6 +85,48 @@ fn messages_around_a_hit_come_with_json_and_on_request() {
 }
 
 #[test]
+fn a_message_between_two_hits_is_told_once() {
+    let test = Test::new();
+    let session = Transcript::new(1).you("the first copper").agent("in between");
+    let session = session.you("the second copper").agent("after it");
+    test.write(session.path(), session.lines);
+    let run = test.aj("search copper -C 2").found();
+    let run = run.shows(["    2 claude   in between\n", "    4 claude   after it\n"]);
+    for text in ["in between", "the second copper", "after it"] {
+        assert_eq!(run.stdout.matches(text).count(), 1, "{text} in\n{run}");
+    }
+}
+
+#[test]
+fn no_limit_is_no_limit() {
+    let test = Test::new();
+    for number in 0..25 {
+        let session = Transcript::new(number).you(&format!("copper {number}")).agent("yes");
+        test.write(session.path(), session.lines);
+    }
+    test.aj("index").found();
+    assert_eq!(test.aj("search --json copper").found().ids().len(), 20);
+    assert_eq!(test.aj("search --json copper -n 0").found().ids().len(), 25);
+    assert_eq!(test.aj("search --json copper -n 0 --offset 24").found().ids().len(), 1);
+}
+
+#[test]
+fn a_word_behind_a_colour_is_found_and_shown_without_it() {
+    let test = Test::new();
+    let session = Transcript::new(1).you("run it").agent("all \x1b[31mquokka\x1b[0m done");
+    test.write(session.path(), session.lines);
+    let hit = &test.aj("search quokka --json").found().json()["hits"][0];
+    let snippet = &hit["snippet"];
+    assert_eq!(
+        *snippet,
+        serde_json::json!({ "text": "all quokka done",
+        "highlights": [{ "start": 4, "end": 10 }] })
+    );
+    test.aj("search quokka -C 1").found().shows(["all quokka done"]);
+    test.aj("show 00000001").found().shows(["     all quokka done\n"]);
+}
+
+#[test]
 fn results_are_counted_by_facets() {
     let test = two_agents();
     let facets = &test.aj("search --json login --facets agent,month").found().json()["facets"];

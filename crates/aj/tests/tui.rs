@@ -299,6 +299,20 @@ fn markdown_is_rendered_on_a_terminal_and_left_as_it_is_in_a_pipe() {
 }
 
 #[test]
+fn an_export_cannot_steer_a_terminal_and_is_exact_elsewhere() {
+    let test = Test::new();
+    let evil = "\x1b]0;owned\x07\x1b[2Jgone";
+    let session = Transcript::new(9).you("plan it").agent(evil);
+    test.write(session.path(), &session.lines);
+    let args = ["export", &session.id, "-o", "-", "--format", "markdown"];
+    let mut terminal = Terminal::open(&test, (80, 24), &args);
+    terminal.shows("gone").ends(0);
+    let written = String::from_utf8(terminal.written.clone()).unwrap();
+    assert!(!written.contains("owned") && !written.contains("\x1b[2J"), "{written:?}");
+    test.args(args).code(0).shows([evil]);
+}
+
+#[test]
 fn alone_without_a_terminal_it_prints_the_help() {
     let run = Test::new().args::<&str>([]);
     run.code(2).stdout("").says(["Usage: aj", "Commands:", "search"]);

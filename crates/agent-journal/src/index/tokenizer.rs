@@ -2,12 +2,15 @@
 //!
 //! A word is a run of letters and digits; `snake_case`, `kebab-case`, paths and dotted names fall
 //! apart by themselves. `camelCase` is found by its parts and as a whole. Scripts without spaces
-//! are cut into pairs of characters. Case and accents do not matter.
+//! are cut into pairs of characters. Case and accents do not matter. Colours and whatever else
+//! steers a terminal separate words.
 
 use std::collections::HashSet;
 
 use tantivy::tokenizer::{Token, TokenStream};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+
+use crate::escape;
 
 /// Longer runs are hashes or encoded data: they are cut here and have no parts.
 const MAX_WORD: usize = 64;
@@ -153,7 +156,7 @@ impl<'a> Cutter<'a> {
                 start += character.len_utf8();
                 continue;
             }
-            start += 1;
+            start += escape::length(&bytes[start..]).max(1);
         }
         if start >= bytes.len() {
             return false;
@@ -326,6 +329,13 @@ mod tests {
     fn accents_and_case_do_not_matter() {
         check("Größe naïve CAFÉ cafe\u{301}", "große@0 naive@1 cafe@2 cafe@3");
         check("данные Ещё", "данные@0 еще@1");
+    }
+
+    #[test]
+    fn a_colour_is_no_part_of_a_word() {
+        check("\x1b[31mquokka\x1b[0m m31", "quokka@0 m31@1");
+        check("\x1b]0;title\x07per\x1b[1mcent", "per@0 cent@1");
+        assert_eq!(words("a \x1b[1;31mFAILED")[1].from, 9);
     }
 
     #[test]

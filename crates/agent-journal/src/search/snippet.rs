@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::Regex;
+use crate::escape;
 use crate::index::{Word, each_token};
 
 /// Longer texts are looked through only so far.
@@ -119,7 +120,8 @@ fn word_end(text: &str, at: usize) -> usize {
     text[..at].rfind(char::is_whitespace).filter(|end| at - end < 40).unwrap_or(at)
 }
 
-/// Writes a piece in one line: white space becomes single spaces, cuts become `…`.
+/// Writes a piece in one line: white space becomes single spaces, cuts become `…`, what steers a
+/// terminal is left out.
 fn one_line(text: &str, piece: Range<usize>, found: &[Range<usize>]) -> Snippet {
     let mut snippet = Snippet::default();
     if piece.start > 0 {
@@ -127,9 +129,13 @@ fn one_line(text: &str, piece: Range<usize>, found: &[Range<usize>]) -> Snippet 
     }
     let mut next = found.iter().peekable();
     let mut space = false;
+    let mut escaped = 0;
     for (offset, character) in text[piece.clone()].char_indices() {
         let at = piece.start + offset;
-        if character.is_whitespace() || character.is_control() {
+        escaped = escaped.max(at + escape::length(&text.as_bytes()[at..piece.end]));
+        if at < escaped {
+            // It is not seen, and may still end what was found.
+        } else if character.is_whitespace() || character.is_control() {
             space = true;
         } else {
             if space && !snippet.text.is_empty() {
@@ -189,6 +195,11 @@ mod tests {
         check("waitForSession()", "session", 100, "waitFor[Session]()");
         check("waitForSession(session)", "waitforsession", 100, "[waitForSession](session)");
         check("waitForSession()", "wait* session", 100, "[waitForSession]()");
+    }
+
+    #[test]
+    fn colours_are_left_out_and_what_they_colour_is_marked() {
+        check("\x1b[1mthe \x1b[31mquokka\x1b[0m\nruns", "quokka", 100, "the [quokka] runs");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::FOUND;
-use crate::output::{self, DIM, agent_of, amount, cut, money};
+use crate::output::{self, DIM, agent_of, amount, cut, money, plain};
 
 /// More than this is no message of an agent to its status bar.
 const LONGEST_INPUT: u64 = 1 << 20;
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         let tokens = amount(entry.tokens.total());
         let title = cut(&entry.title, 32);
         let badge = agent_of(entry).map_or(entry.agent.as_str(), |agent| agent.badge);
-        write!(out, "{} {title} {DIM}·{DIM:#} {tokens} {} {DIM}│{DIM:#} ", badge, money(cost))?;
+        let badge = plain(badge);
+        write!(out, "{badge} {title} {DIM}·{DIM:#} {tokens} {} {DIM}│{DIM:#} ", money(cost))?;
     }
     writeln!(out, "today {} {}", amount(today.tokens.total()), money(&today.cost))?;
     out.flush()?;

@@ -7,6 +7,7 @@ pub(crate) mod json;
 pub(crate) mod markdown;
 pub(crate) mod pager;
 pub(crate) mod quote;
+pub(crate) mod screen;
 pub(crate) mod search;
 pub(crate) mod shell;
 pub(crate) mod stats;
@@ -19,7 +20,7 @@ use std::io::{BufWriter, Write};
 use agent_journal::analyze::{Basis, Cost};
 use agent_journal::connectors::Agent;
 use agent_journal::model::Timestamp;
-use agent_journal::{Entry, Journal, TextKind};
+use agent_journal::{Entry, Journal, TextKind, without_escapes};
 use anstream::AutoStream;
 use anstyle::{Color, RgbColor, Style};
 use jiff::Zoned;
@@ -127,14 +128,14 @@ pub(crate) fn bytes_of_tokens(tokens: u64) -> usize {
     tokens.saturating_mul(3) as usize
 }
 
-/// Leaves out what could move the cursor, ring the bell or turn the text around.
+/// Leaves out what could steer a terminal, ring its bell or turn the text around.
 pub(crate) fn plain(text: &str) -> String {
     let is_odd = |character: char| {
         (character.is_control() && character != '\n' && character != '\t')
             || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if text.contains(is_odd) {
-        text.chars().filter(|one| !is_odd(*one)).collect()
+        without_escapes(text).chars().filter(|one| !is_odd(*one)).collect()
     } else {
         text.to_owned()
     }
@@ -270,7 +271,7 @@ mod tests {
     fn texts_are_cut_at_their_width_and_cannot_steer_the_terminal() {
         assert_eq!(cut("検索エンジン", 7), "検索エ…");
         assert_eq!(cut("short", 7), "short");
-        assert_eq!(plain("a\x1b[31mb\u{202e}c\nd"), "a[31mbc\nd");
+        assert_eq!(plain("a\x1b[31mb\u{202e}c\nd\x1b\x07"), "abc\nd");
     }
 
     #[test]

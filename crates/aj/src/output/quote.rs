@@ -2,6 +2,7 @@
 //! text, and within a number of tokens.
 
 use agent_journal::export::{Redactor, redact};
+use agent_journal::without_escapes;
 
 /// What a token is worth, so that letters can cost a part of one.
 const TOKEN: usize = 6;
@@ -64,11 +65,11 @@ fn without(piece: &str, secret: &str, placeholder: &str) -> String {
     piece
 }
 
-/// Leaves out what a reader cannot see: control characters, marks that turn text around,
+/// Leaves out what a reader cannot see: what steers a terminal, control characters, marks that turn text around,
 /// characters without width, tags. Line ends and tabs stay.
 pub(crate) fn neutral(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
-    for one in text.chars() {
+    for one in without_escapes(text).chars() {
         match one {
             '\n' | '\t' => kept.push(one),
             '\u{85}' | '\u{2028}' | '\u{2029}' => kept.push('\n'),
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn nothing_that_hides_or_turns_text_stays() {
         let text = "a\u{202e}b\u{200b}c\u{e0041}d\x1b[31m\r\ne\u{2028}f\u{2066}\tg";
-        assert_eq!(neutral(text), "abcd[31m\ne\nf\tg");
+        assert_eq!(neutral(text), "abcd\ne\nf\tg");
     }
 
     #[test]

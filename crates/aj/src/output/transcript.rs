@@ -13,6 +13,7 @@ use jiff::Zoned;
 
 use super::markdown;
 use super::table::place;
+use super::wrap::gathered;
 use super::{
     BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, money,
     plain,
@@ -86,7 +87,10 @@ impl<'a, W: Write> Transcript<'a, W> {
         let version = entry.agent_version.as_deref().unwrap_or("–");
         let name = agent_of(entry).map_or(entry.agent.as_str(), |agent| agent.name);
         facts.push(format!("{name} {version}"));
-        writeln!(out, "{DIM}{}{DIM:#}", facts.join(" · "))?;
+        let facts: Vec<String> = facts.iter().map(|fact| cut(fact, self.width)).collect();
+        for line in gathered(&facts, " · ", self.width) {
+            writeln!(out, "{DIM}{line}{DIM:#}")?;
+        }
         let counts = &entry.counts;
         let failed = if counts.tool_errors > 0 {
             format!(" ({} failed)", counts.tool_errors)
@@ -94,22 +98,30 @@ impl<'a, W: Write> Transcript<'a, W> {
             String::new()
         };
         let tokens = &entry.tokens;
-        writeln!(
-            out,
-            "{DIM}{} · {}{failed} · tokens in {} out {} cache read {} write {} · cost {}{DIM:#}",
+        let spent = [
             count(counts.user_prompts, "prompt"),
-            count(counts.tool_calls, "tool call"),
-            amount(tokens.input),
-            amount(tokens.output),
-            amount(tokens.cache_read),
-            amount(tokens.cache_creation),
-            money(cost),
-        )?;
+            format!("{}{failed}", count(counts.tool_calls, "tool call")),
+            format!(
+                "tokens in {} out {} cache read {} write {}",
+                amount(tokens.input),
+                amount(tokens.output),
+                amount(tokens.cache_read),
+                amount(tokens.cache_creation),
+            ),
+            format!("cost {}", money(cost)),
+        ];
+        for line in gathered(&spent, " · ", self.width) {
+            writeln!(out, "{DIM}{line}{DIM:#}")?;
+        }
         for one in &entry.refs {
-            writeln!(out, "{DIM}{} {}{DIM:#}", one.kind, plain(&one.value))?;
+            writeln!(out, "{DIM}{} {}{DIM:#}", plain(&one.kind), plain(&one.value))?;
         }
         let gone = if entry.source.present { "" } else { " (gone; kept in the journal)" };
-        writeln!(out, "{DIM}{} · {}{gone}{DIM:#}", entry.id, entry.source.path)?;
+        // A path is not cut: somebody may want to copy it.
+        let source = [plain(&entry.id), format!("{}{gone}", plain(&entry.source.path))];
+        for line in gathered(&source, " · ", self.width) {
+            writeln!(out, "{DIM}{line}{DIM:#}")?;
+        }
         Ok(())
     }
 

@@ -40,6 +40,28 @@ pub(crate) fn width<S>(cells: &[Cell<'_, S>]) -> usize {
     cells.iter().map(Cell::width).sum()
 }
 
+/// Puts pieces into as few lines of a width as have room for them, each piece whole.
+pub(crate) fn gathered(pieces: &[String], between: &str, width: usize) -> Vec<String> {
+    let columns = |text: &str| anstream::adapter::strip_str(text).to_string().width();
+    let mut lines: Vec<String> = Vec::new();
+    for piece in pieces {
+        match lines.last_mut() {
+            Some(line) if columns(line) + columns(between) + columns(piece) <= width => {
+                line.push_str(between);
+                line.push_str(piece);
+            }
+            _ => lines.push(piece.clone()),
+        }
+    }
+    lines
+}
+
+/// Breaks a text of words into lines of a width, each word whole.
+pub(crate) fn filled(text: &str, width: usize) -> Vec<String> {
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    gathered(&words, " ", width)
+}
+
 /// Breaks a text into lines, the first of one width, the others of another.
 pub(crate) fn broken<'c, 't, S>(
     cells: &'c [Cell<'t, S>],
@@ -117,6 +139,17 @@ mod tests {
         check("one two three", 7, &["one two", "three"]);
         check("abcdefghij kl", 4, &["abcd", "efgh", "ij", "kl"]);
         check("    indented words", 12, &["    indented", "words"]);
+    }
+
+    #[test]
+    fn pieces_share_a_line_while_they_fit() {
+        let check = |width: usize, expected: &[&str]| {
+            let pieces = ["one", "\x1b[1mtwo\x1b[0m", "three and more"].map(str::to_owned);
+            assert_eq!(gathered(&pieces, " · ", width), expected);
+        };
+        check(26, &["one · \x1b[1mtwo\x1b[0m · three and more"]);
+        check(25, &["one · \x1b[1mtwo\x1b[0m", "three and more"]);
+        check(5, &["one", "\x1b[1mtwo\x1b[0m", "three and more"]);
     }
 
     #[test]

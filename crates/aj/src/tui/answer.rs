@@ -73,6 +73,8 @@ pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<P
     let Window { entry, range, view } = window;
     let mut transcript = transcript(entry, view);
     let cost = journal.costs(std::slice::from_ref(entry))?.remove(0);
+    // Facts are cut where they are shown.
+    let width = std::mem::replace(&mut transcript.width, usize::MAX);
     transcript.header(now, &cost)?;
     let facts = taken(&mut transcript, usize::MAX);
     let mut messages = Vec::new();

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::target::{Place, Target};
 use crate::error::remark;
 use crate::output::file::{Draft, Packer, Packing, Pieces};
+use crate::output::screen::Screen;
 use crate::output::{bytes, count, short_id};
 
 /// Files with their sizes, the one to open first.
@@ -40,7 +41,14 @@ fn to_stdout(export: &mut Export<'_>, entries: &[Entry], target: &Target) -> Res
     if target.format.together() == Together::Tables {
         bail!("tables do not fit standard output; give `-o` a directory");
     }
-    let packer = Packer::new(BufWriter::new(std::io::stdout().lock()), target.packing)?;
+    let stdout = std::io::stdout();
+    // A file or another program gets every character, a terminal none that steers it.
+    let out: Box<dyn Write> = if stdout.is_terminal() && target.packing == Packing::Plain {
+        Box::new(Screen::new(stdout.lock()))
+    } else {
+        Box::new(stdout.lock())
+    };
+    let packer = Packer::new(BufWriter::new(out), target.packing)?;
     let mut out = Whole(packer);
     for entry in entries {
         export.write(entry, &mut out)?;

@@ -3,6 +3,7 @@
 
 mod table;
 
+use agent_journal::without_escapes;
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
@@ -32,7 +33,7 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
         is_code: false,
         is_fresh: true,
     };
-    for event in Parser::new_ext(text, options) {
+    for event in Parser::new_ext(&without_escapes(text), options) {
         page.event(event);
     }
     page.flush();

@@ -115,7 +115,8 @@ fn tags_are_text() {
 
 #[test]
 fn nothing_steers_the_terminal() {
-    check("a&#27;[2Jb&#x202e;c&#7;d `\x1b[1m`", &["a[2Jbcd `[1m`"]);
+    check("a&#27;[2Jb&#x202e;c&#7;d `\x1b[1me`", &["a[2Jbcd `e`"]);
+    check("a \x1b[31mred\x1b[0m *b*", &["a red b"]);
     check("[x](http://e/\u{202e}y)", &["x (http://e/y)"]);
 }
 
