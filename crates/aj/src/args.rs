@@ -68,6 +68,25 @@ impl Args {
     }
 }
 
+/// The words this process was called with, but for a flag and its value.
+pub(crate) fn words_without(flag: &str) -> Vec<String> {
+    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            kept.push(word);
+            kept.extend(words);
+            break;
+        }
+        match word.strip_prefix(flag) {
+            Some("") => drop(words.next()),
+            Some(value) if value.starts_with('=') => {}
+            _ => kept.push(word),
+        }
+    }
+    kept
+}
+
 /// Puts words such as `-draft`, which are no flags, behind `--`, so that they need no quotes.
 fn words_last(args: Vec<OsString>) -> Vec<OsString> {
     let asking = args.iter().find_map(|arg| ASKING.iter().find(|(name, _)| arg == name));

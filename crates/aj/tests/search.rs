@@ -167,10 +167,17 @@ fn a_bound_holds_for_the_whole_output_and_says_what_it_left_out() {
     let shown = document["sessions"].as_array().unwrap().len() as u64;
     assert!(shown > 0);
     assert_eq!(left_out["count"], 12 - shown);
-    assert_eq!(text(&left_out["get"]), format!("aj search 'copper' --offset {shown}"));
+    let get = format!("aj search copper --json --max-tokens 1000 --offset {shown}");
+    assert_eq!(text(&left_out["get"]), get);
     test.aj("search copper --max-tokens 400")
         .found()
-        .shows(["left out · aj search 'copper' --offset"]);
+        .shows(["left out · aj search copper --max-tokens 400 --offset"]);
+    let words = "search copper --agent=claude --sort time --offset=2 --json --max-tokens 1000";
+    let document = test.aj(&format!("{words} -- -it's")).found().json();
+    let shown = 2 + document["sessions"].as_array().unwrap().len();
+    let get = "aj search copper --agent=claude --sort time --json --max-tokens 1000 --offset";
+    let get = format!(r"{get} {shown} -- '-it'\''s'");
+    assert_eq!(text(&document["left_out"]["results"]["get"]), get);
     let all = test.aj("search copper --json --max-tokens 100000").found().json();
     assert_eq!(all["left_out"], serde_json::Value::Null);
 }

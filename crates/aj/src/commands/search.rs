@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use super::FilterArgs;
+use crate::args::words_without;
 use crate::context::Context;
 use crate::error::found;
 use crate::output;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// How many results at most
+    /// How many results at most; 0 for no limit
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
@@ -68,6 +69,9 @@ pub(crate) struct Args {
     #[arg(long)]
     explain: bool,
 }
+
+/// More results than any history has.
+const MOST: usize = 1_000_000;
 
 /// How text is compared.
 #[derive(Clone, Copy, ValueEnum)]
@@ -130,6 +134,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         answer: &answered.answer,
         costs: &costs,
         options: &options,
+        call: words_without("--offset"),
         took: started.elapsed().as_millis() as u64,
         freshness: answered.freshness,
         explain: args.explain,
@@ -173,7 +178,10 @@ fn options(args: &Args, context: &Context) -> search::Options {
     let settings = &context.settings;
     let around = if context.json { settings.number("search.default_context") as u64 } else { 0 };
     search::Options {
-        limit: args.limit.unwrap_or(settings.number("search.max_results")).max(1),
+        limit: match args.limit.unwrap_or(settings.number("search.max_results")) {
+            0 => MOST,
+            limit => limit,
+        },
         offset: args.offset,
         mode: mode(args.mode, settings),
         blend: Blend {

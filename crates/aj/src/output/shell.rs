@@ -48,7 +48,7 @@ impl Shell {
     }
 
     /// One word; what needs no quotes has none.
-    fn quote(self, word: &str) -> String {
+    pub(crate) fn quote(self, word: &str) -> String {
         let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_./:@%+=".contains(one);
         if !word.is_empty() && word.chars().all(is_plain) {
             return word.to_owned();

@@ -12,6 +12,7 @@ use agent_journal::search::{Answer, Found, Hit, Options, Query};
 use jiff::Zoned;
 
 use crate::context::Freshness;
+use crate::output::shell::Shell;
 
 /// An answer with everything that is told about it.
 pub(crate) struct Report<'a> {
@@ -20,6 +21,8 @@ pub(crate) struct Report<'a> {
     /// What the sessions of the answer cost; only for programs.
     pub(crate) costs: &'a [Cost],
     pub(crate) options: &'a Options,
+    /// The words the program was called with, but for the offset.
+    pub(crate) call: Vec<String>,
     /// Milliseconds.
     pub(crate) took: u64,
     pub(crate) freshness: Freshness,
@@ -42,8 +45,12 @@ impl Report<'_> {
 
     /// What to type to see the results after the first `shown`.
     fn next(&self, shown: usize) -> String {
-        let words = self.query.text.replace('\'', "'\\''");
-        format!("aj search '{words}' --offset {}", self.options.offset + shown)
+        let mut words: Vec<String> = self.call.iter().map(|word| Shell::Sh.quote(word)).collect();
+        // What stands behind it is no flag.
+        let end = self.call.iter().position(|word| word == "--").unwrap_or(words.len());
+        let offset = (self.options.offset + shown).to_string();
+        words.splice(end..end, ["--offset".to_owned(), offset]);
+        format!("aj {}", words.join(" "))
     }
 
     /// How many results come after the first `shown`.

@@ -1,10 +1,11 @@
 //! Answers for people: a heading for each session, a line for each message.
 
+use std::collections::HashSet;
 use std::io::Write;
 
-use agent_journal::TextKind;
 use agent_journal::model::{Message, Role};
 use agent_journal::search::{Found, Hit, Snippet, Tier};
+use agent_journal::{Entry, TextKind};
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use unicode_width::UnicodeWidthStr;
@@ -64,16 +65,24 @@ fn session(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()
     heading(out, found, report)?;
     // The heading has the title already.
     let is_said = |hit: &&Hit| hit.kind != TextKind::Title || found.hits.len() == 1;
-    for hit in found.hits.iter().filter(is_said) {
+    let hits: Vec<&Hit> = found.hits.iter().filter(is_said).collect();
+    // What was found, and what stands around two of them, is told once.
+    let mut told: HashSet<(&str, u64)> =
+        hits.iter().filter_map(|hit| Some((&*place(found, hit).id, hit.position?))).collect();
+    for hit in hits {
+        let entry = place(found, hit);
         let at = hit.position.unwrap_or(0);
-        let (before, after): (Vec<_>, Vec<_>) =
-            hit.context.iter().partition(|(position, _)| *position < at);
+        let (before, after): (Vec<_>, Vec<_>) = hit
+            .context
+            .iter()
+            .filter(|(position, _)| told.insert((&entry.id, *position)))
+            .partition(|(position, _)| *position < at);
         for (position, message) in before {
-            around(out, *position, message, report.width)?;
+            around(out, entry, (*position, message), report.width)?;
         }
         line(out, found, hit, report.width)?;
         for (position, message) in after {
-            around(out, *position, message, report.width)?;
+            around(out, entry, (*position, message), report.width)?;
         }
     }
     Ok(())
@@ -116,7 +125,7 @@ fn line(out: &mut dyn Write, found: &Found, hit: &Hit, width: usize) -> Result<(
     let mut room = width.saturating_sub(16);
     write!(out, " {DIM}{number:>5}{DIM:#} {} ", pad(who, 8))?;
     if hit.within.is_some() {
-        let id = format!("in {} ", short_id(entry));
+        let id = format!("in {} ", plain(short_id(entry)));
         room = room.saturating_sub(id.width());
         write!(out, "{DIM}{id}{DIM:#}")?;
     }
@@ -125,10 +134,15 @@ fn line(out: &mut dyn Write, found: &Found, hit: &Hit, width: usize) -> Result<(
 }
 
 /// A message before or after a hit.
-fn around(out: &mut dyn Write, position: u64, message: &Message, width: usize) -> Result<()> {
+fn around(
+    out: &mut dyn Write,
+    entry: &Entry,
+    (position, message): (u64, &Message),
+    width: usize,
+) -> Result<()> {
     let who = match message.role {
         Role::User => "you",
-        Role::Assistant => "agent",
+        Role::Assistant => speaker(entry, TextKind::Reply),
         Role::Tool => "tool",
         Role::System => "notice",
     };
