@@ -293,6 +293,34 @@ fn show_gives_tools_and_thinking_only_when_asked() {
 fn search_shows_sessions_with_the_messages_that_fit() {
     let run = two_agents().env("COLUMNS", "100").aj("search copper lattice").found();
     run.shows(["claude", "Fix flaky login test", "3f1c0001", "web · main", "2 prompts"])
+#[test]
+fn calls_stand_under_whoever_made_them() {
+    let test = Test::new();
+    let session = support::Transcript::new(1).you("look").tool("ls", false);
+    let session = session.agent("there").tool("pwd", false);
+    test.write(session.path(), session.lines);
+    test.aj("show 00000001").found().shows([
+        "   1 you\n     look\n\n   2 claude\n     ▸ Bash ls\n",
+        "   4 claude\n     there\n     ▸ Bash pwd\n",
+    ]);
+}
+
+#[test]
+fn sums_are_limited_for_programs_when_they_ask_for_it() {
+    let test = two_agents();
+    let groups = |words: &str| {
+        let document = test.aj(&format!("stats --json {words}")).found().json();
+        let groups = document["groups"].as_array().unwrap().iter();
+        groups.map(|group| text(group.get("key").unwrap_or(&group["tool"]))).collect::<Vec<_>>()
+    };
+    assert_eq!(groups("--by session").len(), 3);
+    assert_eq!(groups("--by session -n 0").len(), 3);
+    assert_eq!(groups("--by session -n 2"), groups("--by session")[..2]);
+    // Of days the last are news.
+    assert_eq!(groups("--by day -n 1"), ["2026-05-01"]);
+    assert_eq!(groups("--by tool -n 1"), groups("--by tool")[..1]);
+}
+
         .shows(["    8 claude   Fixed: the copper lattice of promises now awaits the cookie.\n"])
         .hides(["codex"]);
 }

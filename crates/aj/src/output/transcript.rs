@@ -55,6 +55,8 @@ pub(crate) struct Transcript<'a, W: Write> {
     pub(crate) flipped: Arc<BTreeSet<String>>,
     /// Names of the tools that were called, by call.
     calls: HashMap<String, String>,
+    /// Whose heading was written last.
+    speaker: Option<&'static str>,
 }
 
 impl<'a, W: Write> Transcript<'a, W> {
@@ -67,6 +69,7 @@ impl<'a, W: Write> Transcript<'a, W> {
             is_rendered: false,
             flipped: Arc::default(),
             calls: HashMap::new(),
+            speaker: None,
         }
     }
 
@@ -186,9 +189,12 @@ impl<'a, W: Write> Transcript<'a, W> {
         let says = message.blocks.iter().any(|block| match block {
             Block::Text(_) | Block::Image(_) | Block::Other(_) => true,
             Block::Thinking(_) => self.detail.thinking,
+            // Calls follow what their speaker said, without a heading of their own.
+            Block::ToolCall { .. } => self.speaker.is_some_and(|last| last != name),
             _ => false,
         });
         if says {
+            self.speaker = Some(name);
             writeln!(self.out, "\n{DIM}{number:>4}{DIM:#} {style}{name}{style:#}")?;
         }
         Ok(())
