@@ -337,6 +337,15 @@ fn statistics_are_figures_with_quoted_names() {
     assert!(own(&said)[1].starts_with("all: 3 sessions"), "{said}");
     let said = client.ask("stats", &json!({ "by": "tool" }));
     assert!(said.contains("\n| bash: "), "{said}");
+    // It is known what a model spent, not what was done with it.
+    for by in [json!({}), json!({ "by": "model" })] {
+        let said = client.ask("stats", &by);
+        let models: Vec<&str> = said.lines().filter(|line| line.starts_with("| ")).collect();
+        assert!(!models.is_empty(), "{said}");
+        for model in models {
+            assert!(model.contains("sessions, tokens in "), "{model}");
+        }
+    }
     client.end();
 }
 

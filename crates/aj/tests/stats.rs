@@ -100,6 +100,22 @@ fn an_unknown_model_is_unpriced_in_every_view() {
 }
 
 #[test]
+fn what_is_not_known_is_no_zero() {
+    let home = Home::new("claude-opus-4-5");
+    let stats = home.json(&["stats", "--by", "model"]);
+    for group in [&stats["groups"][0], &stats["models"][0]] {
+        assert_eq!((&group["key"], &group["sessions"]), (&json!("claude-opus-4-5"), &json!(1)));
+        assert_eq!(group["tokens"]["input"], 1_000_000);
+        for name in ["prompts", "messages", "active_s", "work_s", "tool_calls", "tool_errors"] {
+            assert_eq!(group.get(name), None, "{name}");
+        }
+    }
+    assert_eq!(home.json(&["stats", "--by", "agent"])["groups"][0]["prompts"], 1);
+    assert_eq!(stats.get("files"), None, "files are counted when nothing is grouped");
+    assert_eq!(home.json(&["stats"])["files"], json!([]));
+}
+
+#[test]
 fn a_known_model_is_estimated_and_marked_so() {
     let home = Home::new("claude-opus-4-5");
     // R209: a million tokens in at 5 dollars, 200,000 out at 25.

@@ -32,9 +32,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// Sort by this
+    /// Group by this
     #[arg(long, value_name = "WHAT")]
-    by: Option<Sort>,
+    by: Option<Group>,
 
     /// Leave out what sub-agents did and spent
     #[arg(long)]
@@ -48,13 +48,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
 
-    /// Lines at most; 0 for no limit
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 40)]
-    limit: usize,
+    /// Lines at most, 0 for no limit (40; with --json none)
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
 }
 
+/// Lines for people when nobody says how many.
+const LINES: usize = 40;
+
 #[derive(Clone, Copy, ValueEnum)]
-enum Sort {
+enum Group {
     Day,
     Week,
     Month,
@@ -67,19 +70,19 @@ enum Sort {
     Session,
 }
 
-impl From<Sort> for By {
-    fn from(sort: Sort) -> Self {
-        match sort {
-            Sort::Day => Self::Day,
-            Sort::Week => Self::Week,
-            Sort::Month => Self::Month,
-            Sort::Hour => Self::Hour,
-            Sort::Agent => Self::Agent,
-            Sort::Model => Self::Model,
-            Sort::Project => Self::Project,
-            Sort::Branch => Self::Branch,
-            Sort::Tool => Self::Tool,
-            Sort::Session => Self::Session,
+impl From<Group> for By {
+    fn from(group: Group) -> Self {
+        match group {
+            Group::Day => Self::Day,
+            Group::Week => Self::Week,
+            Group::Month => Self::Month,
+            Group::Hour => Self::Hour,
+            Group::Agent => Self::Agent,
+            Group::Model => Self::Model,
+            Group::Project => Self::Project,
+            Group::Branch => Self::Branch,
+            Group::Tool => Self::Tool,
+            Group::Session => Self::Session,
         }
     }
 }
@@ -94,9 +97,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         now,
     };
     let (journal, freshness) = context.fresh_journal()?;
-    let stats = journal.stats(&query)?;
+    let mut stats = journal.stats(&query)?;
     let is_found = stats.totals.messages > 0 || stats.totals.tokens.total() > 0;
     if context.json {
+        keep(&mut stats, args.limit.unwrap_or(0));
         let mut document = document(&stats, &query.now)?;
         document["pending"] =
             json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
@@ -107,16 +111,38 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         remark(" nothing in that time and place — `aj sources` tells where was looked");
         return Ok(found(false));
     }
+    let all = keep(&mut stats, args.limit.unwrap_or(LINES));
     let mut out = output::stdout();
-    summary(&mut out, &stats, &query.now)?;
+    summary(&mut out, &stats, &query.now, output::width())?;
     match stats.by {
         None => overview(&mut out, &stats, &query.now, output::width())?,
-        Some(By::Tool) => tools(&mut out, &stats, args.limit)?,
-        Some(_) => groups(&mut out, &stats, args.limit)?,
+        Some(By::Tool) => tools(&mut out, &stats)?,
+        Some(_) => groups(&mut out, &stats)?,
     }
     explain(&mut out, &stats)?;
     out.flush()?;
+    if let Some((shown, all)) = all {
+        remark(&format!(" {shown} of {all} · `--limit 0` shows all"));
+    }
     Ok(found(true))
+}
+
+/// Keeps so many groups, all of them at zero; tells how many of how many when some were left out.
+fn keep(stats: &mut Stats, limit: usize) -> Option<(usize, usize)> {
+    let by = stats.by?;
+    let all = if by == By::Tool { stats.tools.len() } else { stats.groups.len() };
+    if limit == 0 || limit >= all {
+        return None;
+    }
+    // Of a list in order of time the end is news, of the others the beginning.
+    if matches!(by, By::Day | By::Week | By::Month) {
+        stats.groups.drain(..all - limit);
+    }
+    if by == By::Tool {
+        stats.tools.truncate(limit);
+    }
+    stats.groups.truncate(limit);
+    Some((limit, all))
 }
 
 /// Now, in the zone whose days and hours are meant.
@@ -142,6 +168,13 @@ fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
     let totals = &stats.totals;
     document["timezone"] = json!(now.time_zone().iana_name());
     document["totals"] = figures(totals)?;
+    // What was not counted is not there, rather than nothing.
+    if stats.by.is_some()
+        && let Some(document) = document.as_object_mut()
+    {
+        document.remove("files");
+    }
+    spent_only(&mut document["models"]);
     document["days"] = stats
         .days
         .iter()
@@ -151,8 +184,10 @@ fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
             Ok(one)
         })
         .collect::<Result<Value>>()?;
-    if stats.by == Some(By::Tool) {
-        document["groups"] = serde_json::to_value(&stats.tools)?;
+    match stats.by {
+        Some(By::Tool) => document["groups"] = serde_json::to_value(&stats.tools)?,
+        Some(By::Model) => spent_only(&mut document["groups"]),
+        _ => {}
     }
     document["totalCostUSD"] = json!(totals.cost.dollars());
     let per_day: Map<String, Value> = stats
@@ -168,6 +203,24 @@ fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
         "totalCacheCreation": totals.tokens.cache_creation,
     });
     Ok(document)
+}
+
+/// Takes out what is not known of a model: it is known what it spent, not what was done with it.
+fn spent_only(groups: &mut Value) {
+    const DONE: [&str; 8] = [
+        "sessions_started",
+        "prompts",
+        "messages",
+        "active_s",
+        "work_s",
+        "tool_calls",
+        "tool_results",
+        "tool_errors",
+    ];
+    let groups = groups.as_array_mut().into_iter().flatten();
+    for group in groups.filter_map(Value::as_object_mut) {
+        group.retain(|name, _| !DONE.contains(&name.as_str()));
+    }
 }
 
 fn figures(figures: &Figures) -> Result<Value> {

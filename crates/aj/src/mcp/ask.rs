@@ -256,11 +256,13 @@ fn rows(stats: &Stats, quoter: &mut Quoter) -> Vec<Item> {
             .collect(),
         by => {
             let groups = if by.is_some() { &stats.groups } else { &stats.models };
+            let is_by_model = by.is_none_or(|by| by == By::Model);
             groups
                 .iter()
                 .map(|group| {
                     let key = name(group.label.as_deref().unwrap_or(&group.key));
-                    Item::default().quote(&format!("{key}: {}", figures(&group.figures)))
+                    let told = if is_by_model { spent } else { figures };
+                    Item::default().quote(&format!("{key}: {}", told(&group.figures)))
                 })
                 .collect()
         }
@@ -268,17 +270,28 @@ fn rows(stats: &Stats, quoter: &mut Quoter) -> Vec<Item> {
 }
 
 fn figures(figures: &Figures) -> String {
-    let tokens = &figures.tokens;
-    let cost = money(&figures.cost).replace('–', "unknown");
-    format!(
-        "{} sessions, {} prompts, {} tool calls ({} failed), active {}, tokens in {} out {} cached {}, cost {cost}",
-        figures.sessions,
+    let done = format!(
+        "{} prompts, {} tool calls ({} failed), active {}",
         figures.prompts,
         figures.tool_calls,
         figures.tool_errors,
         duration(figures.active_s),
+    );
+    format!("{} sessions, {done}, {}", figures.sessions, tokens_and_cost(figures))
+}
+
+/// What is known of a model: what it spent, not what was done with it.
+fn spent(figures: &Figures) -> String {
+    format!("{} sessions, {}", figures.sessions, tokens_and_cost(figures))
+}
+
+fn tokens_and_cost(figures: &Figures) -> String {
+    let tokens = &figures.tokens;
+    format!(
+        "tokens in {} out {} cached {}, cost {}",
         amount(tokens.input),
         amount(tokens.output),
         amount(tokens.cache_read),
+        money(&figures.cost).replace('–', "unknown"),
     )
 }

@@ -17,7 +17,7 @@ const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
 
 /// A bar of up to `width` columns, in eighths of a column.
 pub(crate) fn bar(value: u64, largest: u64, width: usize) -> String {
-    if value == 0 || largest == 0 {
+    if value == 0 || largest == 0 || width == 0 {
         return String::new();
     }
     let eighths = (value as f64 / largest as f64 * (width * 8) as f64).round().max(1.0) as usize;
@@ -83,6 +83,7 @@ mod tests {
         assert_eq!(plain(bar(10, 10, 3)), "███");
         assert_eq!(plain(bar(1, 1000, 3)), "▏");
         assert_eq!(plain(bar(0, 10, 3)), "");
+        assert_eq!(bar(10, 10, 0), "", "there is no room");
     }
 
     #[test]

@@ -8,16 +8,16 @@ use anyhow::Result;
 use jiff::Zoned;
 use jiff::civil::Date;
 
+use super::wrap::gathered;
 use super::{
     BOLD, DIM, amount, chart, clock, cut, duration, money, pad, pad_left, plain, thousands, width,
 };
-use crate::error::remark;
 
 /// Lines of a small table beside another.
 const SMALL: usize = 6;
 
 /// Writes the totals.
-pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result<()> {
+pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: usize) -> Result<()> {
     let totals = &stats.totals;
     let sessions = format!(
         "sessions {BOLD}{}{BOLD:#}{}",
@@ -27,16 +27,14 @@ pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result
     let failed = totals
         .error_rate()
         .map_or(String::new(), |rate| format!(" {DIM}({} failed){DIM:#}", percent(rate)));
-    writeln!(
-        out,
-        " {DIM}{}{DIM:#}   {sessions}   prompts {BOLD}{}{BOLD:#}   active {BOLD}{}{BOLD:#}   \
-         work {}   tools {BOLD}{}{BOLD:#}{failed}",
-        period(stats, now),
-        thousands(totals.prompts),
-        duration(totals.active_s),
-        duration(totals.work_s),
-        thousands(totals.tool_calls),
-    )?;
+    let done = [
+        format!("{DIM}{}{DIM:#}", period(stats, now)),
+        sessions,
+        format!("prompts {BOLD}{}{BOLD:#}", thousands(totals.prompts)),
+        format!("active {BOLD}{}{BOLD:#}", duration(totals.active_s)),
+        format!("work {}", duration(totals.work_s)),
+        format!("tools {BOLD}{}{BOLD:#}{failed}", thousands(totals.tool_calls)),
+    ];
     let tokens = &totals.tokens;
     let priced = match totals.cost.priced_share() {
         Some(share) if share < 1.0 => {
@@ -46,16 +44,18 @@ pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned) -> Result
     };
     let before = stats.previous.as_ref().map(|it| it.cost.micros().unwrap_or(0));
     let changed = change(totals.cost.micros().unwrap_or(0), before);
-    writeln!(
-        out,
-        " {DIM}tokens{DIM:#}   in {}   out {}   cache read {}   write {}   \
-         cost {BOLD}{}{BOLD:#}{changed}{priced}",
-        amount(tokens.input),
-        amount(tokens.output),
-        amount(tokens.cache_read),
-        amount(tokens.cache_creation),
-        money(&totals.cost),
-    )?;
+    let spent = [
+        format!("{DIM}tokens{DIM:#}"),
+        format!("in {}", amount(tokens.input)),
+        format!("out {}", amount(tokens.output)),
+        format!("cache read {}", amount(tokens.cache_read)),
+        format!("write {}", amount(tokens.cache_creation)),
+        format!("cost {BOLD}{}{BOLD:#}{changed}{priced}", money(&totals.cost)),
+    ];
+    for facts in [&done[..], &spent] {
+        let lines = gathered(facts, "   ", width.saturating_sub(1));
+        writeln!(out, " {}", lines.join("\n "))?;
+    }
     Ok(())
 }
 
@@ -101,8 +101,9 @@ pub(crate) fn overview(
     facts.extend(stats.totals.turns_per_session().map(|n| format!("{n:.1} prompts a session")));
     let hit = stats.totals.cache_hit_ratio();
     facts.extend(hit.map(|share| format!("{} of input from caches", percent(share))));
-    facts.extend(stats.refs.iter().map(|it| format!("{} {}", it.count, it.name)));
-    writeln!(out, " {DIM}{}{DIM:#}\n", facts.join(" · "))?;
+    facts.extend(stats.refs.iter().map(|it| format!("{} {}", it.count, plain(&it.name))));
+    let lines = gathered(&facts, " · ", width.saturating_sub(1));
+    writeln!(out, " {DIM}{}{DIM:#}\n", lines.join("\n "))?;
 
     let models = stats.models.iter().map(|it| {
         let tokens = amount(it.figures.tokens.total());
@@ -218,13 +219,8 @@ fn beside((out, width): (&mut dyn Write, usize), left: &Small, right: &Small) ->
 }
 
 /// Writes the groups that were asked for.
-pub(crate) fn groups(out: &mut dyn Write, stats: &Stats, limit: usize) -> Result<()> {
-    let all = &stats.groups;
-    let shown = if limit == 0 { all.len() } else { limit.min(all.len()) };
+pub(crate) fn groups(out: &mut dyn Write, stats: &Stats) -> Result<()> {
     let is_time = matches!(stats.by, Some(By::Day | By::Week | By::Month | By::Hour));
-    // Of a list in order of time the end is news, of the others the beginning.
-    let first = if is_time && stats.by != Some(By::Hour) { all.len() - shown } else { 0 };
-    let rows = &all[first..first + shown];
     let room = width().saturating_sub(72);
     let (left, bars) =
         if is_time { (11, room.saturating_sub(11)) } else { (room.clamp(16, 44), 0) };
@@ -235,14 +231,11 @@ pub(crate) fn groups(out: &mut dyn Write, stats: &Stats, limit: usize) -> Result
     };
     let heads = ["sessions", "prompts", "active", "tools", "tokens", "cost"].map(str::to_owned);
     writeln!(out, "\n{DIM}{}{DIM:#}", line("", heads))?;
-    let largest = rows.iter().map(|it| it.figures.tokens.total()).max().unwrap_or(0);
-    for group in rows {
+    let largest = stats.groups.iter().map(|it| it.figures.tokens.total()).max().unwrap_or(0);
+    for group in &stats.groups {
         let text = line(&name(group), cells(&group.figures, stats.by));
         let bar = chart::bar(group.figures.tokens.total(), largest, bars.min(24));
         writeln!(out, "{}", format!("{text}  {bar}").trim_end())?;
-    }
-    if shown < all.len() {
-        remark(&format!(" {shown} of {} · `--limit 0` shows all", all.len()));
     }
     Ok(())
 }
@@ -265,18 +258,17 @@ fn cells(figures: &Figures, by: Option<By>) -> [String; 6] {
 }
 
 /// Writes how tools were used.
-pub(crate) fn tools(out: &mut dyn Write, stats: &Stats, limit: usize) -> Result<()> {
-    let shown = if limit == 0 { stats.tools.len() } else { limit.min(stats.tools.len()) };
+pub(crate) fn tools(out: &mut dyn Write, stats: &Stats) -> Result<()> {
     let largest = stats.tools.iter().map(|tool| tool.calls).max().unwrap_or(0);
     writeln!(out, "\n {DIM}{}    calls   failed sessions{DIM:#}", pad("", 36))?;
-    for tool in &stats.tools[..shown] {
+    for tool in &stats.tools {
         let text = format!(
             " {} {} {} {}  {}",
             pad(&tool.tool, 36),
             pad_left(&thousands(tool.calls), 8),
             pad_left(&tool.error_rate().map_or("–".to_owned(), percent), 8),
             pad_left(&thousands(tool.sessions), 8),
-            chart::bar(tool.calls, largest, 20),
+            chart::bar(tool.calls, largest, width().saturating_sub(66).min(20)),
         );
         writeln!(out, "{}", text.trim_end())?;
     }

@@ -76,6 +76,7 @@ pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<P
     // Facts are cut where they are shown.
     let width = std::mem::replace(&mut transcript.width, usize::MAX);
     transcript.header(now, &cost)?;
+    transcript.width = width;
     let facts = taken(&mut transcript, usize::MAX);
     let mut messages = Vec::new();
     for (position, message) in journal.messages(entry, range.clone())? {
@@ -247,7 +248,7 @@ pub(super) fn stats(
         StatsQuery { filter, by: None, extent: Extent::Tasks, explain: false, now: now.clone() };
     let stats = journal.stats(&query)?;
     let mut out = Vec::new();
-    output::stats::summary(&mut out, &stats, now)?;
+    output::stats::summary(&mut out, &stats, now, width)?;
     output::stats::overview(&mut out, &stats, now, width)?;
     Ok(ansi::lines(&String::from_utf8_lossy(&out), width))
 }
