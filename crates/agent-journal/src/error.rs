@@ -95,11 +95,13 @@ pub enum Error {
         id: String,
     },
     /// Several sessions begin with this id.
-    #[error("`{id}` could be any of {} sessions", candidates.len())]
+    #[error("`{id}` could be any of {count} sessions")]
     AmbiguousSession {
         /// What was asked for.
         id: String,
-        /// Full ids and titles of the sessions that fit.
+        /// How many sessions fit.
+        count: u64,
+        /// Full ids and titles of the first of them.
         candidates: Vec<(String, String)>,
     },
     /// What leaves the journal could not be written.

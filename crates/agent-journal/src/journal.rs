@@ -326,10 +326,12 @@ impl Journal {
         if prefix.is_empty() {
             return Err(unknown());
         }
-        let mut found = store.sessions_by_prefix(agent, prefix, self.now)?;
+        let mut begin = (agent, prefix);
+        let mut found = store.sessions_by_prefix(begin, self.now)?;
         if let (true, None, Some((name, prefix))) = (found.is_empty(), agent, id.split_once(':')) {
             // An import may tell of an agent that this program cannot read.
-            found = store.sessions_by_prefix(Some(name), prefix, self.now)?;
+            begin = (Some(name), prefix);
+            found = store.sessions_by_prefix(begin, self.now)?;
         }
         if let Some(exact) = found.iter().position(|entry| entry.native_id == prefix) {
             let same = found.iter().filter(|entry| entry.native_id == prefix).count();
@@ -342,6 +344,7 @@ impl Journal {
             1 => Ok(found.remove(0)),
             _ => Err(Error::AmbiguousSession {
                 id: id.to_owned(),
+                count: store.count_by_prefix(begin)?,
                 candidates: found.into_iter().map(|entry| (entry.id, entry.title)).collect(),
             }),
         }

@@ -279,6 +279,10 @@ fn an_unknown_id_says_where_to_find_one() {
         test.args(["show", id]).fails(["aj: no session `", "aj list --all"]);
     }
 }
+    test.aj("index").found();
+    let run = test.aj("show 0000").fails(["`0000` could be any of 15 sessions"]);
+    assert_eq!(run.stderr.lines().count(), 13, "{run}");
+    test.aj("show claude:0000").fails(["`claude:0000` could be any of 15 sessions"]);
 
 #[test]
 fn show_gives_tools_and_thinking_only_when_asked() {

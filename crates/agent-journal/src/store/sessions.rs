@@ -30,6 +30,10 @@ const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
     sessions.input, sessions.output, sessions.cache_read, sessions.cache_creation,
     sessions.reasoning, sessions.refs, sessions.key, sessions.telling";
 
+/// Which sessions have an id, of one agent or of any, between two texts.
+const BY_PREFIX: &str = "sessions.native >= ?1 AND sessions.native < ?2
+    AND (?3 IS NULL OR sessions.agent = ?3)";
+
 /// A session as it is listed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
@@ -130,24 +134,24 @@ impl Store {
         count.map(|count| count as u64).map_err(self.error())
     }
 
-    /// Finds sessions whose id begins with a text.
+    /// Finds the first sessions whose id, of one agent or of any, begins with a text.
     pub(crate) fn sessions_by_prefix(
         &self,
-        agent: Option<&str>,
-        prefix: &str,
+        (agent, prefix): (Option<&str>, &str),
         now: Timestamp,
     ) -> Result<Vec<Entry>> {
+        let tail = format!("WHERE {BY_PREFIX} LIMIT 12");
         let end = format!("{prefix}\u{10ffff}");
-        match agent {
-            Some(agent) => {
-                let tail = "WHERE sessions.native >= ?1 AND sessions.native < ?2 AND sessions.agent = ?3 LIMIT 12";
-                self.entries(tail, params![prefix, end, agent], now)
-            }
-            None => {
-                let tail = "WHERE sessions.native >= ?1 AND sessions.native < ?2 LIMIT 12";
-                self.entries(tail, params![prefix, end], now)
-            }
-        }
+        self.entries(&tail, params![prefix, end, agent], now)
+    }
+
+    /// Counts the sessions whose id, of one agent or of any, begins with a text.
+    pub(crate) fn count_by_prefix(&self, (agent, prefix): (Option<&str>, &str)) -> Result<u64> {
+        let sql = format!("SELECT count(*) FROM sessions WHERE {BY_PREFIX}");
+        let end = format!("{prefix}\u{10ffff}");
+        let values = params![prefix, end, agent];
+        let count = self.connection.query_row(&sql, values, |row| row.get::<_, i64>(0));
+        count.map(|count| count as u64).map_err(self.error())
     }
 
     /// Finds sessions by the tellings that are shown.

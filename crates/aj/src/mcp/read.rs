@@ -55,9 +55,9 @@ impl Call {
 fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
     let id = cut(id, 30);
     match error.downcast_ref() {
-        Some(Error::AmbiguousSession { candidates, .. }) => {
+        Some(Error::AmbiguousSession { count, candidates, .. }) => {
             let ids: Vec<String> = candidates.iter().take(3).map(|(id, _)| plain_id(id)).collect();
-            anyhow!("`{id}` fits {} sessions: {}", candidates.len(), ids.join(", "))
+            anyhow!("`{id}` fits {count} sessions: {}", ids.join(", "))
         }
         Some(Error::UnknownSession { .. }) => anyhow!("there is no session `{id}`: list tells ids"),
         _ => anyhow!("{error:#}"),
