@@ -85,7 +85,7 @@ pub(crate) fn hints(failure: &anyhow::Error) -> Vec<String> {
             vec![format!("run `aj index`: what is damaged in {path} is made anew from the journal")]
         }
         Error::UnknownSession { .. } => {
-            vec!["`aj list --all` shows every session with its id".to_owned()]
+            vec!["`aj list --all` shows every conversation with its id".to_owned()]
         }
         Error::AmbiguousSession { candidates, .. } => {
             candidates.iter().map(|(id, title)| format!("{id}  {title}")).collect()

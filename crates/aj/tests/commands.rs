@@ -574,9 +574,9 @@ fn colours_are_for_terminals_unless_asked_for() {
     }
     let test = test.env("NO_COLOR", "1").env("TERM", "xterm-256color");
     test.aj("list").found().hides(["\u{1b}"]);
-    test.aj("show ffff")
-        .code(2)
-        .stderr("aj: no session `ffff`\n    `aj list --all` shows every session with its id\n");
+    test.aj("show ffff").code(2).stderr(
+        "aj: no session `ffff`\n    `aj list --all` shows every conversation with its id\n",
+    );
 }
 
 #[test]

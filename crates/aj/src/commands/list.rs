@@ -19,7 +19,7 @@ use crate::output::{self, table};
   aj list --agent claude --since 7d    of one agent, of the last week
   aj list project:web has:pr           with a pull request, in one project
   aj list file:login.rs -is:gone       that changed a file and are still there
-  aj list --all --limit 0 --json       everything, for a program")]
+  aj list --all --limit 0 --json       every conversation, for a program")]
 pub(crate) struct Args {
     /// Which ones: agent: project: path: file: branch: model: tool: is: has: since: until: session:
     #[arg(value_name = "FIELD")]
