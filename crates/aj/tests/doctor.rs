@@ -124,6 +124,8 @@ fn what_agents_recorded_is_found_again() {
         assert!(kinds.contains(&&Value::from(kind)), "no {kind} in {rows:?}");
     }
     assert_eq!(document["reach"]["missed"].as_array().unwrap().len(), 0, "{document}");
+    // Of what nothing was drawn, nothing is said.
+    test.aj("doctor --reach 2").found().shows(["  –\n"]).hides(["0 of 0"]);
     // The same seed draws the same pieces.
     assert_eq!(test.aj("doctor --reach 300 --json").found().stdout, run.stdout);
 }

@@ -115,6 +115,23 @@ fn one_bad_file_does_not_keep_the_others_out() {
 }
 
 #[test]
+fn the_size_of_an_imported_file_is_no_agents_own() {
+    let test = support::two_agents();
+    let file = test.beside("all.ndjson");
+    test.args(["export", "--all", "-o", file.to_str().unwrap()]).code(0);
+    let other = Test::new();
+    other.args(["import", file.to_str().unwrap()]).found();
+    let document = other.aj("sources --json").found().json();
+    let agents = document["agents"].as_array().unwrap();
+    let with_sessions = agents.iter().filter(|agent| agent["sessions"] != 0);
+    assert_eq!(with_sessions.clone().count(), 2);
+    for agent in with_sessions {
+        assert_eq!(agent["bytes"], 0, "{agent}");
+    }
+    other.aj("sources").found().hides([" kB", " 0 B"]);
+}
+
+#[test]
 fn what_is_imported_beside_the_original_counts_once() {
     let test = demo();
     let totals = |test: &Test| -> serde_json::Value {

@@ -34,7 +34,7 @@ pub struct AgentTotals {
     pub sources_gone: u64,
     /// Sources that could not be read.
     pub sources_failed: u64,
-    /// Size of the sources that are there.
+    /// Size of the sources that are there, without imports: a file may tell of many agents.
     pub bytes: u64,
     /// Sessions shown.
     pub sessions: u64,
@@ -152,7 +152,9 @@ impl Store {
     /// Sums up an agent's sources.
     pub(crate) fn totals(&self, agent: &str) -> Result<AgentTotals> {
         let mut totals = self.session_totals(agent)?;
-        let sql = "SELECT path, size, present, records, raw, skipped, error FROM sources WHERE agent = ?1";
+        let sql =
+            "SELECT path, iif(home = 'import', 0, size), present, records, raw, skipped, error
+                   FROM sources WHERE agent = ?1";
         let mut statement = self.connection.prepare(sql).map_err(self.error())?;
         let mut rows = statement.query([agent]).map_err(self.error())?;
         while let Some(row) = rows.next().map_err(self.error())? {

@@ -89,8 +89,10 @@ fn agent(report: &AgentReport) -> Option<Check> {
     if totals.sources == 0 {
         return None;
     }
-    let size = bytes(totals.bytes);
-    let mut finding = format!("{}, {size}", count(totals.sessions, "session"));
+    let mut finding = count(totals.sessions, "session");
+    if totals.bytes > 0 {
+        finding += &format!(", {}", bytes(totals.bytes));
+    }
     if totals.sources_gone > 0 {
         finding += &format!(", {} gone and kept here", count(totals.sources_gone, "source"));
     }

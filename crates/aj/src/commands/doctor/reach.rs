@@ -39,7 +39,11 @@ pub(super) fn print(reach: &Reach) -> Result<()> {
     let mut out = crate::output::stdout();
     for row in &reach.rows {
         let kind = kind_name(row.kind);
-        let found = pad_left(&format!("{} of {}", row.found, row.samples), 12);
+        let found = match row.samples {
+            0 => String::new(),
+            samples => format!("{} of {samples}", row.found),
+        };
+        let found = pad_left(&found, 12);
         let share = pad_left(&share(row.found, row.samples), 8);
         writeln!(out, " {} {} {found} {share}", pad(row.agent, 15), pad(&kind, 12))?;
     }
@@ -54,6 +58,6 @@ pub(super) fn print(reach: &Reach) -> Result<()> {
 
 fn share(part: u64, all: u64) -> String {
     // Nothing is called complete that is not.
-    let tenths = (part * 1000).checked_div(all).unwrap_or_default();
+    let Some(tenths) = (part * 1000).checked_div(all) else { return "–".to_owned() };
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
