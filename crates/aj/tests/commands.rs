@@ -273,30 +273,26 @@ fn an_ambiguous_id_lists_what_it_could_be() {
 }
 
 #[test]
+fn an_ambiguous_id_says_how_many_there_are_and_lists_some() {
+    let test = Test::new();
+    for number in 0..15 {
+        let session = support::Transcript::new(number).you("count me").agent("counted");
+        test.write(session.path(), session.lines);
+    }
+    test.aj("index").found();
+    let run = test.aj("show 0000").fails(["`0000` could be any of 15 sessions"]);
+    assert_eq!(run.stderr.lines().count(), 13, "{run}");
+    test.aj("show claude:0000").fails(["`claude:0000` could be any of 15 sessions"]);
+}
+
+#[test]
 fn an_unknown_id_says_where_to_find_one() {
     let test = two_agents();
     for id in ["ffff", "", ":", "claude:", "%", "3f1c0001%"] {
         test.args(["show", id]).fails(["aj: no session `", "aj list --all"]);
     }
 }
-    test.aj("index").found();
-    let run = test.aj("show 0000").fails(["`0000` could be any of 15 sessions"]);
-    assert_eq!(run.stderr.lines().count(), 13, "{run}");
-    test.aj("show claude:0000").fails(["`claude:0000` could be any of 15 sessions"]);
 
-#[test]
-fn show_gives_tools_and_thinking_only_when_asked() {
-    let test = two_agents();
-    test.aj("show 0199").found().shows(["▸ exec_command cargo test"]).hides(["41 passed"]);
-    test.aj("show 0199 --tools").found().shows(["test result: ok. 41 passed", "\"cmd\""]);
-}
-
-// aj search
-
-#[test]
-fn search_shows_sessions_with_the_messages_that_fit() {
-    let run = two_agents().env("COLUMNS", "100").aj("search copper lattice").found();
-    run.shows(["claude", "Fix flaky login test", "3f1c0001", "web · main", "2 prompts"])
 #[test]
 fn calls_stand_under_whoever_made_them() {
     let test = Test::new();
@@ -325,6 +321,19 @@ fn sums_are_limited_for_programs_when_they_ask_for_it() {
     assert_eq!(groups("--by tool -n 1"), groups("--by tool")[..1]);
 }
 
+#[test]
+fn show_gives_tools_and_thinking_only_when_asked() {
+    let test = two_agents();
+    test.aj("show 0199").found().shows(["▸ exec_command cargo test"]).hides(["41 passed"]);
+    test.aj("show 0199 --tools").found().shows(["test result: ok. 41 passed", "\"cmd\""]);
+}
+
+// aj search
+
+#[test]
+fn search_shows_sessions_with_the_messages_that_fit() {
+    let run = two_agents().env("COLUMNS", "100").aj("search copper lattice").found();
+    run.shows(["claude", "Fix flaky login test", "3f1c0001", "web · main", "2 prompts"])
         .shows(["    8 claude   Fixed: the copper lattice of promises now awaits the cookie.\n"])
         .hides(["codex"]);
 }
@@ -583,8 +592,19 @@ fn colours_are_for_terminals_unless_asked_for() {
 fn lines_fit_the_columns_there_are() {
     for columns in [80, 100, 120, 160] {
         let test = two_agents().env("COLUMNS", columns.to_string());
-        for command in ["list --all", "search login"] {
-            for line in test.aj(command).found().stdout.lines() {
+        for command in
+            ["list --all", "search login", "show 3f1c0001", "stats", "sources", "score", "secrets"]
+        {
+            let lines = test.aj(command).stdout;
+            // A path is whole, so that it can be copied.
+            for line in lines.lines().filter(|line| !line.ends_with(".jsonl")) {
+                let width = unicode_width::UnicodeWidthStr::width(line);
+                assert!(width <= columns, "{width} > {columns}: {line}");
+                assert!(command == "show 3f1c0001" || line == line.trim_end(), "{line:?}");
+            }
+        }
+        for by in ["day", "agent", "model", "session", "tool"] {
+            for line in test.args(["stats", "--by", by]).found().stdout.lines() {
                 let width = unicode_width::UnicodeWidthStr::width(line);
                 assert!(width <= columns, "{width} > {columns}: {line}");
             }

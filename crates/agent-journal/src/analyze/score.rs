@@ -201,7 +201,11 @@ impl Measured {
         let asked = self.tools.get(ASK_USER).map_or(0, |sums| sums[0]);
         let ask_ratio = ratio(asked, self.prompts).unwrap_or(0.0);
         let points = u64::saturating_sub(base, (30.0 * ask_ratio).floor() as u64);
-        let asked = if asked > 0 { format!(", {asked} questions back") } else { String::new() };
+        let asked = match asked {
+            0 => String::new(),
+            1 => ", 1 question back".to_owned(),
+            _ => format!(", {asked} questions back"),
+        };
         let measured = format!("prompts of {length:.0} characters on average{asked}");
         Category { name: "Prompt quality", points, measured }
     }
@@ -260,7 +264,8 @@ impl Measured {
             3.. => 3,
             _ => 0,
         };
-        let measured = format!("{minutes:.0} active minutes a session, on {days} days");
+        let plural = if days == 1 { "" } else { "s" };
+        let measured = format!("{minutes:.0} active minutes a session, on {days} day{plural}");
         Category { name: "Engagement", points: (base + bonus).min(20), measured }
     }
 
@@ -424,6 +429,14 @@ mod tests {
         check(10, 0, 15);
         let none = Measured { tools: HashMap::new(), ..measured() };
         assert_eq!(none.efficiency().points, 20);
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let mut one = Measured { days: [Date::constant(2026, 11, 1)].into(), ..measured() };
+        one.tools.insert(ASK_USER.to_owned(), [1, 1, 0]);
+        assert!(one.engagement().measured.ends_with("on 1 day"));
+        assert!(one.prompt_quality().measured.ends_with(", 1 question back"));
     }
 
     #[test]

@@ -11,9 +11,13 @@ use serde_json::json;
 use super::{FilterArgs, stats};
 use crate::context::Context;
 use crate::error::{found, remark};
+use crate::output::wrap::{filled, gathered};
 use crate::output::{self, BOLD, DIM, chart, count, pad, pad_left};
 
 const TIP: Style = AnsiColor::Yellow.on_default();
+
+/// Columns before what was measured.
+const MEASURED: usize = 38;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -80,26 +84,28 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 }
 
 fn print(out: &mut dyn Write, score: &Score) -> Result<()> {
-    let total = score.total.unwrap_or_default().to_string();
-    let sessions = count(score.sessions, "session");
-    let place = score.path.as_deref().unwrap_or_default();
-    writeln!(
-        out,
-        " {BOLD}{}  {}{BOLD:#}  {DIM}{sessions}  {}{DIM:#}",
-        pad_left(&total, 3),
-        output::plain(&score.name),
-        output::plain(place)
-    )?;
+    let width = output::width();
+    let total = pad_left(&score.total.unwrap_or_default().to_string(), 3);
+    let name = output::cut(&score.name, width.saturating_sub(24));
+    let mut facts = vec![
+        format!("{BOLD}{total}  {name}{BOLD:#}"),
+        format!("{DIM}{}{DIM:#}", count(score.sessions, "session")),
+    ];
+    facts.extend(score.path.as_ref().map(|path| format!("{DIM}{}{DIM:#}", output::plain(path))));
+    writeln!(out, " {}", gathered(&facts, "  ", width.saturating_sub(6)).join("\n      "))?;
     for category in &score.categories {
         let bar = chart::bar(category.points, 20, 10);
         let drawn = category.points.div_ceil(2) as usize;
         let blank = " ".repeat(10usize.saturating_sub(drawn));
         let points = pad_left(&category.points.to_string(), 2);
         let name = pad(category.name, 16);
-        writeln!(out, "      {name} {points} {bar}{blank}  {DIM}{}{DIM:#}", category.measured)?;
+        let measured = filled(&output::plain(&category.measured), width.saturating_sub(MEASURED));
+        let measured = measured.join(&format!("\n{}", " ".repeat(MEASURED)));
+        writeln!(out, "      {name} {points} {bar}{blank}  {DIM}{measured}{DIM:#}")?;
     }
     for tip in &score.tips {
-        writeln!(out, "      {TIP}›{TIP:#} {}", output::plain(tip))?;
+        let tip = filled(&output::plain(tip), width.saturating_sub(8)).join("\n        ");
+        writeln!(out, "      {TIP}›{TIP:#} {tip}")?;
     }
     Ok(writeln!(out)?)
 }

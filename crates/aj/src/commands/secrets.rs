@@ -10,7 +10,8 @@ use serde_json::json;
 use super::FilterArgs;
 use crate::context::Context;
 use crate::error::{found, remark};
-use crate::output::{self, BOLD, DIM, clock, count, pad};
+use crate::output::wrap::gathered;
+use crate::output::{self, BOLD, DIM, clock, count, pad, plain};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -35,14 +36,13 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     for secret in &secrets {
         let times =
             format!("{} in {}", count(secret.places, "place"), count(secret.sessions, "session"));
-        writeln!(
-            out,
-            " {BOLD}{}{BOLD:#} {}  {DIM}since {}{DIM:#}  {times}",
-            pad(secret.rule, 18),
-            pad(&secret.hint, 26),
-            pad(&clock(secret.since, &context.now), 16),
-        )?;
-        writeln!(out, "   {DIM}aj show {}#{}{DIM:#}", secret.session, secret.message)?;
+        let rule = pad(secret.rule, 18);
+        let what = format!("{BOLD}{rule}{BOLD:#} {}", pad(&secret.hint, 26));
+        let since = clock(secret.since, &context.now);
+        let facts = [what, format!("{DIM}since {since}{DIM:#}"), times];
+        let lines = gathered(&facts, "  ", output::width().saturating_sub(3));
+        writeln!(out, " {}", lines.join("\n   "))?;
+        writeln!(out, "   {DIM}aj show {}#{}{DIM:#}", plain(&secret.session), secret.message)?;
     }
     out.flush()?;
     let found_any = !secrets.is_empty();

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::FOUND;
-use crate::output::{self, DIM, amount, bytes, color, count, pad, pad_left};
+use crate::output::wrap::{filled, gathered};
+use crate::output::{self, DIM, amount, bytes, color, count, pad, pad_left, plain};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -44,7 +45,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         }
     }
     if !absent.is_empty() {
-        writeln!(out, " {DIM}nothing found of {}{DIM:#}", absent.join(", "))?;
+        let absent = format!("nothing found of {}", absent.join(", "));
+        let absent = filled(&absent, output::width().saturating_sub(3)).join("\n   ");
+        writeln!(out, " {DIM}{absent}{DIM:#}")?;
     }
     writeln!(out, " {DIM}{}{DIM:#}", meaning(&coverage))?;
     writeln!(out, " {DIM}journal {}{DIM:#}", journal.path().display())?;
@@ -74,14 +77,15 @@ fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
     let style = color(report.agent);
     let sessions =
         format!("{} ({} started by you)", count(totals.sessions, "session"), totals.root_sessions);
-    writeln!(
-        out,
-        " {style}{}{style:#}  {}  {}  {}",
+    let size = if totals.bytes > 0 { bytes(totals.bytes) } else { String::new() };
+    let found = format!(
+        "{style}{}{style:#}  {}  {}",
         pad(report.id, 14),
         pad_left(&sessions, 34),
-        pad_left(&bytes(totals.bytes), 8),
-        understood(totals),
-    )?;
+        pad_left(&size, 8)
+    );
+    let lines = gathered(&[found, understood(totals)], "  ", output::width().saturating_sub(3));
+    writeln!(out, " {}", lines.join("\n   ").trim_end())?;
     for root in &report.roots {
         let state = if root.present { "" } else { "  (not there)" };
         writeln!(out, "   {DIM}{}{state}{DIM:#}", root.path.display())?;
@@ -104,10 +108,10 @@ fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
         )?;
     }
     for (reason, number) in &totals.skipped {
-        writeln!(out, "   {DIM}skipped {} × {reason}{DIM:#}", amount(*number))?;
+        writeln!(out, "   {DIM}skipped {} × {}{DIM:#}", amount(*number), plain(reason))?;
     }
     for (path, reason) in &totals.failures {
-        writeln!(out, "   could not read {path}: {reason}")?;
+        writeln!(out, "   could not read {}: {}", plain(path), plain(reason))?;
     }
     Ok(())
 }

@@ -29,12 +29,12 @@ pub(crate) fn sessions(
         let place = pad(&place(entry), layout.place);
         let when = pad(&ago(entry.ended_at, now), 11);
         let id = pad(short_id(entry), ids);
-        write!(
-            out,
-            " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}",
-            badge(entry)
-        )?;
-        writeln!(out, "{}", figures(entry, cost, &layout))?;
+        let line = format!(
+            " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}{}",
+            badge(entry),
+            figures(entry, cost, &layout)
+        );
+        writeln!(out, "{}", line.trim_end())?;
         if !entry.children.is_empty() {
             writeln!(out, "   {DIM}└ {}{DIM:#}", count(entry.children.len() as u64, "sub-agent"))?;
         }
