@@ -146,6 +146,11 @@ impl Error {
         }
     }
 
+    /// Whether it failed because the journal may be read and not written.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if is_refused(source))
+    }
+
     /// Says that the journal at `path` failed, for `map_err`.
     pub(crate) fn store(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase};
@@ -176,4 +181,9 @@ impl Error {
             source => Self::Index { path: path.to_owned(), source },
         }
     }
+}
+
+/// Whether the system does not let somebody write.
+pub(crate) fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

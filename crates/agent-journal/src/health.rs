@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Result, is_refused};
 use crate::journal::Journal;
 use crate::store::Store;
 
@@ -17,6 +17,8 @@ pub struct Health {
     pub bytes: u64,
     /// Whether others on this machine may read it.
     pub is_private: bool,
+    /// Whether something can be recorded in it.
+    pub is_writable: bool,
     /// How the index is.
     pub index: IndexState,
     /// Sources that changed since they were read.
@@ -53,11 +55,19 @@ impl Journal {
             faults: self.store.as_ref().map(Store::faults).transpose()?,
             bytes: file.as_ref().map_or(0, fs::Metadata::len),
             is_private: file.as_ref().map_or(true, is_private),
+            is_writable: self.is_writable(),
             index,
             pending_sources: plan.changed.len() as u64,
             pending_bytes: plan.changed.iter().map(|found| found.source.stamp.size).sum(),
             failures: plan.failures,
         })
+    }
+
+    /// Whether a writer could take its lock.
+    fn is_writable(&self) -> bool {
+        let lock = self.path().with_file_name("lock");
+        let opened = fs::OpenOptions::new().write(true).open(lock);
+        !opened.is_err_and(|error| is_refused(&error))
     }
 }
 

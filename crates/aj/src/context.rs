@@ -141,7 +141,16 @@ impl Context {
     /// Folds news in, as far as that is quick, and says what is left.
     fn fold(journal: &mut Journal, news: News) -> Result<Freshness> {
         let options = SyncOptions { budget: Some(BUDGET), ..SyncOptions::default() };
-        let report = journal.fold(news, options, &mut |_| {})?;
+        let (pending_sources, pending_bytes) = news.pending();
+        let report = match journal.fold(news, options, &mut |_| {}) {
+            // What is recorded can be told all the same.
+            Err(error) if error.is_refused() && journal.path().exists() => {
+                let path = journal.path().display();
+                warn(&format!("what is new could not be recorded: {path} cannot be written"));
+                return Ok(Freshness { pending_sources, pending_bytes });
+            }
+            report => report?,
+        };
         for (path, reason) in &report.failures {
             warn(&format!("could not read {path}: {reason}"));
         }

@@ -273,6 +273,44 @@ fn a_journal_that_may_not_be_written_is_told_with_its_path() {
     as_nobody(&test, &["list"]).fails([test.journal("journal.db").to_str().unwrap(), "check that"]);
 }
 
+/// Takes the right to write from everything below a directory, or gives it back.
+fn forbid_writing(path: &Path, is_forbidden: bool) {
+    let bits = if is_forbidden { 0o555 } else { 0o755 };
+    if path.is_dir() {
+        mode(path, 0o755);
+        fs::read_dir(path)
+            .unwrap()
+            .flatten()
+            .for_each(|one| forbid_writing(&one.path(), is_forbidden));
+        mode(path, bits);
+    } else {
+        mode(path, bits & 0o666);
+    }
+}
+
+#[test]
+fn a_journal_that_may_only_be_read_answers() {
+    let test = two_agents();
+    give(&test.beside(""));
+    as_nobody(&test, &["index"]).found();
+    forbid_writing(&test.journal(""), true);
+    for command in ["list --json", "search copper --json", "search copper --json --no-sync"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        assert!(!as_nobody(&test, &words).found().ids().is_empty(), "{command}");
+    }
+    let session = Transcript::new(7).you("something new about copper").agent("noted");
+    test.write(session.path(), session.lines);
+    for command in ["list --json", "search copper --json"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let run = as_nobody(&test, &words).code(0).says(["what is new could not be recorded"]);
+        assert!(!run.ids().is_empty(), "{command}");
+    }
+    let run = as_nobody(&test, &["doctor"]).code(1);
+    run.shows(["journal.db cannot be written"]).hides(["cannot be used"]);
+    as_nobody(&test, &["index"]).fails(["Permission denied"]);
+    forbid_writing(&test.journal(""), false);
+}
+
 #[test]
 fn a_configured_root_that_is_no_directory_is_told() {
     let variables = [

@@ -21,6 +21,7 @@ use tantivy::{
 
 use super::backlog::{Backlog, Taking};
 use super::guard::{guarded, writing};
+use super::readable::Readable;
 use super::{Likeness, Passage, Traits};
 use crate::error::{Error, Result};
 
@@ -192,7 +193,7 @@ fn schema() -> (Schema, Fields) {
 /// Opens an index of this version and this journal; `None` when there is none.
 fn open(path: &Path, journal: i64) -> Option<(Index, Fields, Payload)> {
     let directory = MmapDirectory::open(path).ok()?;
-    let index = Index::open(directory).ok()?;
+    let index = Index::open(Readable(directory)).ok()?;
     let (wanted, fields) = schema();
     if index.schema() != wanted {
         return None;

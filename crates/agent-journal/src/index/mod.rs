@@ -9,6 +9,7 @@ mod lexical;
 mod opened;
 mod own;
 mod passages;
+mod readable;
 mod semantic;
 mod tokenizer;
 mod traits;

@@ -83,9 +83,10 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
-        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        connection.execute_batch(MAPPED).map_err(Error::store(path))?;
-        let version = version(&connection).map_err(Error::store(path))?;
+        let (connection, version) = match begin(path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+            Err(Error::Store { source, .. }) if is_read_only(&source) => begin_frozen(path)?,
+            begun => begun?,
+        };
         if version > VERSION {
             return Err(Error::Newer { path: path.to_owned(), found: version, known: VERSION });
         }
@@ -207,6 +208,28 @@ fn file_id(path: &Path) -> Option<FileId> {
 #[cfg(not(unix))]
 fn file_id(path: &Path) -> Option<FileId> {
     path.exists().then_some((0, 0))
+}
+
+/// Opens a file that is to be read, with the version of its format.
+fn begin(path: &Path, flags: OpenFlags) -> Result<(Connection, i64)> {
+    let connection = connect(path, flags)?;
+    connection.execute_batch(MAPPED).map_err(Error::store(path))?;
+    let version = version(&connection).map_err(Error::store(path))?;
+    Ok((connection, version))
+}
+
+/// Opens a file in a directory that takes no file beside it, where readers and writers would meet.
+/// As long as there is none, nobody writes.
+fn begin_frozen(path: &Path) -> Result<(Connection, i64)> {
+    let name = path.to_string_lossy();
+    let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    begin(Path::new(&format!("file:{name}?immutable=1")), flags)
+}
+
+fn is_read_only(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().map(|error| error.extended_code)
+        == Some(rusqlite::ffi::SQLITE_READONLY_DIRECTORY)
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {

@@ -33,6 +33,13 @@ impl News {
         self.indexed && self.plan.is_empty() && self.plan.failures.is_empty()
     }
 
+    /// How many sources changed, and how large they are.
+    pub fn pending(&self) -> (u64, u64) {
+        let changed = &self.plan.changed;
+        let bytes = changed.iter().map(|found| found.source.stamp.size).sum();
+        (changed.len() as u64, bytes)
+    }
+
     /// Roots that could not be looked at, with the reason.
     pub fn failures(&self) -> &[(String, String)] {
         &self.plan.failures

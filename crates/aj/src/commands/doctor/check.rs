@@ -129,6 +129,10 @@ fn store(journal: &Journal, health: &Health) -> Check {
             let advice = "move it away and run `aj index`: sessions whose files are still there are read again";
             Check::bad("journal", format!("{path}: {}", faults.join("; ")), advice)
         }
+        Some(_) if !health.is_writable => {
+            let advice = "what is new is not recorded; make the directory yours";
+            Check::bad("journal", format!("{path} cannot be written"), advice)
+        }
         Some(_) if !health.is_private => {
             let advice = format!("chmod go= {path}");
             Check::bad("journal", format!("others may read {path}"), &advice)
