@@ -2,8 +2,8 @@
 //!
 //! Versions 0.2.97 to 2.1.239 were seen. Odd: one API message is several lines that repeat its
 //! usage; results of tools are user records; sub-agents have lived inline, in flat
-//! `agent-*.jsonl` files and in `<session>/subagents/`; a resumed session may replay its history
-//! in a new file; summaries at the head of a file mostly belong to other sessions.
+//! `agent-*.jsonl` files, in `<session>/subagents/` and in `<slug>/subagents/`; a resumed session
+//! may replay its history in a new file; summaries at the head of a file mostly belong to other sessions.
 //! `docs/formats/claude-code.md` has the evidence.
 
 mod content;
@@ -12,6 +12,7 @@ mod prompt;
 mod reader;
 mod retention;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,9 @@ const AGENT: Agent = Agent {
 /// How a note beside a transcript is called.
 const SIDECAR: &str = ".meta.json";
 
+/// The folder of sub-agents, in a session's folder or in the project's.
+const SUBAGENTS: &str = "subagents";
+
 const INDEX: &str = "sessions-index.json";
 
 /// The index is a small cache; a larger file of that name is something else.
@@ -81,7 +85,8 @@ impl Connector for ClaudeCode {
         // A session's folder holds much besides its sub-agents; in the usual place it is known.
         let is_usual = root.file_name().is_some_and(|name| name == "projects");
         let mut sources = files::walk_through(&root, &is_source, &|depth, folder| {
-            if is_usual && depth == 1 { folder.join("subagents") } else { folder }
+            let is_session = is_usual && depth == 1 && !folder.ends_with(SUBAGENTS);
+            if is_session { folder.join(SUBAGENTS) } else { folder }
         })?;
         // Claude Desktop keeps other logs beside the projects of its agents.
         if root.ends_with("local-agent-mode-sessions") {
@@ -100,7 +105,9 @@ impl Connector for ClaudeCode {
             return None;
         }
         let name = inside[inside.len() - 1].to_string_lossy();
-        let is_told = inside.len() < 3 || (inside[2] == "subagents" && inside.len() > 3);
+        let is_told = inside.len() < 3
+            || inside[1] == SUBAGENTS
+            || (inside[2] == SUBAGENTS && inside.len() > 3);
         if !is_told || !is_source(&name) {
             return Some(Vec::new());
         }
@@ -207,7 +214,8 @@ impl Place {
     fn of(path: &Path) -> Self {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Some(agent) = stem.strip_prefix("agent-") else {
+        let agent = stem.strip_prefix("agent-");
+        let Some(agent) = agent.or(folder.ends_with(SUBAGENTS).then_some(&*stem)) else {
             return Self {
                 native: is_uuid(&stem).then(|| stem.to_string()),
                 parent: None,
@@ -215,16 +223,15 @@ impl Place {
                 tool_results: folder.join(&*stem).join("tool-results"),
             };
         };
-        let session =
-            folder.ancestors().find(|one| one.file_name().is_some_and(|name| name == "subagents"));
-        let session = session.and_then(Path::parent);
+        let around = folder.ancestors().find(|one| one.ends_with(SUBAGENTS));
+        let around = around.and_then(Path::parent);
+        let session = around.and_then(Path::file_name).map(|name| name.to_string_lossy());
         Self {
             native: Some(agent.to_owned()),
-            parent: session
-                .and_then(Path::file_name)
-                .map(|name| name.to_string_lossy().into_owned()),
+            // A folder of sub-agents may also lie in the project's folder, which names no session.
+            parent: session.filter(|name| is_uuid(name)).map(Cow::into_owned),
             kind: if is_machine(agent) { Kind::Copy } else { Kind::Agent },
-            tool_results: session.unwrap_or(folder).join("tool-results"),
+            tool_results: around.unwrap_or(folder).join("tool-results"),
         }
     }
 }
@@ -253,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_three_layouts_of_sub_agents_name_their_parent_where_they_can() {
+    fn every_layout_of_sub_agents_names_the_parent_where_it_can() {
         let check = |path: &str, native: Option<&str>, parent: Option<&str>, kind: Kind| {
             let place = Place::of(Path::new(path));
             assert_eq!(place.native.as_deref(), native, "{path}");
@@ -276,6 +283,8 @@ mod tests {
             Some(id),
             Kind::Copy,
         );
-        check("p/full.jsonl", None, None, Kind::Root);
+        check(&format!("-p/subagents/{id}.jsonl"), Some(id), None, Kind::Agent);
+        check("-p/subagents/agent-c3.jsonl", Some("c3"), None, Kind::Agent);
+        check("subagents/p/full.jsonl", None, None, Kind::Root);
     }
 }

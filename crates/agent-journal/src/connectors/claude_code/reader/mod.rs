@@ -7,7 +7,7 @@
 mod records;
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -60,7 +60,10 @@ pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Resu
 
 struct Reader<'s> {
     sink: &'s mut dyn Sink,
+    path: PathBuf,
     place: Place,
+    /// Whether it is a sub-agent's only because every message so far is of a side conversation.
+    is_all_side: bool,
     /// What this read has learnt about the session.
     session: Session,
     state: State,
@@ -100,14 +103,19 @@ struct State {
     removed: Vec<u64>,
     /// Prompts told as attachments, which may still leave the queue.
     attached: Vec<u64>,
+    /// Whether it is known that the session is a person's or a sub-agent's.
+    #[serde(default)]
+    is_decided: bool,
 }
 
 impl<'s> Reader<'s> {
     fn new(path: &Path, start: &Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
         let place = Place::of(path);
-        let (state, order) = State::decode(&start.state);
+        let (mut state, order) = State::decode(&start.state);
+        state.is_decided |= place.kind != Kind::Root || place.native.is_none();
         let mut reader = Self {
             sink,
+            path: path.to_owned(),
             session: Session::default(),
             seen: order.iter().copied().collect(),
             files: HashSet::new(),
@@ -118,6 +126,7 @@ impl<'s> Reader<'s> {
             state,
             order,
             place,
+            is_all_side: false,
         };
         if reader.state.native.is_empty() {
             reader.state.native = match reader.place.native.take() {
@@ -165,6 +174,10 @@ impl<'s> Reader<'s> {
         self.session.files = self.files.drain().collect();
         self.session.files.sort();
         self.tell_session()?;
+        // A message of the main conversation would make it another session: read as a whole again.
+        if self.is_all_side {
+            return Ok(Checkpoint::default());
+        }
         let Mark { offset, told, uuids, state } = self.mark;
         Ok(Checkpoint {
             offset,
@@ -204,6 +217,7 @@ impl<'s> Reader<'s> {
         let at = line.timestamp.take().and_then(|text| text.0);
         let at = at.and_then(|text| Timestamp::parse(text.as_str()));
         self.session.seen(at);
+        self.decide(&line)?;
         self.note(&line);
         if let Some(uuid) = &line.uuid {
             let hash = xxh3_64(uuid.as_str().as_bytes());
@@ -235,6 +249,22 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// Tells by the first message whether the file may be a sub-agent's under an ordinary name,
+    /// and if so looks at all of it.
+    fn decide(&mut self, line: &Line<'_>) -> Result<()> {
+        let kind = line.kind.as_ref().map_or("", Text::as_str);
+        if self.state.is_decided || !is_talk(kind) {
+            return Ok(());
+        }
+        self.state.is_decided = true;
+        if line.is_sidechain == Some(true) && is_all_side(&self.path)? {
+            self.is_all_side = true;
+            self.place.kind = Kind::Agent;
+            self.session.kind = Kind::Agent;
+        }
+        Ok(())
+    }
+
     /// Takes in what every record says about the session.
     fn note(&mut self, line: &Line<'_>) {
         let session = &mut self.session;
@@ -247,7 +277,7 @@ impl<'s> Reader<'s> {
         set_if_new(&mut session.branch, line.branch.as_ref());
         set_if_new(&mut session.agent_version, line.version.as_ref());
         if session.parent.is_none() && self.place.kind != Kind::Root {
-            session.parent = text(&line.session_id);
+            session.parent = text(&line.session_id).filter(|id| *id != session.id.native);
         }
         if let Some(slug) = line.slug.as_ref()
             && session.titles.last().is_none_or(|title| title.text != slug.as_str())
@@ -331,6 +361,30 @@ fn set_if_new(known: &mut Option<String>, text: Option<&Text<'_>>) {
     {
         *known = Some(text.to_owned());
     }
+}
+
+fn is_talk(kind: &str) -> bool {
+    matches!(kind, "user" | "assistant")
+}
+
+/// Whether all messages of a file are of side conversations.
+fn is_all_side(path: &Path) -> Result<bool> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Said<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Text<'a>>,
+        is_sidechain: Option<bool>,
+    }
+    let mut lines = Lines::open(path, 0)?;
+    while let Some(line) = lines.next()? {
+        let Ok(said) = serde_json::from_slice::<Said<'_>>(line.bytes) else { continue };
+        let kind = said.kind.as_ref().map_or("", Text::as_str);
+        if is_talk(kind) && said.is_sidechain != Some(true) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Finds the session most records of a renamed file name.
