@@ -344,6 +344,23 @@ fn what_is_not_counted_is_explained() {
 }
 
 #[test]
+fn a_fast_call_counts_for_its_model_and_has_no_price_of_the_usual_speed() {
+    let home = Home::new();
+    let mut lines = claude("a", &calls(1..3));
+    for line in lines.iter_mut().skip(3) {
+        line["message"]["usage"]["speed"] = json!("fast");
+    }
+    home.write(&claude_path("-src-web", "a"), &lines);
+    let stats = stats(&home.journal(), None);
+    assert_eq!(stats.models.len(), 1);
+    assert_eq!(stats.models[0].key, call(1).model);
+    let share = stats.models[0].figures.cost.priced_share().unwrap();
+    assert!(share > 0.0 && share < 1.0, "{share}");
+    let unpriced = &stats.explained.unwrap().unpriced_models;
+    assert_eq!(unpriced[0].name, format!("{} +fast", call(1).model));
+}
+
+#[test]
 fn every_kind_of_what_is_not_counted_has_its_number() {
     let home = Home::new();
     let mut lines = claude("a", &calls(1..4));

@@ -1,6 +1,6 @@
 //! What tokens cost: as the agent recorded it, else by the list prices of `prices.toml`, else it
 //! is not known. A model is found by an exact name, a declared alias or a declared prefix, never
-//! by likeness.
+//! by likeness. Another speed than the usual (`model +fast`) has a price only under that name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::maps::Map;
-use crate::model::QUARTER;
+use crate::model::{QUARTER, unmarked};
 use crate::store::{SIZES, Spent};
 
 /// The prices that come with the program.
@@ -186,7 +186,9 @@ impl Prices {
     fn look_up(&self, model: &str) -> Option<usize> {
         let bare = LIST.vendors.iter().find_map(|vendor| model.strip_prefix(vendor.as_str()));
         let bare = bare.unwrap_or(model);
-        let prefix = || self.prefixes.iter().find(|(prefix, _)| bare.starts_with(prefix));
+        let is_marked = unmarked(bare).1.is_some();
+        let fits = |prefix: &str| !is_marked && bare.starts_with(prefix);
+        let prefix = || self.prefixes.iter().find(|(prefix, _)| fits(prefix));
         self.names.get(bare).copied().or_else(|| prefix().map(|(_, place)| *place))
     }
 }
@@ -284,7 +286,7 @@ impl Serialize for Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Tokens;
+    use crate::model::{Tokens, Usage};
 
     fn spent(model: &str, tokens: [u64; 4]) -> Spent {
         let [input, output, cache_read, cache_creation] = tokens;
@@ -335,6 +337,21 @@ mod tests {
         cost += Prices::new(&BTreeMap::new()).cost(&spent("gpt-5", [30, 0, 0, 0]));
         assert_eq!(cost.priced_share(), Some(0.75));
         assert_eq!(serde_json::to_value(cost).unwrap()["basis"], "estimated");
+    }
+
+    #[test]
+    fn another_speed_is_never_priced_like_the_usual_one() {
+        let usage = Usage { speed: Some("fast".into()), ..Usage::default() };
+        for model in ["claude-opus-4-6", "claude-opus-4-6-20260205", "anthropic/claude-opus-4.6"] {
+            let call = spent(&usage.priced_as(model.into()), [1_000_000, 0, 0, 0]);
+            let cost = Prices::new(&BTreeMap::new()).cost(&call);
+            assert_eq!((cost.micros(), cost.priced_share()), (None, Some(0.0)), "{model}");
+            assert!(micros(&spent(model, [1_000_000, 0, 0, 0])).is_some(), "{model}");
+        }
+        let rate: Rate = toml::from_str("input = 30\noutput = 150").unwrap();
+        let prices = Prices::new(&BTreeMap::from([("claude-opus-4-6 +fast".to_owned(), rate)]));
+        let call = spent("claude-opus-4-6 +fast", [1_000_000, 0, 0, 0]);
+        assert_eq!(prices.cost(&call).micros(), Some(30_000_000));
     }
 
     #[test]

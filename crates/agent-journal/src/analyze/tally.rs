@@ -14,7 +14,7 @@ use super::tools::{Counted, ToolTally, ranked};
 use super::usage::Figures;
 use crate::error::Result;
 use crate::maps::{Map, Set};
-use crate::model::{QUARTER, Ref, Tokens};
+use crate::model::{QUARTER, Ref, Tokens, unmarked};
 use crate::store::{Doings, Done, Spent, Store};
 
 /// Which of the two periods a quarter belongs to.
@@ -241,7 +241,7 @@ impl<'p> Tally<'p> {
             sum.add_spent(spent, cost);
             self.quarters.entry(spent.quarter).or_default().add_spent(spent, cost);
             let name = spent.model.as_deref().unwrap_or(UNKNOWN);
-            let model = &mut self.models.at(name).figures;
+            let model = &mut self.models.at(unmarked(name).0).figures;
             model.add_spent(spent, cost);
             if task.is_root && task.is_shown {
                 model.count(task.key);
@@ -256,6 +256,10 @@ impl<'p> Tally<'p> {
     fn add_spending(&mut self, spent: &Spent, cost: Cost) {
         let Some(local) = self.calendar.local(spent.quarter) else { return };
         let model = spent.model.clone().unwrap_or_else(|| self.unknown.clone());
+        let model = match unmarked(&model) {
+            (bare, Some(_)) => bare.into(),
+            _ => model,
+        };
         let sum = self.spending.entry((local.date, model)).or_default();
         sum.0 += spent.tokens;
         sum.1 += cost;

@@ -26,7 +26,7 @@ pub use source::{Checkpoint, Source, Stamp};
 pub use time::Timestamp;
 pub(crate) use tools::{AGENT_FAILURE, changed_files};
 pub use tools::{ASK_USER, failure_name, tool_name};
-pub use usage::{ModelCall, Tokens, Usage};
+pub use usage::{ModelCall, Tokens, Usage, unmarked};
 
 use std::collections::BTreeMap;
 

@@ -22,6 +22,9 @@ pub struct Usage {
     /// Cost as the agent recorded it, in millionths of a dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
+    /// The speed that was paid for, where it is not the usual one and has a price of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<String>,
     /// Set on a sum over the calls since then, in what their messages do not carry. It stands in
     /// for those calls: where the session's calls of that time are recorded one by one with their
     /// input, they count and the sum does not. When it is the message's own instant this is one
@@ -43,6 +46,28 @@ impl Usage {
             *figure = (*figure).min(ABSURD);
         }
         self
+    }
+}
+
+/// Between a model's name and what else decides its price.
+const MARK: &str = " +";
+
+impl Usage {
+    /// The name under which the call is priced: the model's, marked when another speed was paid
+    /// for.
+    pub fn priced_as(&self, model: String) -> String {
+        match &self.speed {
+            Some(speed) => format!("{model}{MARK}{speed}"),
+            None => model,
+        }
+    }
+}
+
+/// The model and the speed in the name that a call is priced under.
+pub fn unmarked(priced_as: &str) -> (&str, Option<&str>) {
+    match priced_as.split_once(MARK) {
+        Some((model, speed)) => (model, Some(speed)),
+        None => (priced_as, None),
     }
 }
 

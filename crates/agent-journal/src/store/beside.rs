@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::chunk::UsageRow;
 use super::{Entry, Store, Writer};
 use crate::error::Result;
-use crate::model::{ModelCall, SessionId, Timestamp, Tokens, Usage};
+use crate::model::{ModelCall, SessionId, Timestamp, Tokens, Usage, unmarked};
 use crate::search::Filter;
 
 /// Says in SQL which sessions' calls are told with a session: its own, and those of sessions that
@@ -90,7 +90,7 @@ impl Writer<'_> {
                 identity: identity(&session.agent, &call.key),
                 position,
                 at: call.at.map(Timestamp::as_millis),
-                model: call.model,
+                model: call.model.map(|model| call.usage.priced_as(model)),
                 usage: call.usage,
             };
             self.usage(telling, session.key(), &row)?;
@@ -114,10 +114,12 @@ fn call(row: &Row<'_>) -> rusqlite::Result<ModelCall> {
         let millis = row.get::<_, Option<i64>>(at)?;
         Ok::<_, rusqlite::Error>(millis.and_then(Timestamp::from_millis))
     };
+    let name: Option<String> = row.get(2)?;
+    let (model, speed) = name.as_deref().map(unmarked).unzip();
     Ok(ModelCall {
         key: row.get::<_, String>(0)?.to_ascii_lowercase(),
         at: time(1)?,
-        model: row.get(2)?,
+        model: model.map(str::to_owned),
         usage: Usage {
             identity: None,
             tokens: Tokens {
@@ -129,6 +131,7 @@ fn call(row: &Row<'_>) -> rusqlite::Result<ModelCall> {
             },
             cache_creation_1h: number(7)?,
             cost_micros: optional(9)?,
+            speed: speed.flatten().map(str::to_owned),
             since: time(10)?,
         },
     })

@@ -111,7 +111,7 @@ impl ChunkBuilder {
                 identity: identity(session, &usage, message, position),
                 position,
                 at: message.at.map(crate::model::Timestamp::as_millis),
-                model: message.model.take(),
+                model: message.model.take().map(|model| usage.priced_as(model)),
                 usage: usage.within_reason(),
             });
         }

@@ -56,6 +56,7 @@ pub(crate) struct ToolUse {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spent {
     pub(crate) quarter: i64,
+    /// The name they are priced under.
     pub(crate) model: Option<Rc<str>>,
     /// How many of `SIZES` the prompts exceed.
     pub(crate) size: u8,

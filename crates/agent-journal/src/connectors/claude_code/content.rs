@@ -8,9 +8,10 @@ use std::path::Path;
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::value::RawValue;
 
+use super::rest;
 use crate::connectors::formats::files;
 use crate::connectors::formats::json::{Text, lossless};
-use crate::model::{Block, Image, Json};
+use crate::model::{Block, Extensions, Image, Json};
 
 /// Larger put-aside outputs are cut here, with a marker.
 const MAX_OUTPUT: u64 = 32 << 20;
@@ -87,6 +88,19 @@ impl<'a> Part<'a> {
 
     pub(super) fn is(&self, kind: &str) -> bool {
         self.kind.as_ref().is_some_and(|known| known.as_str() == kind)
+    }
+
+    /// Keeps what a block of a known kind says beyond the model, under its kind and id.
+    pub(super) fn keep(&mut self, extensions: &mut Extensions) {
+        let kind = self.kind.as_ref().map_or("", Text::as_str);
+        let id = self.id.as_ref().or(self.tool_use_id.as_ref()).map(Text::as_str);
+        let name = match (kind, id) {
+            ("text" | "thinking", _) => kind.to_owned(),
+            ("tool_use" | "server_tool_use" | "tool_result", Some(id)) => format!("{kind} {id}"),
+            _ => return,
+        };
+        let unknown = self.rest.extract_if(.., |(key, _)| key != "citations").collect();
+        rest::keep(&name, unknown, extensions);
     }
 
     /// Appends what this block becomes. Reasoning without readable text becomes nothing.

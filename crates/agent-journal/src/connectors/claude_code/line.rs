@@ -72,6 +72,7 @@ lossless! {
         "cache_creation_input_tokens" cache_creation: Option<u64>,
         "cache_creation" by_life: Option<Lenient<Lives>>,
         "output_tokens_details" details: Option<Lenient<Details>>,
+        "speed" speed: Option<Lenient<Text<'a>>>,
     }
 }
 
@@ -143,6 +144,8 @@ impl Counts<'_> {
         };
         let cache_creation_1h =
             lives.and_then(|lives| lives.ephemeral_1h_input_tokens).unwrap_or(0);
-        Usage { tokens, cache_creation_1h, ..Usage::default() }
+        let speed = said(self.speed.as_ref().and_then(|speed| speed.0.as_ref()));
+        let speed = speed.filter(|speed| *speed != "standard").map(str::to_owned);
+        Usage { tokens, cache_creation_1h, speed, ..Usage::default() }
     }
 }

@@ -10,6 +10,7 @@ mod content;
 mod line;
 mod prompt;
 mod reader;
+mod rest;
 mod retention;
 
 use std::borrow::Cow;

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::content::Content;
 use super::super::line::{Body, Line};
-use super::super::prompt;
+use super::super::{prompt, rest};
 use super::{Open, Reader};
 use crate::connectors::Record;
 use crate::connectors::formats::json::{self, Lenient, Text};
@@ -26,7 +26,9 @@ impl Reader<'_> {
         };
         let is_result = content.has_tool_result();
         let mut blocks = Vec::new();
-        for part in content.parts() {
+        let mut unknown = Extensions::new();
+        for mut part in content.parts() {
+            part.keep(&mut unknown);
             part.push(&self.place.tool_results, &mut blocks);
         }
         let source = line.prompt_source.take().and_then(|source| source.0).map(Text::into_owned);
@@ -42,6 +44,7 @@ impl Reader<'_> {
         let twin = line.tool_use_result.take();
         let mut message = envelope(line, body, at, if is_result { Role::Tool } else { Role::User });
         message.blocks = blocks;
+        message.extensions.extend(unknown);
         for (name, value) in [("promptSource", source), ("origin", from)] {
             if let Some(value) = value {
                 message.extensions.insert(name.into(), Json::from_value(&value));
@@ -59,7 +62,7 @@ impl Reader<'_> {
         let failed = line.is_api_error == Some(true);
         let top_model = line.model.take();
         let mut body = line.message.take().unwrap_or_default();
-        body.usage = None;
+        let counts = body.usage.take();
         let model = body.model.take().or(top_model).map(Text::into_owned);
         let synthetic = model.as_deref() == Some("<synthetic>");
         if synthetic {
@@ -75,7 +78,9 @@ impl Reader<'_> {
         message.api_id = api_id;
         message.stop_reason = stop_reason.map(Text::into_owned);
         message.usage = usage;
-        for part in content.map(Content::parts).unwrap_or_default() {
+        rest::keep("usage", counts.unwrap_or_default().rest, &mut message.extensions);
+        for mut part in content.map(Content::parts).unwrap_or_default() {
+            part.keep(&mut message.extensions);
             part.push(&self.place.tool_results, &mut message.blocks);
         }
         if let Some(open) = &mut self.open
