@@ -22,12 +22,15 @@ const WORKSPACE: &str = "workspace.yaml";
 const EDITOR: &str = "vscode.metadata.json";
 const CHECKPOINTS: &str = "checkpoints";
 
+/// Copies of the user's files from before each change: looked for, never opened.
+const SNAPSHOTS: &str = "rewind-snapshots";
+
 /// Documents beside the log, with their names in the journal.
 const DOCUMENTS: &[(&str, &str)] = &[("plan.md", "plan"), ("index.md", "index")];
 
 /// Takes the companions of a log into its stamp.
 pub(super) fn stamp(stamp: Stamp, directory: &Path) -> Stamp {
-    let names = [WORKSPACE, EDITOR, CHECKPOINTS, "checkpoints/index.md"];
+    let names = [WORKSPACE, EDITOR, CHECKPOINTS, "checkpoints/index.md", SNAPSHOTS];
     let documents = DOCUMENTS.iter().map(|(file, _)| *file);
     let companions = names.into_iter().chain(documents);
     companions.fold(stamp, |stamp, name| stamp.with(&directory.join(name)))
@@ -46,6 +49,9 @@ pub(super) fn account(directory: &Path) -> Session {
     add_checkpoints(&directory.join(CHECKPOINTS), &mut session);
     for (file, name) in DOCUMENTS {
         add_document(&directory.join(file), name, &mut session);
+    }
+    if files::is_dir(&directory.join(SNAPSHOTS)) {
+        session.extensions.insert("rewind_snapshots".into(), Json::from_value(&true));
     }
     session
 }

@@ -51,6 +51,9 @@ const CALL_COLUMNS: &[&str] = &[
 const SESSION_COLUMNS: &[&str] =
     &["id", "cwd", "repository", "branch", "summary", "created_at", "updated_at"];
 
+/// Columns that say when and by what a checkpoint, a file or a reference came to be.
+const TIMES: &[&str] = &["created_at", "first_seen_at", "tool_name", "turn_index"];
+
 /// Tells every session of a store.
 pub fn read(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
     let db = sqlite::open(path)?;
@@ -125,20 +128,33 @@ impl Store<'_> {
 
     fn tell(&self, mut session: Session, sink: &mut dyn Sink) -> Result<()> {
         let native = session.id.native.clone();
+        let [mut checkpoints, mut files, mut refs] = [(); 3].map(|()| Extensions::new());
         self.each("checkpoints", "checkpoint_number", &native, |row| {
-            session.documents.push(checkpoint(row));
+            let document = checkpoint(row);
+            keep_times(row, &document.0, &mut checkpoints);
+            session.documents.push(document);
             Ok(())
         })?;
         self.each("session_files", "rowid", &native, |row| {
-            session.files.extend(text(row, "file_path"));
+            if let Some(path) = text(row, "file_path").filter(|path| !session.files.contains(path))
+            {
+                keep_times(row, &path, &mut files);
+                session.files.push(path);
+            }
             Ok(())
         })?;
         self.each("session_refs", "rowid", &native, |row| {
             if let (Some(kind), Some(value)) = (text(row, "ref_type"), text(row, "ref_value")) {
+                keep_times(row, &format!("{kind} {value}"), &mut refs);
                 session.refs.push(Ref { kind, value });
             }
             Ok(())
         })?;
+        for (name, kept) in [("checkpoints", checkpoints), ("files", files), ("refs", refs)] {
+            if !kept.is_empty() {
+                session.extensions.insert(name.to_owned(), Json::from_value(&kept));
+            }
+        }
         let mut calls = self.calls(&native)?;
         sink.accept(Record::Session(Box::new(session)))?;
         self.each("turns", "turn_index", &native, |row| tell_turn(row, &mut calls, sink))?;
@@ -261,6 +277,17 @@ fn checkpoint(row: &Row<'_>) -> (String, String) {
     (name, checkpoint_text(text(row, "title").as_deref(), &parts))
 }
 
+/// Keeps when and by what something came to be, where the store says so.
+fn keep_times(row: &Row<'_>, name: &str, all: &mut Extensions) {
+    let said: Extensions = TIMES
+        .iter()
+        .filter_map(|column| Some(((*column).to_owned(), json_of(row, column)?)))
+        .collect();
+    if !said.is_empty() {
+        all.entry(name.to_owned()).or_insert_with(|| Json::from_value(&said));
+    }
+}
+
 /// A text column; an empty one counts as absent.
 fn text(row: &Row<'_>, column: &str) -> Option<String> {
     let text = match row.get_ref(column).ok()? {
@@ -290,22 +317,24 @@ fn instant(text: &str) -> Option<Timestamp> {
 
 /// Keeps the columns that have no place in the model.
 fn keep(row: &Row<'_>, known: &[&str], extensions: &mut Extensions) {
-    for column in row.as_ref().column_names() {
-        if known.contains(&column) {
-            continue;
+    let columns = row.as_ref().column_names();
+    for column in columns.into_iter().filter(|column| !known.contains(column)) {
+        extensions.extend(json_of(row, column).map(|value| (column.to_owned(), value)));
+    }
+}
+
+/// A column as JSON, which a text may be already.
+fn json_of(row: &Row<'_>, column: &str) -> Option<Json> {
+    match row.get_ref(column).ok()? {
+        ValueRef::Integer(number) => Some(Json::from_value(&number)),
+        ValueRef::Real(number) => Some(Json::from_value(&number)),
+        ValueRef::Text(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            let parsed = Some(&text).filter(|text| text.starts_with(['{', '[']));
+            let parsed = parsed.and_then(|text| serde_json::from_str(text).ok());
+            Some(parsed.unwrap_or_else(|| Json::from_value(&text)))
         }
-        let value = match row.get_ref(column) {
-            Ok(ValueRef::Integer(number)) => Json::from_value(&number),
-            Ok(ValueRef::Real(number)) => Json::from_value(&number),
-            Ok(ValueRef::Text(bytes)) => {
-                let text = String::from_utf8_lossy(bytes);
-                let parsed = Some(&text).filter(|text| text.starts_with(['{', '[']));
-                let parsed = parsed.and_then(|text| serde_json::from_str(text).ok());
-                parsed.unwrap_or_else(|| Json::from_value(&text))
-            }
-            _ => continue,
-        };
-        extensions.insert(column.to_owned(), value);
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::event::{Begin, Context, Counts, ModelChange, Shutdown, Truncation};
 use super::tell::{Envelope, Told, owned, parse, put};
 use crate::connectors::formats::json::{self, Text};
 use crate::error::Result;
-use crate::model::{Block, Extensions, Json, Kind, Message, Role, Tokens, Usage};
+use crate::model::{Block, Extensions, Json, Kind, Message, Role, Timestamp, Tokens, Usage};
 
 impl Reader<'_> {
     pub(super) fn begin(&mut self, envelope: &Envelope, data: &RawValue) -> Told {
@@ -18,6 +18,8 @@ impl Reader<'_> {
             self.session.id.native = id;
         }
         self.state.run = envelope.at;
+        let start = begin.start_time.and_then(|text| owned(text.0));
+        self.session.seen(start.and_then(|text| Timestamp::parse(&text)));
         let version = owned(begin.version).filter(|version| version != "unknown");
         self.session.agent_version = version.or(self.session.agent_version.take());
         if let Some(parent) = owned(begin.parent) {

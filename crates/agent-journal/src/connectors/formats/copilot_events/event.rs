@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::connectors::formats::json::{Text, lossless};
-use crate::model::Tokens;
+use crate::connectors::formats::json::{Lenient, Text, lossless};
+use crate::model::{Extensions, Json, Tokens};
 
 lossless! {
     /// One line: the envelope around an event's data.
@@ -25,7 +25,7 @@ lossless! {
     struct Begin<'a> {
         "sessionId" session_id: Option<Text<'a>>,
         "copilotVersion" version: Option<Text<'a>>,
-        "startTime" start_time: Option<&'a RawValue>,
+        "startTime" start_time: Option<Lenient<Text<'a>>>,
         "selectedModel" model: Option<Text<'a>>,
         "context" context: Option<Context<'a>>,
         "detachedFromSpawningParentSessionId" parent: Option<Text<'a>>,
@@ -86,6 +86,8 @@ lossless! {
         "name" name: Option<Text<'a>>,
         "toolName" tool_name: Option<Text<'a>>,
         "arguments" arguments: Option<&'a RawValue>,
+        "mcpServerName" server: Option<Text<'a>>,
+        "mcpToolName" server_tool: Option<Text<'a>>,
         "type" kind: Option<&'a RawValue>,
         "model" model: Option<Text<'a>>,
         "parentToolCallId" parent_call: Option<Text<'a>>,
@@ -209,6 +211,19 @@ impl Request<'_> {
     pub(super) fn take_name(&mut self) -> String {
         let name = self.name.take().or(self.tool_name.take());
         name.map(Text::into_owned).unwrap_or_default()
+    }
+
+    /// The name under which a tool of a server is counted, with what is recorded of it.
+    pub(super) fn take_server(&mut self, name: &str) -> Option<(String, Extensions)> {
+        let server = self.server.take()?.into_owned();
+        let bare = name.strip_prefix(server.as_str()).and_then(|rest| rest.strip_prefix('-'));
+        let tool = self.server_tool.take().map(Text::into_owned);
+        let tool = tool.unwrap_or_else(|| bare.unwrap_or(name).to_owned());
+        let called = format!("mcp__{server}__{tool}");
+        let said =
+            [("mcpServerName", server), ("mcpToolName", tool), ("toolName", name.to_owned())];
+        let said = said.map(|(key, text)| (key.to_owned(), Json::from_value(&text)));
+        Some((called, said.into()))
     }
 }
 

@@ -21,7 +21,7 @@ use self::event::Event;
 use super::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
-use crate::model::{Block, Json, Message, Session, Timestamp};
+use crate::model::{Block, Extensions, Json, Message, Session, Timestamp};
 
 /// How every event begins: where one starts inside a damaged line.
 const HEAD: &[u8] = br#"{"type":""#;
@@ -57,7 +57,11 @@ pub fn read(
         if line.end == End::File && reader.mark.is_none() {
             reader.mark = Some(reader.mark_at(line.offset));
         }
+        let is_whole = line.end != End::File;
         reader.line(&line)?;
+        if is_whole {
+            reader.end = lines.offset();
+        }
     }
     reader.finish(path)
 }
@@ -106,6 +110,10 @@ struct State {
     models: BTreeMap<String, String>,
     /// Calls that were told and not answered yet.
     pending: Vec<String>,
+    /// An answer whose calls have not all begun: how they begin says more about them.
+    open: Option<Box<Message>>,
+    /// What was learnt of a call after its answer was told.
+    late: BTreeMap<String, Extensions>,
     /// Calls that were left out, so that their results are too.
     ignored: Vec<String>,
     /// How many calls of the model wrote so many tokens.
@@ -166,11 +174,11 @@ impl<'s> Reader<'s> {
         if let Some(broken) = self.broken.take() {
             self.sink.accept(Record::bad(broken.offset, "not a JSON object"))?;
         }
+        // An answer that is still open is told now, and by the next read again.
+        let mark = self.mark.take();
+        let Mark { offset, told, state } = mark.unwrap_or_else(|| self.mark_at(self.end));
+        self.close()?;
         self.tell_session()?;
-        let Mark { offset, told, state } = match self.mark.take() {
-            Some(mark) => mark,
-            None => self.mark_at(self.end),
-        };
         Ok(Checkpoint {
             offset,
             guard: jsonl::guard(path, offset)?,
@@ -180,9 +188,6 @@ impl<'s> Reader<'s> {
     }
 
     fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
-        if line.end != End::File {
-            self.end = line.offset + line.bytes.len() as u64 + 1;
-        }
         if line.end == End::TooLong {
             return self.sink.accept(Record::bad(line.offset, "line too long"));
         }
@@ -266,7 +271,18 @@ impl<'s> Reader<'s> {
         self.tell(message)
     }
 
+    /// Tells a message, behind the open answer if there is one.
     fn tell(&mut self, message: Message) -> Result<()> {
+        self.close()?;
+        self.emit(message)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(open) = self.state.open.take() else { return Ok(()) };
+        self.emit(*open)
+    }
+
+    fn emit(&mut self, message: Message) -> Result<()> {
         if !self.is_session_told {
             self.tell_session()?;
         }

@@ -1,12 +1,14 @@
 //! Turns events into what they say about the session, and into messages.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
 use super::Reader;
 use super::event::{Answer, Asset, Completion, Event, Notice, Prompt, Request};
 use super::tools;
 use crate::connectors::Record;
-use crate::connectors::formats::json::{self, Rest, Text};
+use crate::connectors::formats::json::{self, Text};
 use crate::error::Result;
 use crate::model::{
     Block, Extensions, Image, Json, Message, Origin, Role, Timestamp, Tokens, Usage,
@@ -198,7 +200,12 @@ impl Reader<'_> {
         message.blocks.extend(owned(answer.content.take()).map(Block::Text));
         self.ask(answer.requests.take().unwrap_or_default(), &mut message);
         json::keep(answer.rest, &mut message.extensions);
-        self.tell(message)?;
+        if message.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. })) {
+            self.close()?;
+            self.state.open = Some(Box::new(message));
+        } else {
+            self.tell(message)?;
+        }
         Ok(Told::Yes)
     }
 
@@ -230,7 +237,14 @@ impl Reader<'_> {
                 self.state.ignored.push(id);
                 continue;
             }
-            keep_details(&id, request.rest, &mut details);
+            let (name, mut said) = match request.take_server(&name) {
+                Some(of_server) => of_server,
+                None => (name, Extensions::new()),
+            };
+            json::keep(request.rest, &mut said);
+            if !said.is_empty() {
+                details.insert(id.clone(), Json::from_value(&said));
+            }
             let input = tools::arguments(request.arguments);
             self.state.pending.push(id.clone());
             message.blocks.push(Block::ToolCall { id, name, input });
@@ -249,6 +263,9 @@ impl Reader<'_> {
             self.touch(&path);
         }
         if self.state.pending.contains(&id) || self.state.ignored.contains(&id) {
+            if let Some(of_server) = request.take_server(&name) {
+                self.learn(id, of_server);
+            }
             return Ok(Told::Nothing);
         }
         if name == tools::INTENT {
@@ -256,14 +273,40 @@ impl Reader<'_> {
             return Ok(Told::Nothing);
         }
         let role = if origin == Origin::Command { Role::User } else { Role::Assistant };
-        let (mut message, _) = envelope.inside(role, request.parent_call);
+        let (mut message, _) = envelope.inside(role, request.parent_call.take());
         message.origin = origin;
+        let (name, said) = match request.take_server(&name) {
+            Some(of_server) => of_server,
+            None => (name, Extensions::new()),
+        };
+        message.extensions.extend(said);
         json::keep(request.rest, &mut message.extensions);
         let input = tools::arguments(request.arguments);
         self.state.pending.push(id.clone());
         message.blocks.push(Block::ToolCall { id, name, input });
         self.tell(message)?;
         Ok(Told::Yes)
+    }
+
+    /// Takes in whose tool a call is for: into the answer that asked for it, or else, when that
+    /// is told, into what the tool returns.
+    fn learn(&mut self, id: String, (called, said): (String, Extensions)) {
+        let calls = self.state.open.iter_mut().flat_map(|message| &mut message.blocks);
+        let name = calls.into_iter().find_map(|block| match block {
+            Block::ToolCall { id: known, name, .. } if *known == id => Some(name),
+            _ => None,
+        });
+        let Some(name) = name else {
+            self.state.late.insert(id, said);
+            return;
+        };
+        *name = called;
+        let Some(message) = &mut self.state.open else { return };
+        let tools = message.extensions.get("tools");
+        let mut tools: BTreeMap<String, Extensions> =
+            tools.and_then(Json::parse).unwrap_or_default();
+        tools.entry(id).or_default().extend(said);
+        message.extensions.insert("tools".into(), Json::from_value(&tools));
     }
 
     fn completion(&mut self, envelope: &Envelope, data: &RawValue) -> Result<Told> {
@@ -278,6 +321,7 @@ impl Reader<'_> {
         }
         self.state.pending.retain(|known| *known != id);
         message.origin = Origin::Tool;
+        message.extensions.extend(self.state.late.remove(&id).unwrap_or_default());
         tools::answer(id, completion, &mut message);
         self.tell(message)?;
         Ok(Told::Yes)
@@ -337,14 +381,5 @@ pub(super) fn owned(text: Option<Text<'_>>) -> Option<String> {
 pub(super) fn put(extensions: &mut Extensions, key: &str, text: Option<Text<'_>>) {
     if let Some(text) = owned(text) {
         extensions.insert(key.to_owned(), Json::from_value(&text));
-    }
-}
-
-/// Keeps what a request says beyond name and arguments.
-fn keep_details(id: &str, rest: Rest<'_>, details: &mut Extensions) {
-    let mut kept = Extensions::new();
-    json::keep(rest, &mut kept);
-    if !kept.is_empty() {
-        details.insert(id.to_owned(), Json::from_value(&kept));
     }
 }
