@@ -10,8 +10,10 @@ mod support;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
+use agent_journal::connectors::formats::jsonl::MAX_LINE;
 use agent_journal::connectors::{ALL, Checkpoint, Connector, Record, Source};
 use agent_journal::model::Block;
 use proptest::test_runner::{Config, TestRunner};
@@ -162,6 +164,24 @@ fn a_source_cut_or_scribbled_anywhere_never_panics() {
             fs::write(&source.path, &whole).unwrap();
         }
     });
+}
+
+#[test]
+fn a_last_line_too_long_to_hold_is_passed_once() {
+    let long = [vec![b'x'; MAX_LINE + 1], b"\n".to_vec()].concat();
+    for connector in ALL {
+        let cases = directories(&fixtures().join(connector.agent().id));
+        let homes: Vec<Home> = cases.iter().map(|case| Home::of(case)).collect();
+        let mut sources = homes.iter().flat_map(|home| home.sources(*connector));
+        // Where the end is not settled a later read goes back anyway.
+        let is_settled = |source: &Source| {
+            let end = read(*connector, source).1.offset;
+            end > 0 && end == fs::metadata(&source.path).unwrap().len()
+        };
+        let Some(source) = sources.find(is_settled) else { continue };
+        fs::OpenOptions::new().append(true).open(&source.path).unwrap().write_all(&long).unwrap();
+        assert!(is_settled(&source), "{:?}", source.path);
+    }
 }
 
 #[test]

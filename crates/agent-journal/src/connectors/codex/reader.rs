@@ -33,7 +33,11 @@ pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Resu
     let mut lines = Lines::open(path, start.offset)?;
     let mut reader = Reader::new(path, start, sink);
     while let Some(line) = lines.next()? {
+        let is_whole = line.end != End::File;
         reader.line(&line)?;
+        if is_whole {
+            reader.end = lines.offset();
+        }
     }
     let Mark { offset, told, state } = reader.finish()?;
     let state = serde_json::to_vec(&state).expect("strings and numbers serialise");
@@ -171,7 +175,7 @@ impl<'s> Reader<'s> {
     fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
         self.offset = line.offset;
         match line.end {
-            End::Newline => self.end = line.offset + line.bytes.len() as u64 + 1,
+            End::Newline => {}
             End::TooLong => return self.sink.accept(Record::bad(line.offset, "line too long")),
             End::File => {
                 let pending = self.open.as_ref().map(|open| &open.mark);

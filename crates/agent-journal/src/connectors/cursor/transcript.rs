@@ -34,9 +34,8 @@ pub(super) fn read_lines(
             end => reader.line(line.bytes, line.offset, end)?,
         }
         // A line without its newline may still be being written: it is read again.
-        if line.end == End::Newline {
-            let end = line.offset + line.bytes.len() as u64 + 1;
-            settled = (end, reader.told, reader.calls.clone());
+        if line.end != End::File {
+            settled = (lines.offset(), reader.told, reader.calls.clone());
         }
     }
     let (offset, messages, calls) = settled;
