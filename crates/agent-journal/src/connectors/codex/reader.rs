@@ -1,6 +1,7 @@
 //! Walks a rollout line by line and tells its messages.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -47,14 +48,20 @@ pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Resu
 /// Reads a compressed rollout, as far as it can be decompressed.
 pub(super) fn read_compressed(path: &Path, sink: &mut dyn Sink) -> Result<Checkpoint> {
     let file = File::open(path).map_err(Error::read(path))?;
-    let decoder = zstd::Decoder::new(file).map_err(Error::read(path))?;
+    read_packed(file, path, sink)
+}
+
+fn read_packed(input: impl Read + 'static, path: &Path, sink: &mut dyn Sink) -> Result<Checkpoint> {
+    let decoder = zstd::Decoder::new(input).map_err(Error::read(path))?;
     let mut lines = Lines::over(Box::new(decoder), path);
     let mut reader = Reader::new(path, &Checkpoint::default(), sink);
     loop {
         match lines.next() {
             Ok(Some(line)) => reader.line(&line)?,
             Ok(None) => break,
-            Err(error) if reader.state.native.is_empty() => return Err(error),
+            Err(error) if is_of_file(&error) || reader.state.native.is_empty() => {
+                return Err(error);
+            }
             Err(_) => {
                 let broken = Record::bad(reader.offset, "compressed data is broken from here on");
                 reader.sink.accept(broken)?;
@@ -64,6 +71,11 @@ pub(super) fn read_compressed(path: &Path, sink: &mut dyn Sink) -> Result<Checkp
     }
     reader.finish()?;
     Ok(Checkpoint::default())
+}
+
+/// Whether the file could not be read, rather than decompressed: the next read may go well.
+fn is_of_file(error: &Error) -> bool {
+    matches!(error, Error::Read { source, .. } if source.raw_os_error().is_some())
 }
 
 /// Reads a session of the first versions: one document with all items.
@@ -336,4 +348,53 @@ pub(super) fn recall(texts: &mut Vec<u64>, text: &str) -> bool {
 
 fn hash(text: &str) -> u64 {
     xxh3_64(text.trim().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Gives what it has, then fails.
+    struct Failing(io::Cursor<Vec<u8>>);
+
+    impl Read for Failing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::Error::from_raw_os_error(5)),
+                read => Ok(read),
+            }
+        }
+    }
+
+    #[derive(Default)]
+    struct Told(Vec<Record>);
+
+    impl Sink for Told {
+        fn accept(&mut self, record: Record) -> Result<()> {
+            self.0.push(record);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_no_broken_archive() {
+        let meta =
+            r#"{"timestamp":"2026-05-01T12:00:00Z","type":"session_meta","payload":{"id":"a"}}"#;
+        let packed = zstd::encode_all(format!("{meta}\n").as_bytes(), 3).unwrap();
+        // Two frames, so that the first line is out before the second ends too soon.
+        let half = [&packed[..], &packed[..packed.len() - 4]].concat();
+        let path = Path::new("rollout-2026-05-01T12-00-00-a.jsonl.zst");
+
+        let mut told = Told::default();
+        assert!(read_packed(io::Cursor::new(half.clone()), path, &mut told).is_ok());
+        let is_broken = |record: &Record| matches!(record, Record::Skipped(one) if !one.understood);
+        assert!(told.0.iter().any(is_broken), "{:?}", told.0);
+
+        let mut told = Told::default();
+        let failing = Failing(io::Cursor::new(half));
+        assert!(read_packed(failing, path, &mut told).is_err());
+        assert!(!told.0.iter().any(is_broken), "{:?}", told.0);
+    }
 }
