@@ -122,6 +122,22 @@ fn results_carry_the_names_of_tools_and_messages_their_numbers() {
 }
 
 #[test]
+fn the_folder_of_a_project_leaves_under_its_own_name_and_stands_in_for_a_directory() {
+    let check = |case: &str, workspace: &str, encoded: &str| {
+        let shelf = Shelf::of(&fixtures().join(case));
+        let entry = shelf.entries().into_iter().find(|entry| !entry.is_agent_session).unwrap();
+        let document: Document =
+            serde_json::from_str(&shelf.written(&entry, "json", Options::default())).unwrap();
+        let session = document.session;
+        assert_eq!((&*session.workspace, &*session.workspace_encoded), (workspace, encoded));
+    };
+    check("claude-code/no-directory", "/home/mara/my/site", "-home-mara-my-site");
+    check("claude-code/old-versions", "/home/mara/web", "-home-mara-c");
+    let hash = "4c9562f00056631a50cfa882571a770e10188e44d84f6463180775b813fba2d4";
+    check("gemini/documents", "/home/mara/depot", hash);
+}
+
+#[test]
 fn formats_have_names_of_their_own() {
     let mut names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
     names.sort_unstable();

@@ -168,6 +168,7 @@ pub(crate) fn session(
     {
         account.title(summary, notes.title.clone());
     }
+    let project_dir = account.project_dir();
     let mut extensions = account.extensions;
     session.agent_id = match lift(&mut extensions, "agentId") {
         Some(id) => Some(id),
@@ -181,17 +182,12 @@ pub(crate) fn session(
     notes.summaries = account.summaries;
     notes.documents = account.documents;
     notes.files = account.files;
-    session.workspace_encoded = encoded(&session.workspace);
+    session.workspace_encoded = project_dir.unwrap_or_else(|| model::encoded(&session.workspace));
     session.extensions.insert(OWN.to_owned(), Json::from_value(&notes));
     if !extensions.is_empty() {
         session.extensions.insert(agent.to_owned(), Json::from_value(&extensions));
     }
     session
-}
-
-/// A path as one file name: what is neither letter nor digit becomes a dash.
-pub(crate) fn encoded(path: &str) -> String {
-    path.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '-' }).collect()
 }
 
 #[cfg(test)]
@@ -235,10 +231,5 @@ mod tests {
         let message = Shaper::new("some-agent", None).message(0, message);
         assert_eq!(message.metadata.unwrap().user_type.as_deref(), Some("external"));
         assert_eq!(message.extensions["some-agent"].as_str(), r#"{"promptId":"p1"}"#);
-    }
-
-    #[test]
-    fn a_directory_becomes_one_name() {
-        assert_eq!(encoded("/home/user/my_project.rs"), "-home-user-my-project-rs");
     }
 }

@@ -13,6 +13,7 @@ mod source;
 mod time;
 mod tools;
 mod usage;
+mod workspace;
 
 pub use block::{Block, Image};
 pub use edits::{Edit, EditLine, edits};
@@ -27,6 +28,7 @@ pub use time::Timestamp;
 pub(crate) use tools::{AGENT_FAILURE, changed_files};
 pub use tools::{ASK_USER, failure_name, tool_name};
 pub use usage::{ModelCall, Tokens, Usage, unmarked};
+pub use workspace::{PROJECT_DIR, decoded, encoded};
 
 use std::collections::BTreeMap;
 

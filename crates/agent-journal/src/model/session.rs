@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Extensions, Timestamp};
+use super::{Extensions, Json, PROJECT_DIR, Timestamp};
 
 /// What the files say about a session as a whole. A connector may tell it in pieces: later
 /// pieces are merged into earlier ones. What can be worked out from the messages (counts,
@@ -176,6 +176,16 @@ impl Session {
         self.titles.retain(|title| title.rank != rank);
         let at = self.titles.partition_point(|title| title.rank < rank);
         self.titles.insert(at, Title { rank, text });
+    }
+
+    /// The name of the folder that the project's sessions lie in, where the agent has such.
+    pub fn project_dir(&self) -> Option<String> {
+        self.extensions.get(PROJECT_DIR)?.parse()
+    }
+
+    /// Notes the name of the folder that the project's sessions lie in.
+    pub fn lies_in(&mut self, project_dir: &str) {
+        self.extensions.insert(PROJECT_DIR.to_owned(), Json::from_value(&project_dir));
     }
 
     /// Widens the recorded time span.

@@ -8,7 +8,7 @@ use super::project::{self, Projects};
 use super::summaries::{self, Summaries, hashes};
 use super::{Writer, account, chunk};
 use crate::error::Result;
-use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank};
+use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank, decoded};
 
 /// A title made of a prompt is cut here, in characters.
 const LONGEST_TITLE: usize = 120;
@@ -74,6 +74,9 @@ impl Writer<'_> {
         }
         if let Some(summary) = self.summary(telling, &known[&agent])? {
             account.title(TitleRank::Summary, summary);
+        }
+        if account.cwd.is_none() {
+            account.cwd = account.project_dir().as_deref().and_then(decoded);
         }
         self.write_session(session, telling, &account, &facts, projects)?;
         self.write_activity(session, &account, facts)?;

@@ -206,6 +206,8 @@ struct Place {
     /// The session's id; `None` when only the records can tell.
     native: Option<String>,
     parent: Option<String>,
+    /// The name of the project's folder.
+    project: Option<String>,
     kind: Kind,
     /// Where large tool outputs were put aside.
     tool_results: PathBuf,
@@ -220,6 +222,7 @@ impl Place {
             return Self {
                 native: is_uuid(&stem).then(|| stem.to_string()),
                 parent: None,
+                project: slug(folder),
                 kind: Kind::Root,
                 tool_results: folder.join(&*stem).join("tool-results"),
             };
@@ -231,10 +234,19 @@ impl Place {
             native: Some(agent.to_owned()),
             // A folder of sub-agents may also lie in the project's folder, which names no session.
             parent: session.filter(|name| is_uuid(name)).map(Cow::into_owned),
+            project: folder.ancestors().take(5).find_map(slug),
             kind: if is_machine(agent) { Kind::Copy } else { Kind::Agent },
             tool_results: around.unwrap_or(folder).join("tool-results"),
         }
     }
+}
+
+/// The name of a project's folder: its directory, every other character turned into a dash.
+fn slug(folder: &Path) -> Option<String> {
+    let name = folder.file_name()?.to_str()?;
+    let is_slug = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && (name.starts_with('-') || name.get(1..3) == Some("--"));
+    is_slug.then(|| name.to_owned())
 }
 
 /// Whether an agent's id is one of the program's own helpers (`acompact-…`, `aside_question-…`):

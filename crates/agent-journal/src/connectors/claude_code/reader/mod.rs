@@ -137,6 +137,9 @@ impl<'s> Reader<'s> {
         reader.session = Session::new(AGENT.id, reader.state.native.clone());
         reader.session.kind = reader.place.kind;
         reader.session.parent = reader.place.parent.clone();
+        if let Some(project) = &reader.place.project {
+            reader.session.lies_in(project);
+        }
         reader.sidecar(path);
         Ok(reader)
     }

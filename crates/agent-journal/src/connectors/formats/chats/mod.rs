@@ -98,6 +98,9 @@ fn session(path: &Path, agent: &str, chat: &mut Chat) -> Session {
         session.extensions.remove("sessionId");
     }
     drop_empty(&mut session.extensions);
+    if let Some(name) = hash.or_else(|| place.folder_name()) {
+        session.lies_in(&name);
+    }
     session
 }
 

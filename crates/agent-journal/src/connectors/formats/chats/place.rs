@@ -54,6 +54,11 @@ impl Place {
         format!("{id}@{minute}")
     }
 
+    /// The name of the project's folder.
+    pub(super) fn folder_name(&self) -> Option<String> {
+        self.project.as_deref().map(name).filter(|name| !name.is_empty())
+    }
+
     fn has_earlier(&self, minute: &str, tail: &str) -> bool {
         let Ok(entries) = fs::read_dir(&self.folder) else { return false };
         entries.flatten().any(|entry| {
