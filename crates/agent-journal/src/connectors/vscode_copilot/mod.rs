@@ -14,8 +14,9 @@ mod state;
 mod tools;
 mod turn;
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -51,6 +52,9 @@ const EXTENSION: &str = "GitHub.copilot-chat";
 
 /// Where the extension keeps its own account of sessions, in a workspace storage.
 const TRANSCRIPTS: &str = "GitHub.copilot-chat/transcripts";
+
+/// Where the runtime that the extension embeds keeps its logs, in the home.
+const RUNTIME: &str = ".copilot/session-state";
 
 /// The extension's own database.
 const STORE: &str = "session-store.db";
@@ -108,7 +112,7 @@ impl Connector for VscodeCopilot {
         }
         chats(&global.join("emptyWindowChatSessions"), None, &mut sources);
         chats(&global.join("transferredChatSessions"), None, &mut sources);
-        transcripts(&storages, &mut sources);
+        transcripts(&user, &storages, &mut sources);
         sources.extend(sqlite::source(global.join(vscode::STATE)));
         sources.extend(sqlite::source(global.join("github.copilot-chat").join(STORE)));
         Ok(sources)
@@ -148,8 +152,15 @@ fn workspace(storage: &Path, sources: &mut Vec<Source>) {
 
 /// Adds the transcripts of sessions that have no document here, because the window that showed
 /// them was on another machine. A transcript says less: no model, no result of a tool, and often
-/// not the first prompt.
-fn transcripts(storages: &[PathBuf], sources: &mut Vec<Source>) {
+/// not the first prompt. Of a session that the runtime logs itself it says nothing new: that log
+/// is the session, in the terminal too.
+fn transcripts(user: &Path, storages: &[PathBuf], sources: &mut Vec<Source>) {
+    let logs = OnceCell::new();
+    let find = || user.ancestors().map(|one| one.join(RUNTIME)).find(|logs| files::is_dir(logs));
+    let is_logged = |stem: &OsStr| {
+        let logs: Option<&PathBuf> = logs.get_or_init(find).as_ref();
+        logs.is_some_and(|logs| files::is_file(&logs.join(stem).join("events.jsonl")))
+    };
     let known: HashSet<OsString> =
         sources.iter().filter_map(|source| source.path.file_stem()).map(Into::into).collect();
     for storage in storages {
@@ -157,7 +168,7 @@ fn transcripts(storages: &[PathBuf], sources: &mut Vec<Source>) {
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         found.retain(|path| {
             path.extension().is_some_and(|extension| extension == "jsonl")
-                && path.file_stem().is_some_and(|stem| !known.contains(stem))
+                && path.file_stem().is_some_and(|stem| !known.contains(stem) && !is_logged(stem))
         });
         found.sort();
         let folder = vscode::workspace_file(storage);
@@ -276,6 +287,27 @@ mod tests {
         let mut told = Sessions(Vec::new());
         VscodeCopilot.read(&sources[0], Checkpoint::default(), &mut told).unwrap();
         assert_eq!(told.0, ["7", "7"]);
+    }
+
+    #[test]
+    fn a_session_that_the_runtime_logs_itself_is_told_once() {
+        let home = tempfile::tempdir().unwrap();
+        let user = home.path().join(".config/Code/User");
+        let transcripts = user.join("workspaceStorage/1a2b").join(TRANSCRIPTS);
+        let put = |path: PathBuf| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            #[expect(clippy::disallowed_methods, reason = "a private directory")]
+            fs::write(path, "{}\n").unwrap();
+        };
+        // One is in both places, one only here, and of one the runtime has no log.
+        put(home.path().join(RUNTIME).join("both/events.jsonl"));
+        put(home.path().join(RUNTIME).join("begun/workspace.yaml"));
+        for id in ["both", "here", "begun"] {
+            put(transcripts.join(format!("{id}.jsonl")));
+        }
+        let sources = VscodeCopilot.discover(&user).unwrap();
+        let stems: Vec<_> = sources.iter().filter_map(|source| source.path.file_stem()).collect();
+        assert_eq!(stems, ["begun", "here"]);
     }
 
     #[test]
