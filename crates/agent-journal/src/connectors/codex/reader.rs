@@ -63,7 +63,7 @@ fn read_packed(input: impl Read + 'static, path: &Path, sink: &mut dyn Sink) -> 
                 return Err(error);
             }
             Err(_) => {
-                let broken = Record::bad(reader.offset, "compressed data is broken from here on");
+                let broken = Record::cut(reader.offset, "compressed data is broken from here on");
                 reader.sink.accept(broken)?;
                 break;
             }
