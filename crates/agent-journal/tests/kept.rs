@@ -180,3 +180,24 @@ fn a_journal_in_place_of_the_one_that_is_open_is_noticed() {
     assert_eq!(other.sessions(&all(), None).unwrap().len(), 2);
     assert_eq!(matches(&other, "plum"), [2, 2]);
 }
+
+#[test]
+fn of_a_session_that_got_shorter_nothing_is_said_of_what_is_gone() {
+    let place = Place::new();
+    // A mark of how far it was read follows the first message only: the answer is still open.
+    let session = |answers: usize| {
+        let begin = Script::new(1).you("first");
+        (0..answers).fold(begin, |session, at| session.agent(&format!("word{at}")))
+    };
+    place.file(&session(5).path(), session(5).lines);
+    drop(place.sync());
+    // The file was shorter when it was looked at than when it was read.
+    place.database().execute_batch("UPDATE sources SET size = 1").unwrap();
+    place.file(&session(5).path(), session(3).lines);
+    let journal = place.sync();
+    let entry = &journal.sessions(&all(), None).unwrap()[0];
+    assert_eq!(entry.ended_at.unwrap().to_string(), "2026-03-02T09:00:03.000Z");
+    assert_eq!(texts(&journal), ["first", "word0", "word1", "word2"]);
+    assert_eq!(matches(&journal, "word4"), [0; 0]);
+    assert_eq!(place.counted().0, 3);
+}

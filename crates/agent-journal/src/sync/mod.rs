@@ -382,10 +382,11 @@ impl Worker<'_> {
         let trust = if self.full { Trust::Checked } else { Trust::Full };
         let mut recorder = Recorder::new(job, &start, store, tools, self.config).trusting(trust);
         let end = tell(job, (known.clone(), start), &mut recorder);
-        if !recorder.is_damaged() {
+        if !recorder.is_at_odds() {
             return end;
         }
-        // What the journal cannot read any more, the source may still have.
+        // What the journal cannot read any more, or has of a source that was another then, the
+        // source tells as it is.
         let start = Checkpoint::default();
         let mut recorder =
             Recorder::new(job, &start, store, tools, self.config).trusting(Trust::None);

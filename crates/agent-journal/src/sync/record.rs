@@ -56,8 +56,8 @@ pub(super) struct Recorder<'a> {
     is_cut: bool,
     /// Whether what the journal has is told anew.
     trust: Trust,
-    /// Whether the journal could not read what it has.
-    is_damaged: bool,
+    /// Whether what the journal has is no beginning of what the source tells.
+    is_at_odds: bool,
 }
 
 /// A session that the source tells of.
@@ -101,7 +101,7 @@ impl<'a> Recorder<'a> {
             skipped: BTreeMap::new(),
             is_cut: false,
             trust: Trust::Full,
-            is_damaged: false,
+            is_at_odds: false,
         }
     }
 
@@ -111,9 +111,16 @@ impl<'a> Recorder<'a> {
         Self { trust, ..self }
     }
 
-    /// Whether the journal could not read what new messages follow: all must be told anew.
-    pub(super) fn is_damaged(&self) -> bool {
-        self.is_damaged
+    /// Whether the journal cannot read what new messages follow, or the source tells less than
+    /// before: all must be told anew.
+    pub(super) fn is_at_odds(&self) -> bool {
+        self.is_at_odds
+    }
+
+    /// Ends the telling, because it must begin anew.
+    fn give_up(&mut self) -> Error {
+        self.is_at_odds = true;
+        Error::Stopped
     }
 
     /// Records the end of a source that was read.
@@ -129,8 +136,13 @@ impl<'a> Recorder<'a> {
                 self.keep_rest()?;
             }
             let open = &self.open[at];
-            // Fewer messages than before: the journal's last ones are no longer told.
-            if open.builder.is_none() && open.known.len() > open.position {
+            let is_less = open.known.len() > open.position;
+            // What was said of the session may be about what is no longer told.
+            if is_less && self.start.0 > 0 {
+                return Err(self.give_up());
+            }
+            // The journal's last messages are no longer told.
+            if is_less && open.builder.is_none() {
                 self.diverge()?;
             }
             self.flush(Flush::Last)?;
@@ -295,8 +307,7 @@ impl<'a> Recorder<'a> {
         let mut builder = ChunkBuilder::at(from);
         let messages = store.messages(open.key, from..open.position)?;
         if (messages.len() as u64) < open.position - from {
-            self.is_damaged = true;
-            return Err(Error::Stopped);
+            return Err(self.give_up());
         }
         for (_, mut message) in messages {
             let packed = Packed::new(&message);
