@@ -21,7 +21,7 @@ use crate::export::{
 #[cfg(feature = "parquet")]
 use crate::export::{Open, Spending, Tables};
 use crate::journal::Journal;
-use crate::model::{self, Block, Message, Timestamp};
+use crate::model::{Block, Message, Timestamp};
 use crate::search::{Filter, Scope};
 use crate::store::Entry;
 
@@ -190,7 +190,7 @@ impl Export<'_> {
             let cost = prices.cost(&spent);
             let spending = Spending {
                 at,
-                model: spent.model.as_deref().map(|name| model::unmarked(name).0.to_owned()),
+                model: spent.model.as_deref().map(|name| crate::model::unmarked(name).0.to_owned()),
                 tokens: spent.tokens,
                 cache_creation_1h: spent.cache_creation_1h,
                 cost_micros: cost.micros(),

@@ -55,7 +55,7 @@ pub(super) fn read_document(path: &Path, sink: &mut dyn Sink) -> Result<()> {
         return Err(error);
     }
     match end {
-        Ok(_) => {}
+        Ok(()) => {}
         Err(error) if error.is_io() => return Err(Error::read(path)(error.into())),
         Err(_) => {
             let reason = "not a list of messages, or cut off";
