@@ -244,15 +244,7 @@ impl Store {
 
     /// Lists what is about sessions as a whole, of those that changed after a generation.
     pub(crate) fn changed_wholes(&self, generation: i64) -> Result<Vec<Whole>> {
-        // With the plus, what is new is looked up by its generation, and not among all that is shown.
-        let sql = format!(
-            "SELECT sessions.telling, title, coalesce(ended_at, 0), account FROM sessions
-             JOIN tellings ON tellings.session = sessions.key
-             JOIN sources ON sources.id = tellings.source
-             WHERE generation > ?1 AND +shown = 1 ORDER BY sessions.telling, {}",
-            account::ORDER
-        );
-        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
+        let mut statement = self.connection.prepare_cached(&wholes_sql()).map_err(self.error())?;
         let mut rows = statement.query([generation]).map_err(self.error())?;
         let mut wholes: Vec<Whole> = Vec::new();
         while let Some(row) = rows.next().map_err(self.error())? {
@@ -310,6 +302,18 @@ impl Store {
     }
 }
 
+/// Asks for what is about sessions that changed. With the plus they are looked up by their
+/// generation, and not among all that is shown; tables are gone through in this order.
+fn wholes_sql() -> String {
+    format!(
+        "SELECT sessions.telling, title, coalesce(ended_at, 0), account FROM sessions
+         CROSS JOIN tellings ON tellings.session = sessions.key
+         CROSS JOIN sources ON sources.id = tellings.source
+         WHERE generation > ?1 AND +shown = 1 ORDER BY sessions.telling, {}",
+        account::ORDER
+    )
+}
+
 fn whole(row: &Row<'_>) -> rusqlite::Result<Whole> {
     #[derive(serde::Deserialize)]
     struct Documents {
@@ -323,4 +327,21 @@ fn whole(row: &Row<'_>) -> rusqlite::Result<Whole> {
         at: row.get(2)?,
         documents: account.map(|one| one.documents).unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_is_found_without_a_look_at_everything() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(&directory.path().join("journal.db")).unwrap();
+        let sql = format!("EXPLAIN QUERY PLAN {}", wholes_sql());
+        let mut statement = store.connection.prepare(&sql).unwrap();
+        let steps = statement.query_map([1], |row| row.get::<_, String>(3)).unwrap();
+        let steps: Vec<String> = steps.map(Result::unwrap).collect();
+        assert!(steps[0].contains("sessions_by_generation"), "{steps:?}");
+        assert!(steps.iter().all(|step| !step.contains("SCAN")), "{steps:?}");
+    }
 }
