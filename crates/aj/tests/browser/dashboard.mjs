@@ -230,8 +230,9 @@ const scenarios = {
       assert.equal(await page.locator("#occurrences a").count(), 0, "the list is closed");
       await page.goto(origin + options.session);
       for (let turn = 0; turn < 3; turn += 1) {
+        const before = await page.evaluate(() => document.querySelectorAll(".transcript .m").length);
         await page.evaluate(() => scrollTo({ top: document.body.scrollHeight, behavior: "instant" }));
-        await page.waitForTimeout(300);
+        await page.waitForFunction((before) => document.querySelectorAll(".transcript .m").length > before, before);
       }
       await page.locator("#outline a", { hasText: /ask-30\b/ }).click();
       await stands();

@@ -81,17 +81,20 @@
       if (box.tagName === "DETAILS") { box.open = true; }
     }
   };
-  // What is near a place becomes markup only when the reader is there, and moves it: for some
-  // frames the place is held, unless the reader goes on.
+  // What is near a place becomes markup only when the reader is there, and moves it: the place is
+  // held until it has stood still for some frames, unless the reader goes on.
   let held = 0;
   const hold = (element, block) => {
     const mine = ++held;
-    let frames = 40;
+    let still = 0;
+    let last = null;
     const align = () => {
       if (mine !== held) { return; }
       element.scrollIntoView({ block });
-      frames -= 1;
-      if (frames > 0) { requestAnimationFrame(align); }
+      const place = scrollY + " " + root.scrollHeight;
+      still = place === last ? still + 1 : 0;
+      last = place;
+      if (still < 40) { requestAnimationFrame(align); }
     };
     align();
   };
