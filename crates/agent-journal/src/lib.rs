@@ -30,6 +30,7 @@ mod resume;
 mod store;
 mod sync;
 mod trace;
+mod uri;
 mod view;
 
 pub use arrive::{Arrival, Arriving};

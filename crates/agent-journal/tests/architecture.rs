@@ -14,13 +14,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("maps", &[]),
     ("helper", &[]),
     ("escape", &[]),
+    ("uri", &[]),
     ("error", &[]),
     // A user may name prices and further homes.
     ("config", &["analyze", "connectors"]),
     // Threads take part in a look.
-    ("connectors", &["model", "helper", "error"]),
+    ("connectors", &["model", "helper", "uri", "error"]),
     // `search::Filter` says itself in SQL; the kind of a home is recorded.
-    ("store", &["model", "maps", "error", "search", "config"]),
+    ("store", &["model", "maps", "uri", "error", "search", "config"]),
     // The index lies in a directory as private as the store's; the user chooses the embedder.
     ("index", &["model", "escape", "error", "store", "config"]),
     // A query resolves the names of agents.

@@ -122,14 +122,20 @@ fn an_index_that_is_ahead_of_its_journal_is_made_anew() {
     assert_eq!(journal.coverage().unwrap().vectors, 4);
 }
 
-#[test]
-fn what_the_journal_cannot_read_any_more_is_read_from_its_source() {
+/// A session that the journal cannot read any more.
+fn damaged() -> (Place, Script) {
     let place = Place::new();
     let session = Script::new(1).you("first").agent("word1").agent("word2");
     place.file(&session.path(), &session.lines);
     drop(place.sync());
     let damage = "UPDATE chunks SET body = zeroblob(length(body))";
     place.database().execute_batch(damage).unwrap();
+    (place, session)
+}
+
+#[test]
+fn what_the_journal_cannot_read_any_more_is_read_from_its_source() {
+    let (place, session) = damaged();
     let session = session.agent("word3");
     place.file(&session.path(), &session.lines);
     let journal = place.sync();
@@ -142,12 +148,7 @@ fn what_the_journal_cannot_read_any_more_is_read_from_its_source() {
 
 #[test]
 fn a_full_read_mends_what_the_journal_cannot_read_any_more() {
-    let place = Place::new();
-    let session = Script::new(1).you("first").agent("word1").agent("word2");
-    place.file(&session.path(), &session.lines);
-    drop(place.sync());
-    let damage = "UPDATE chunks SET body = zeroblob(length(body))";
-    place.database().execute_batch(damage).unwrap();
+    let (place, _) = damaged();
     let mut journal = place.sync();
     assert!(texts(&journal).is_empty());
     let full = SyncOptions { full: true, ..SyncOptions::default() };

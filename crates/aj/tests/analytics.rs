@@ -31,7 +31,7 @@ fn sum(values: &Value, of: impl Fn(&Value) -> u64) -> u64 {
 #[test]
 fn the_page_shows_what_the_command_line_says() {
     let test = lived_in();
-    let server = Server::start(&test);
+    let server = Server::start(&test, &[]);
     for (query, words) in [
         ("since=all", "stats --json"),
         ("since=30d", "stats --json --since 30d"),
@@ -39,7 +39,7 @@ fn the_page_shows_what_the_command_line_says() {
         ("since=all&project=web&branch=main", "stats --json project:web branch:main"),
         ("since=all&q=project:api", "stats --json project:api"),
     ] {
-        let (status, page) = server.get(&format!("/analytics?{query}"));
+        let (status, page) = server.get(&format!("/analytics?{query}")).told();
         assert_eq!(status, 200, "{query}");
         let totals = &test.aj(words).json()["totals"];
         let shown = tiles(&page);
@@ -77,9 +77,9 @@ fn an_unknown_model_is_unpriced_on_every_page() {
     let lines = lines.map(|line| format!("{line}\n")).concat();
     test.write(".claude/projects/-src-web/s1.jsonl", lines);
     test.aj("index").code(0);
-    let server = Server::start(&test);
+    let server = Server::start(&test, &[]);
     for path in ["/", "/session/claude-code:s1", "/search?q=login", "/analytics", "/insights"] {
-        let (status, page) = server.get(path);
+        let (status, page) = server.get(path).told();
         assert_eq!(status, 200, "{path}");
         let words = readable(&page);
         let around = words.find('$').map(|at| words[..at + 3].split("  ").last());
@@ -90,7 +90,7 @@ fn an_unknown_model_is_unpriced_on_every_page() {
 #[test]
 fn every_metric_has_its_chart_and_every_chart_its_numbers() {
     let test = lived_in();
-    let (_, page) = Server::start(&test).get("/analytics?since=all");
+    let (_, page) = Server::start(&test, &[]).get("/analytics?since=all").told();
     for id in [
         "sessions",
         "active",
@@ -121,7 +121,7 @@ fn every_metric_has_its_chart_and_every_chart_its_numbers() {
 #[test]
 fn links_lead_to_the_sessions_behind_a_number_and_keep_the_filter() {
     let test = lived_in();
-    let (_, page) = Server::start(&test).get("/analytics?since=all&agent=claude-code");
+    let (_, page) = Server::start(&test, &[]).get("/analytics?since=all&agent=claude-code").told();
     assert!(
         page.contains("href=\"/?agent=claude-code&amp;project=%2Fhome%2Fsam%2Fweb\""),
         "{page}"
@@ -138,21 +138,21 @@ fn links_lead_to_the_sessions_behind_a_number_and_keep_the_filter() {
 #[test]
 fn a_filter_that_makes_no_sense_is_told_and_nothing_breaks() {
     let test = lived_in();
-    let server = Server::start(&test);
+    let server = Server::start(&test, &[]);
     for query in ["since=someday", "agent=nobody", "q=words", "colour=red", "since=%00", "q=%22"] {
         for page in ["analytics", "insights"] {
-            let (status, body) = server.get(&format!("/{page}?{query}"));
+            let (status, body) = server.get(&format!("/{page}?{query}")).told();
             assert_eq!(status, 400, "{page} {query}: {body}");
         }
     }
     for query in ["since=someday", "agent=nobody", "where=words", "where=hour:24"] {
         for page in ["/", "/api/v1/sessions"] {
-            let (status, body) = server.get(&format!("{page}?{query}"));
+            let (status, body) = server.get(&format!("{page}?{query}")).told();
             assert_eq!(status, 400, "{page} {query}: {body}");
         }
     }
     let (status, body) =
-        server.get("/analytics?project=%3Cscript%3Ealert(1)%3C/script%3E&since=all");
+        server.get("/analytics?project=%3Cscript%3Ealert(1)%3C/script%3E&since=all").told();
     assert_eq!(status, 200);
     assert!(!body.contains("<script>alert"), "{body}");
     assert!(body.contains("Nothing in this time and place"));
@@ -178,18 +178,18 @@ fn sums_by_day_and_model_and_size_come_to_the_totals() {
 #[test]
 fn insights_show_the_score_of_a_repository_and_of_an_agent() {
     let test = lived_in();
-    let server = Server::start(&test);
+    let server = Server::start(&test, &[]);
     let scores = test.aj("score --json").json();
     let web =
         &scores["repositories"].as_array().unwrap().iter().find(|it| it["name"] == "web").unwrap()
             ["total"];
-    let (status, page) = server.get("/insights?of=/home/sam/web");
+    let (status, page) = server.get("/insights?of=/home/sam/web").told();
     assert_eq!(status, 200);
     assert!(page.contains(&format!("aria-label=\"web: {web} of 100\"")), "{page}");
     for category in scores["repositories"][0]["categories"].as_array().unwrap() {
         assert!(page.contains(category["name"].as_str().unwrap()), "{category}");
     }
-    let (_, page) = server.get("/insights?of=Claude%20Code");
+    let (_, page) = server.get("/insights?of=Claude%20Code").told();
     assert!(page.contains("Claude Code (all sessions)</h2>"), "{page}");
     assert!(page.contains("marker agent-claude-code"));
 }

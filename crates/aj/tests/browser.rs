@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::process::Command;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use support::history::History;
@@ -42,19 +40,14 @@ fn history(sessions: u64, prompts: u64) -> History {
 /// Has a browser go through a scenario of `browser/dashboard.mjs`.
 #[track_caller]
 fn drive(scenario: &str, test: &Test, more: &Value) {
-    let Some((chromium, scripts)) = browser::driven() else { return };
-    let server = Server::start(test);
-    let mut options = json!({
-        "browser": chromium, "url": server.url, "profile": test.beside("profiles"),
-    });
+    if browser::driven().is_none() {
+        return;
+    }
+    let server = Server::start(test, &[]);
+    let mut options = json!({ "url": server.url, "profile": test.beside("profiles") });
     let given = options.as_object_mut().unwrap();
     given.extend(more.as_object().cloned().unwrap_or_default());
-    let script = scripts.join("dashboard.mjs");
-    let output =
-        Command::new("node").arg(script).args([scenario, &options.to_string()]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    let failed = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.contains("PASSED"), "{scenario}: {told}\n{failed}");
+    browser::drive("dashboard.mjs", scenario, options);
 }
 
 #[test]

@@ -150,27 +150,54 @@ impl Filter {
 
     /// Adds everything but the times.
     fn add(&mut self, other: Self) {
-        self.agents.extend(other.agents);
-        self.projects.extend(other.projects);
-        self.paths.extend(other.paths);
-        self.files.extend(other.files);
-        self.branches.extend(other.branches);
-        self.models.extend(other.models);
-        self.tools.extend(other.tools);
-        self.sessions.extend(other.sessions);
-        self.states.extend(other.states);
-        self.features.extend(other.features);
-        self.sizes.extend(other.sizes);
-        self.roles.extend(other.roles);
-        self.kinds.extend(other.kinds);
-        if let Some(hours) = other.hours {
+        // Taken apart as a whole, so that no field is forgotten.
+        let Self {
+            agents,
+            projects,
+            paths,
+            files,
+            branches,
+            models,
+            tools,
+            sessions,
+            states,
+            features,
+            sizes,
+            hours,
+            since: _,
+            until: _,
+            roles,
+            kinds,
+            side_chains,
+            scope,
+            not,
+        } = other;
+        for (all, more) in [
+            (&mut self.agents, agents),
+            (&mut self.projects, projects),
+            (&mut self.paths, paths),
+            (&mut self.files, files),
+            (&mut self.branches, branches),
+            (&mut self.models, models),
+            (&mut self.tools, tools),
+            (&mut self.sessions, sessions),
+            (&mut self.roles, roles),
+        ] {
+            all.extend(more);
+        }
+        self.states.extend(states);
+        self.features.extend(features);
+        self.sizes.extend(sizes);
+        self.kinds.extend(kinds);
+        self.side_chains |= side_chains;
+        if let Some(hours) = hours {
             let empty = Hours { wanted: Vec::new(), zone: hours.zone };
             self.hours.get_or_insert(empty).wanted.extend(hours.wanted);
         }
-        if other.scope == Scope::All {
+        if scope == Scope::All {
             self.scope = Scope::All;
         }
-        if let Some(not) = other.not {
+        if let Some(not) = not {
             self.not.get_or_insert_default().leave_out(*not);
         }
     }
@@ -540,8 +567,10 @@ mod tests {
         let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
         let filter = |text: &str| super::super::Query::parse(text, &now).unwrap().filter;
         let mut one = filter("agent:codex hour:7 since:2026-11-01 until:2026-11-09 -branch:main");
-        one.join(filter("model:gpt is:gone hour:8 since:2026-11-03 until:2026-11-10 -file:x"));
-        let both = "agent:codex model:gpt is:gone hour:7 hour:8 since:2026-11-03 \
+        one.join(filter(
+            "model:gpt include:sidechains is:gone hour:8 since:2026-11-03 until:2026-11-10 -file:x",
+        ));
+        let both = "agent:codex model:gpt include:sidechains is:gone hour:7 hour:8 since:2026-11-03 \
                     until:2026-11-09 -branch:main -file:x";
         assert_eq!(one, filter(both));
         let mut less = filter("-since:2026-11-03 -until:2026-11-04");

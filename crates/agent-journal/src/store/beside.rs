@@ -86,13 +86,8 @@ impl Writer<'_> {
     ) -> Result<()> {
         self.truncate(telling, 0, 0)?;
         for (position, call) in (0..).zip(calls) {
-            let row = UsageRow {
-                identity: identity(&session.agent, &call.key),
-                position,
-                at: call.at.map(Timestamp::as_millis),
-                model: call.model.map(|model| call.usage.priced_as(model)),
-                usage: call.usage,
-            };
+            let identity = identity(&session.agent, &call.key);
+            let row = UsageRow::new(identity, (position, call.at), call.model, call.usage);
             self.usage(telling, session.key(), &row)?;
         }
         Ok(())

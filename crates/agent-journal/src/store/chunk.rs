@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::packing::{Dictionary, Packer, pack_facts, unpack_facts};
 
-use crate::model::{Block, Facts, Message, SessionId, Usage};
+use crate::model::{Block, Facts, Message, SessionId, Timestamp, Usage};
 
 /// A run is packed when it has grown to this many bytes.
 pub(crate) const FULL_RUN: u64 = 64 << 10;
@@ -52,6 +52,20 @@ pub(crate) struct UsageRow {
     pub(crate) at: Option<i64>,
     pub(crate) model: Option<String>,
     pub(crate) usage: Usage,
+}
+
+impl UsageRow {
+    /// Makes a call ready, under the name it is priced by and without figures that it cannot have.
+    pub(super) fn new(
+        identity: [u8; 16],
+        (position, at): (u64, Option<Timestamp>),
+        model: Option<String>,
+        usage: Usage,
+    ) -> Self {
+        let model = model.map(|model| usage.priced_as(model));
+        let at = at.map(Timestamp::as_millis);
+        Self { identity, position, at, model, usage: usage.within_reason() }
+    }
 }
 
 /// A picture, ready to be stored.
@@ -107,13 +121,9 @@ impl ChunkBuilder {
             self.uuids.extend(xxh3_64(uuid.as_bytes()).to_le_bytes());
         }
         if let Some(usage) = message.usage.take() {
-            self.usage.push(UsageRow {
-                identity: identity(session, &usage, message, position),
-                position,
-                at: message.at.map(crate::model::Timestamp::as_millis),
-                model: message.model.take().map(|model| usage.priced_as(model)),
-                usage: usage.within_reason(),
-            });
+            let identity = identity(session, &usage, message, position);
+            let model = message.model.take();
+            self.usage.push(UsageRow::new(identity, (position, message.at), model, usage));
         }
         for block in &mut message.blocks {
             if let Block::Image(image) = block

@@ -51,6 +51,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use self::catalog::Catalog;
 use self::packing::Dictionary;
 use crate::error::{Error, Result};
+use crate::uri;
 
 /// Version of the schema; each step up has its entry in `MIGRATIONS`.
 const VERSION: i64 = 2;
@@ -83,7 +84,7 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
-        let (connection, version) = match begin(path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        let (connection, version) = match begin(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
             Err(Error::Store { source, .. }) if is_read_only(&source) => begin_frozen(path)?,
             begun => begun?,
         };
@@ -119,8 +120,8 @@ impl Store {
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("."));
         private_directory(directory)?;
-        let connection =
-            connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let connection = connect(path, path, flags)?;
         private_file(path)?;
         migrate(&connection, path)?;
         Ok(Self::new(connection, path))
@@ -210,9 +211,9 @@ fn file_id(path: &Path) -> Option<FileId> {
     path.exists().then_some((0, 0))
 }
 
-/// Opens a file that is to be read, with the version of its format.
-fn begin(path: &Path, flags: OpenFlags) -> Result<(Connection, i64)> {
-    let connection = connect(path, flags)?;
+/// Opens a file that is to be read, by a name of it, with the version of its format.
+fn begin(path: &Path, name: &Path, flags: OpenFlags) -> Result<(Connection, i64)> {
+    let connection = connect(path, name, flags)?;
     connection.execute_batch(MAPPED).map_err(Error::store(path))?;
     let version = version(&connection).map_err(Error::store(path))?;
     Ok((connection, version))
@@ -221,10 +222,8 @@ fn begin(path: &Path, flags: OpenFlags) -> Result<(Connection, i64)> {
 /// Opens a file in a directory that takes no file beside it, where readers and writers would meet.
 /// As long as there is none, nobody writes.
 fn begin_frozen(path: &Path) -> Result<(Connection, i64)> {
-    let name = path.to_string_lossy();
-    let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    begin(Path::new(&format!("file:{name}?immutable=1")), flags)
+    begin(path, Path::new(&uri::of(path, "immutable=1")), flags)
 }
 
 fn is_read_only(error: &rusqlite::Error) -> bool {
@@ -232,9 +231,9 @@ fn is_read_only(error: &rusqlite::Error) -> bool {
         == Some(rusqlite::ffi::SQLITE_READONLY_DIRECTORY)
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
+fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(Error::store(path))?;
+    let connection = Connection::open_with_flags(name, flags).map_err(Error::store(path))?;
     let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA cache_size = -8000;
                PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 64;";
     connection.execute_batch(set).map_err(Error::store(path))?;

@@ -72,7 +72,9 @@ impl Writer<'_> {
             let all = summaries::of_agent(self.connection, &agent).map_err(self.error())?;
             known.insert(agent.clone(), all);
         }
-        if let Some(summary) = self.summary(telling, &known[&agent])? {
+        // The latest covers most.
+        let ending = summaries::in_telling(self.connection, telling, &known[&agent]);
+        if let Some(summary) = ending.map_err(self.error())?.into_iter().next() {
             account.title(TitleRank::Summary, summary);
         }
         if account.cwd.is_none() {
@@ -112,24 +114,6 @@ impl Writer<'_> {
             all.append(chunk::facts(&packed.map_err(self.error())?));
         }
         Ok(all)
-    }
-
-    /// Finds the summary that covers most of a telling.
-    fn summary(&self, telling: i64, summaries: &Summaries) -> Result<Option<String>> {
-        if summaries.is_empty() {
-            return Ok(None);
-        }
-        let sql = "SELECT first, uuids FROM chunks WHERE telling = ?1 ORDER BY first DESC";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut rows = statement.query([telling]).map_err(self.error())?;
-        while let Some(row) = rows.next().map_err(self.error())? {
-            let (_, uuids) = pair::<i64>(row).map_err(self.error())?;
-            let uuids: Vec<i64> = hashes(&uuids).collect();
-            if let Some(text) = uuids.iter().rev().find_map(|uuid| summaries.get(uuid)) {
-                return Ok(Some(text.clone()));
-            }
-        }
-        Ok(None)
     }
 
     fn write_session(

@@ -4,12 +4,12 @@
 
 import { readFileSync, appendFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
 import assert from "node:assert/strict";
-import { start, theme, transcript } from "./lib.mjs";
+import { theme, transcript, within as inside } from "./lib.mjs";
 
 const [scenario, given] = process.argv.slice(2);
 const options = JSON.parse(given);
+const within = (more, run) => inside(options, more, run);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const PAGES = ["/", "/search?q=retry", "/analytics?since=all", "/insights", "/sources"];
@@ -404,23 +404,6 @@ const scenarios = {
     });
   },
 };
-
-/** Runs in a browser of its own; nothing may be left to complain about. */
-let count = 0;
-async function within(more, run) {
-  const profile = join(options.profile, String(count++));
-  const started = await start({ ...options, profile }, more);
-  try {
-    await run(started);
-  } catch (error) {
-    const said = started.complaints.join("\n");
-    error.message += `\nat ${started.page.url()}\n${said}`;
-    throw error;
-  } finally {
-    await started.context.close();
-  }
-  assert.deepEqual(started.complaints, []);
-}
 
 await scenarios[scenario]();
 console.log("PASSED");

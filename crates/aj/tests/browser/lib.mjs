@@ -1,6 +1,8 @@
-// A real browser on a running dashboard. Whatever it says on the console, asks of another server
-// or fails to load is remembered, and is an error in the end.
+// A real browser on a running dashboard or an exported page. Whatever it says on the console, asks
+// of another server or fails to load is remembered, and is an error in the end.
 
+import assert from "node:assert/strict";
+import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const FLAGS = [
@@ -17,7 +19,7 @@ export async function start({ browser, url, profile }, options = {}) {
     viewport: { width: 1280, height: 800 },
     ...options,
   });
-  const origin = new URL(url).origin;
+  const origin = url.startsWith("file:") ? "file://" : new URL(url).origin;
   const complaints = [];
   const page = context.pages()[0] ?? await context.newPage();
   context.on("request", (request) => {
@@ -37,6 +39,23 @@ export async function start({ browser, url, profile }, options = {}) {
     dialog.dismiss();
   });
   return { context, page, origin, complaints };
+}
+
+/** Runs in a browser of its own; nothing may be left to complain about. */
+let count = 0;
+export async function within(options, more, run) {
+  const profile = join(options.profile, String(count++));
+  const started = await start({ ...options, profile }, more);
+  try {
+    await run(started);
+  } catch (error) {
+    const said = started.complaints.join("\n");
+    error.message += `\nat ${started.page.url()}\n${said}`;
+    throw error;
+  } finally {
+    await started.context.close();
+  }
+  assert.deepEqual(started.complaints, []);
 }
 
 /** Makes every page light or dark, as if that had been chosen. */

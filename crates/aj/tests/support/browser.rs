@@ -5,33 +5,30 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Finds Chromium, or says that a test is skipped without it.
-pub fn chromium() -> Option<PathBuf> {
-    let found = find(&["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]);
-    if found.is_none() {
-        println!("skipped: no Chromium on this machine");
-    }
-    found
-}
+use serde_json::{Value, json};
 
 /// Chromium and the directory of the scripts that drive it, or says that a test is skipped.
 pub fn driven() -> Option<(PathBuf, PathBuf)> {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-    let chromium = chromium()?;
-    if find(&["node"]).is_none() || !scripts.join("node_modules/playwright-core").is_dir() {
-        println!("skipped: what drives the browser is not here (`cargo xtask test` fetches it)");
-        return None;
+    let chromium = find(&["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]);
+    let there = find(&["node"]).is_some() && scripts.join("node_modules/playwright-core").is_dir();
+    if chromium.is_none() || !there {
+        println!("skipped: no browser, or nothing that drives it (`cargo xtask test` fetches it)");
     }
-    Some((chromium, scripts))
+    chromium.filter(|_| there).map(|chromium| (chromium, scripts))
 }
 
-/// Flags with which a browser keeps to itself.
-pub fn quiet(browser: &Path) -> Command {
-    let mut command = Command::new(browser);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]);
-    command.args(["--no-first-run", "--disable-background-networking"]);
-    command.args(["--disable-component-update", "--disable-sync"]);
-    command
+/// Has a browser go through a scenario of a script, or says that this is skipped.
+#[track_caller]
+pub fn drive(script: &str, scenario: &str, mut options: Value) {
+    let Some((chromium, scripts)) = driven() else { return };
+    options["browser"] = json!(chromium);
+    let script = scripts.join(script);
+    let output =
+        Command::new("node").arg(script).args([scenario, &options.to_string()]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let failed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("PASSED"), "{scenario}: {told}\n{failed}");
 }
 
 fn find(names: &[&str]) -> Option<PathBuf> {

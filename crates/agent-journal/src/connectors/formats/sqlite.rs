@@ -16,6 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::files;
 use crate::connectors::{Source, Stamp};
 use crate::error::{Error, Result};
+use crate::uri;
 
 /// What the directories of copies are called.
 const PREFIX: &str = "aj-copy-";
@@ -151,43 +152,10 @@ fn connect(path: &Path, mode: &str) -> rusqlite::Result<Connection> {
     } else {
         OpenFlags::SQLITE_OPEN_READ_ONLY
     };
-    let uri = format!("file:{}?{mode}", escape(path));
     Connection::open_with_flags(
-        uri,
+        uri::of(path, mode),
         flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )
-}
-
-/// Escapes what has a meaning in a `file:` URI.
-fn escape(path: &Path) -> String {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    if cfg!(windows) { escape_windows(bytes) } else { escape_bytes(bytes) }
-}
-
-/// The same for a path of Windows. Four slashes stand before the server of a shared folder.
-fn escape_windows(path: &[u8]) -> String {
-    let (root, rest) = if let Some(shared) = path.strip_prefix(br"\\?\UNC\") {
-        ("////", shared)
-    } else if let Some(local) = path.strip_prefix(br"\\?\") {
-        ("/", local)
-    } else if let Some(shared) = path.strip_prefix(br"\\").or(path.strip_prefix(b"//")) {
-        ("////", shared)
-    } else {
-        ("/", path)
-    };
-    root.to_owned() + &escape_bytes(rest).replace('\\', "/")
-}
-
-fn escape_bytes(path: &[u8]) -> String {
-    let mut uri = String::new();
-    for byte in path {
-        match byte {
-            // A path need not be UTF-8.
-            b'%' | b'?' | b'#' | 0x80.. => uri.push_str(&format!("%{byte:02x}")),
-            _ => uri.push(char::from(*byte)),
-        }
-    }
-    uri
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -268,17 +236,6 @@ mod tests {
             .execute_batch("CREATE TABLE t(x)")
             .unwrap();
         assert_eq!(open(&path).unwrap().columns("t"), ["x"]);
-    }
-
-    #[test]
-    fn a_path_of_windows_is_told_as_sqlite_understands_it() {
-        let check = |path: &str, uri: &str| assert_eq!(escape_windows(path.as_bytes()), uri);
-        check(r"C:\Users\mara\50% #1.db", "/C:/Users/mara/50%25 %231.db");
-        check(r"\\server\share\a.db", "////server/share/a.db");
-        check("//server/share/a.db", "////server/share/a.db");
-        check(r"\\wsl.localhost\Debian\home\é.db", "////wsl.localhost/Debian/home/%c3%a9.db");
-        check(r"\\?\C:\a.db", "/C:/a.db");
-        check(r"\\?\UNC\server\share\a.db", "////server/share/a.db");
     }
 
     #[test]

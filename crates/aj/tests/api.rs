@@ -1,0 +1,206 @@
+//! What the dashboard answers to programs, and what it counts, over a real socket.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use support::Test;
+use support::server::Server;
+
+/// A home with sessions in two projects, all of which say the same word.
+fn crowded() -> Server {
+    let test = Test::new();
+    for number in 0..30_u64 {
+        let id = format!("{number:08x}-2222-4333-8444-555555555555");
+        let project = if number % 3 == 0 { "api" } else { "web" };
+        let call = serde_json::json!({
+            "type": "assistant", "uuid": "u2", "sessionId": id, "cwd": format!("/w/{project}"),
+            "timestamp": "2026-11-01T10:00:05.000Z", "requestId": format!("r{number}"),
+            "message": {
+                "role": "assistant", "id": format!("m{number}"),
+                "model": if number == 7 { "nobody-knows" } else { "claude-sonnet-4-5" },
+                "content": [{ "type": "text", "text": "done" }],
+                "usage": { "input_tokens": 1000 * (number * 11 % 30), "output_tokens": 10 },
+            },
+        });
+        let prompt = serde_json::json!({
+            "type": "user", "uuid": "u1", "sessionId": id, "cwd": format!("/w/{project}"),
+            "timestamp": "2026-11-01T10:00:00.000Z",
+            "message": { "role": "user", "content": format!("marmalade number {number}") },
+        });
+        test.write(
+            format!(".claude/projects/-w-{project}/{id}.jsonl"),
+            format!("{prompt}\n{call}\n"),
+        );
+    }
+    test.aj("index");
+    Server::start(test, &[])
+}
+
+#[test]
+fn facets_of_a_search_count_every_result_not_only_those_shown() {
+    let server = crowded();
+    let page = server.page("/search?q=marmalade");
+    assert!(page.matches("class=\"hit\"").count() < 30, "not all are on one page");
+    let facets = page.split("<aside").nth(1).unwrap();
+    for (name, number) in [("web", 20), ("api", 10), ("Claude Code", 30), ("2026-11", 30)] {
+        let expected = format!(">{name}</a> <span class=\"muted\">{number}</span>");
+        assert!(facets.contains(&expected), "{name} without {number}: {facets}");
+    }
+    // A name that begins like another is not that other.
+    let listed = server.page("/?project=%3Dap");
+    assert!(listed.contains("No session fits"), "{listed}");
+    let listed = server.page("/?project=%3Dapi");
+    assert!(listed.contains("<option value=\"=api\" selected>api (10)"), "{listed}");
+    assert!(listed.contains(">10 sessions<"), "{listed}");
+    let latest = server.page("/search?q=marmalade&sort=time");
+    assert!(latest.contains("aria-current=\"true\">Latest first"), "{latest}");
+    let narrowed = server.page("/search?q=marmalade%20project:%3Dapi");
+    assert!(narrowed.contains("10 sessions"), "{narrowed}");
+    // The same link takes it out again.
+    assert!(narrowed.contains("href=\"/search?q=marmalade\" aria-pressed=\"true\""), "{narrowed}");
+}
+
+#[test]
+fn sessions_are_sorted_by_what_they_cost() {
+    let server = crowded();
+    let all = server.json("/api/v1/sessions?sort=cost");
+    let costs: Vec<Option<f64>> = all["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| session["cost"]["usd"].as_f64())
+        .collect();
+    assert_eq!(costs.len(), 30);
+    assert!(costs[0].unwrap() > costs[28].unwrap(), "{costs:?}");
+    assert!(costs[..29].is_sorted_by(|one, next| one >= next), "{costs:?}");
+    assert_eq!(costs[29], None, "what is not known comes last");
+    let some = server.json("/api/v1/sessions?sort=cost&project=api&offset=8&limit=5");
+    assert_eq!((some["total"].as_u64(), some["sessions"].as_array().unwrap().len()), (Some(10), 2));
+    assert!(server.page("/?sort=cost").contains("Most expensive"));
+}
+
+#[test]
+fn every_fact_is_counted_as_if_nothing_were_chosen_by_it() {
+    let server = crowded();
+    let facets = |query: &str| server.json(&format!("/api/v1/sessions?{query}"))["facets"].clone();
+    let (all, some) = (facets(""), facets("project=api&model=claude-sonnet-4-5"));
+    assert_eq!(all["projects"], serde_json::json!([["web", 20], ["api", 10]]));
+    assert_eq!(some["projects"], serde_json::json!([["web", 19], ["api", 10]]));
+    assert_eq!(some["models"], serde_json::json!([["claude-sonnet-4-5", 10]]));
+    assert_eq!(some["agents"], serde_json::json!([["claude-code", 10]]));
+    assert_eq!(all["statuses"], serde_json::json!([["completed", 30]]));
+    assert_eq!(facets("status=running")["statuses"], all["statuses"]);
+}
+
+#[test]
+fn a_search_for_fields_alone_leads_to_the_list() {
+    let server = Server::of_two_agents();
+    let text = |query: &str| server.get(&format!("/search?q={query}")).text();
+    assert!(text("prompts:1..").contains("href=\"/?where=prompts:1..\""));
+    assert!(!text("role:user").contains("?where="), "the list has no messages to choose from");
+}
+
+#[test]
+fn the_api_searches_by_words_by_meaning_or_by_both() {
+    let server = Server::of_two_agents();
+    let mode = |mode: &str| {
+        let answer = server.json(&format!("/api/v1/search?q=login%20test{mode}"));
+        assert!(answer["hits"][0]["tier"].is_string(), "{answer}");
+        answer["mode"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(mode(""), "hybrid");
+    assert_eq!(mode("&mode=lexical"), "lexical");
+    assert_eq!(mode("&mode=semantic"), "semantic");
+    let wrong = server.get("/api/v1/search?q=login&mode=nearby");
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("known are lexical"), "{}", wrong.text());
+}
+
+#[test]
+fn the_api_answers_as_its_description_says() {
+    let server = Server::of_two_agents();
+    let description = server.json("/api/v1/openapi.json");
+    let id = server.some_id();
+    let paths = description["paths"].as_object().unwrap();
+    assert!(paths.len() >= 14, "{paths:?}");
+    for (path, item) in paths {
+        let path = path.replace("{id}", &id);
+        let document = server.json(&path);
+        let schema = &item["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        for name in schema["required"].as_array().into_iter().flatten() {
+            let name = name.as_str().unwrap();
+            assert!(document.get(name).is_some(), "{path} without {name}: {document}");
+        }
+    }
+    let wrong = server.get("/api/v1/sessions/no-such-session");
+    assert_eq!(wrong.status, 404);
+    assert!(wrong.text().contains("\"error\""), "{}", wrong.text());
+}
+
+#[test]
+fn model_status_and_fields_choose_in_every_endpoint() {
+    let server = crowded();
+    let sums = |query: &str| {
+        let stats = server.json(&format!("/api/v1/stats?{query}"));
+        let before = server.json(&format!("/api/analytics?{query}"));
+        let number = stats["totals"]["sessions"].as_u64().unwrap();
+        assert_eq!(before["totalSessions"].as_u64(), Some(number), "{query}");
+        number
+    };
+    let found = |query: &str| {
+        let total = |path: &str| {
+            server.json(&format!("{path}?q=marmalade&{query}"))["total"].as_u64().unwrap()
+        };
+        assert_eq!(total("/api/search"), total("/api/v1/search"), "{query}");
+        total("/api/v1/search")
+    };
+    for (query, number) in [
+        ("model=nobody-knows", 1),
+        ("model=claude-sonnet-4-5", 29),
+        ("model=claude-sonnet-4", 0),
+        ("where=model:sonnet", 29),
+        ("where=-model:sonnet", 1),
+        ("status=running", 0),
+        ("status=completed", 30),
+        ("status=error", 0),
+        ("status=completed&model=claude-sonnet-4-5&project=api", 10),
+    ] {
+        assert_eq!((sums(query), found(query)), (number, number), "{query}");
+        let listed = server.json(&format!("/api/v1/sessions?{query}"));
+        assert_eq!(listed["total"].as_u64(), Some(number), "{query}");
+    }
+    let usage = server.json("/api/v1/usage?model=nobody-knows");
+    assert_eq!(usage["models"].as_array().unwrap().len(), 1, "{usage}");
+    let wrong = server.get("/api/v1/stats?status=asleep");
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("known are running, completed, error"), "{}", wrong.text());
+}
+
+#[test]
+fn a_page_is_made_anew_for_who_asks_without_a_cache() {
+    let server = crowded();
+    let tip = "Consider adding an MCP server";
+    assert!(server.page("/insights").contains(tip));
+    let settings = r#"{ "mcpServers": { "figma": { "command": "figma" } } }"#;
+    server.test.write(".claude/settings.json", settings);
+    let anew = server.ask("/insights", "cache-control: no-cache\r\n").text();
+    assert!(!anew.contains(tip), "{anew}");
+    assert!(!server.page("/insights").contains(tip));
+}
+
+#[test]
+fn earlier_names_of_sources_and_endpoints_are_understood() {
+    let server = Server::of_two_agents();
+    for source in ["cli", "vscode", "claude-code"] {
+        assert!(server.json(&format!("/api/sessions?source={source}")).is_array(), "{source}");
+        assert!(server.json(&format!("/api/search?q=a&source={source}"))["results"].is_array());
+    }
+    let analytics = server.json("/api/analytics");
+    assert!(analytics["tokenUsage"]["totalInput"].is_u64(), "{analytics}");
+    let id = server.some_id();
+    let detail = server.json(&format!("/api/sessions/{id}"));
+    assert!(detail["eventCounts"]["user.message"].as_u64().unwrap() > 0, "{detail}");
+    assert_eq!(detail["events"][0]["type"], "user.message");
+    let claude = server.json("/api/insights?repo=Claude%20Code");
+    assert_eq!(claude["name"], "Claude Code (all sessions)", "{claude}");
+}
