@@ -39,8 +39,8 @@ pub struct Blame {
 pub struct Author {
     /// Its session, by its place in `sessions`.
     pub session: usize,
-    /// The message that made the change.
-    pub message: u64,
+    /// Where the message is that made the change.
+    pub position: u64,
     /// When it was made.
     pub at: Option<Timestamp>,
     /// How sure that is.
@@ -79,7 +79,7 @@ pub struct Touch {
 /// An edit on its way to being compared.
 struct Made {
     session: usize,
-    message: u64,
+    position: u64,
     dated: Dated,
 }
 
@@ -121,20 +121,20 @@ impl Journal {
         for (session, entry) in entries.iter().enumerate() {
             made.extend(made_by(store, file, (session, entry))?);
         }
-        made.sort_by_key(|one| (one.dated.at, one.session, one.message));
+        made.sort_by_key(|one| (one.dated.at, one.session, one.position));
         let (places, dated): (Vec<(usize, u64)>, Vec<Dated>) =
-            made.into_iter().map(|one| ((one.session, one.message), one.dated)).unzip();
+            made.into_iter().map(|one| ((one.session, one.position), one.dated)).unzip();
         let found = attribute(&file.lines, &dated);
         let mut blame = Blame { candidates, ..nobody };
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         for (line, found) in blame.lines.iter_mut().zip(found) {
             let Some((number, confidence)) = found else { continue };
-            let (session, message) = places[number];
+            let (session, position) = places[number];
             let session = *numbers.entry(session).or_insert_with(|| {
                 blame.sessions.push(entries[session].clone());
                 blame.sessions.len() - 1
             });
-            *line = Some(Author { session, message, at: dated[number].at, confidence });
+            *line = Some(Author { session, position, at: dated[number].at, confidence });
         }
         Ok(blame)
     }
@@ -164,12 +164,12 @@ fn made_by(
     let mut made: Vec<(u64, Made)> = Vec::new();
     let mut last = entry.started_at;
     let is_it = |path: &str| file.may_be(&in_full(path, entry.cwd.as_deref()));
-    store.each_touching(entry.telling, &is_it, &mut failed, |message, content| {
+    store.each_touching(entry.telling, &is_it, &mut failed, |position, content| {
         last = content.at.or(last);
         for (call, edit) in edits(&content) {
             if is_it(&edit.file) {
                 let dated = Dated { at: last, edit };
-                made.push((call_hash(call), Made { session, message, dated }));
+                made.push((call_hash(call), Made { session, position, dated }));
             }
         }
     })?;

@@ -205,7 +205,7 @@ fn failed_edits_do_not_count() {
     let journal = journal(&home, &place.path().join("journal"));
     let text = "refused_by_the_user();\naccepted_by_the_user();\n".to_owned();
     let blame = journal.blame(&blamed("/w/a.rs", None, &Played { text, at: None })).unwrap();
-    let wrote: Vec<_> = blame.lines.iter().map(|line| line.map(|author| author.message)).collect();
+    let wrote: Vec<_> = blame.lines.iter().map(|line| line.map(|author| author.position)).collect();
     assert_eq!(wrote, [None, Some(2)]);
     assert_eq!(blame.candidates, 1);
 }

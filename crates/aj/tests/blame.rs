@@ -84,8 +84,8 @@ fn lines_lead_to_the_message_that_wrote_them() {
     let file = test.path("web/src/login.rs");
     let run = test.args(["blame", file.to_str().unwrap()]).code(0);
     run.shows([
+        "0b1a0001#3",
         "0b1a0001#2",
-        "0b1a0001#1",
         "exact",
         "partial",
         "make the login wait",
@@ -100,12 +100,31 @@ fn lines_lead_to_the_message_that_wrote_them() {
         (span["first"].as_u64().unwrap(), span["last"].as_u64().unwrap(), message)
     };
     let spans: Vec<_> = answer["spans"].as_array().unwrap().iter().map(told).collect();
-    let expected = [(1, 1, None), (2, 3, Some(1)), (4, 4, Some(2)), (5, 5, Some(1)), (6, 6, None)];
+    let expected = [(1, 1, None), (2, 3, Some(2)), (4, 4, Some(3)), (5, 5, Some(2)), (6, 6, None)];
     assert_eq!(spans, expected);
     assert_eq!(text(&answer["spans"][1]["author"]["session"]), format!("claude-code:{ID}"));
     // One line alone.
     let place = format!("{}:4", file.display());
-    test.args(["blame", &place]).code(0).shows(["0b1a0001#2", "exact"]).hides(["0b1a0001#1"]);
+    test.args(["blame", &place]).code(0).shows(["0b1a0001#3", "exact"]).hides(["0b1a0001#2"]);
+    test.aj("show 0b1a0001#3 -C 0").code(0).shows(["wait_for_session"]);
+}
+
+#[test]
+fn a_place_is_told_in_full_however_long_its_id_is() {
+    let test = Test::new();
+    session(&test);
+    // Another session whose id begins alike.
+    let other = ID.replace("0001-0000-4000", "0001-0000-4111");
+    let lines = std::fs::read_to_string(test.path(&format!(".claude/projects/-web/{ID}.jsonl")));
+    let lines = lines.unwrap().replace(ID, &other).replace("wait_for_session", "go_on");
+    test.write(format!(".claude/projects/-web/{other}.jsonl"), lines);
+    test.write("web/src/login.rs", WRITTEN);
+    let file = test.path("web/src/login.rs");
+    let told = test.args(["blame", file.to_str().unwrap()]).code(0).stdout;
+    let place = told.split_whitespace().find(|word| word.ends_with("#3"));
+    let place = place.unwrap_or_else(|| panic!("{told}"));
+    assert!(place.len() > 14, "{told}");
+    test.args(["show", place]).code(0).shows(["wait_for_session"]);
 }
 
 /// Who wrote each line, by `aj blame`: the commit, and the message that a session made it with.
@@ -147,7 +166,7 @@ fn commits_of_bots_and_hands_are_nobodys_and_a_sessions_lines_are_all_its_own() 
     let tidied = commit_as(&test, &tidy, ("tidy[bot]", "2026-03-05T10:00:00Z"));
 
     let nobody = |commit: &str, count: usize| vec![(commit.to_owned(), None); count];
-    let written = |count: usize| vec![(agents.clone(), Some(1)); count];
+    let written = |count: usize| vec![(agents.clone(), Some(2)); count];
     let expected = [
         nobody(&before, 1),
         nobody(&tidied, 1),
@@ -183,7 +202,7 @@ fn a_bump_in_a_file_that_a_session_wrote_is_the_bots() {
     let bot = ("renovate[bot]", "2026-03-04T11:00:00Z");
     let bump = commit_as(&test, &[("src/login.rs", &bumped)], bot);
     assert_ne!(by_hand, bump);
-    let own = (agents, Some(1));
+    let own = (agents, Some(2));
     assert_eq!(told(&test, "src/login.rs"), [own.clone(), own.clone(), (bump, None), own]);
 }
 

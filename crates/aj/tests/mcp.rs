@@ -179,6 +179,36 @@ fn plans_come_before_the_conversation_and_leave_room_for_it() {
     assert!(tokens(&said) <= 400, "{said}");
     assert!(said.contains("\ndocument, its beginning\n| plan\n| Find the leak.\n"), "{said}");
     assert!(said.contains("\n#1 prompt\n| why is it slow\n"), "{said}");
+    // However many there are.
+    for number in 1..=6 {
+        let path = format!("{folder}/checkpoints/00{number}-step.md");
+        test.write(path, "Found a leak.\n".repeat(2_000));
+    }
+    let long = event("user.message", json!({ "content": "and why is that so ".repeat(40) }));
+    test.append(format!("{folder}/events.jsonl"), &format!("{long}\n"));
+    let said = client.ask("show", &json!({ "id": "aaaaaaa1", "max_tokens": 800 }));
+    assert!(tokens(&said) <= 800, "{said}");
+    assert!(said.contains("more documents: a larger \"max_tokens\" shows them\n"), "{said}");
+    assert!(said.contains("\n#1 prompt\n| why is it slow\n"), "{said}");
+    let quoted = said.matches("and why is that so").count();
+    assert!(quoted > 20, "{quoted}: {said}");
+    client.end();
+}
+
+#[test]
+fn a_side_conversation_is_read_on_too() {
+    let test = Test::new();
+    let long = "osprey ".repeat(2_000);
+    let session = Transcript::new(7).you("count me").agent(&long).you("thank you");
+    let kind = "\"type\":\"assistant\"";
+    let side = session.lines.replace(kind, &format!("{kind},\"isSidechain\":true"));
+    test.write(session.path(), side);
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("show", &json!({ "id": "00000007#2", "max_tokens": 400 }));
+    assert!(said.contains("#2 reply") && said.contains("\"from\": 2, \"skip\": "), "{said}");
+    let asked = json!({ "id": "00000007", "from": 2, "skip": 700, "max_tokens": 400 });
+    let said = client.ask("show", &asked);
+    assert!(said.contains("#2 reply") && said.contains("| osprey "), "{said}");
     client.end();
 }
 

@@ -48,6 +48,8 @@ fn show_tells_of_plans_and_checkpoints_before_the_conversation() {
         "\n\n     ▾ plan Find the leak\n     ## Find the leak\n     \n     Look at the cache.\n",
     ]);
     test.aj("show aaaaaaa1#1").found().hides(["Find the leak"]);
+    let alone = test.aj("show aaaaaaa1#1 --json").found().json();
+    assert_eq!(alone["session"]["documents"], Value::Null);
     let session = &test.aj("show aaaaaaa1 --json").found().json()["session"];
     let plan = json!([{ "name": "plan", "text": "## Find the leak\n\nLook at the cache.\n" }]);
     assert_eq!(session["documents"], plan);
@@ -179,6 +181,29 @@ fn calls_stand_under_whoever_made_them() {
         "   1 you\n     look\n\n   2 claude\n     ▸ Bash ls\n",
         "   4 claude\n     there\n     ▸ Bash pwd\n",
     ]);
+}
+
+#[test]
+fn a_message_that_is_asked_for_is_shown_whatever_it_is() {
+    let test = Test::new();
+    let session = support::Transcript::new(1).you("look").tool("ls", false).agent("there");
+    test.write(session.path(), session.lines);
+    let shown = test.aj("show 00000001#3 -C 0").found();
+    shown.shows(["\n\n   3 tool\n     outcome of ls\n"]);
+    let shown = test.aj("show 00000001#4 -C 1").found();
+    shown.shows(["   4 claude\n     there\n"]).hides(["outcome of ls"]);
+}
+
+#[test]
+fn what_a_picture_says_of_itself_does_not_steer_the_terminal() {
+    let test = Test::new();
+    let session = support::Transcript::new(1).you("PICTURE").agent("seen");
+    let picture = json!([{ "type": "image", "source": {
+        "type": "base64", "media_type": "image/png\u{1b}]0;x\u{7}", "data": "AAAA",
+    } }]);
+    let lines = session.lines.replace("\"PICTURE\"", &picture.to_string());
+    test.write(session.path(), lines);
+    test.aj("show 00000001").found().shows(["[image/png"]).hides(["\u{1b}"]);
 }
 
 #[test]

@@ -56,7 +56,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let range = range(&entry, number, around);
     let window = Window { journal: &journal, entry: &entry, range };
     let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
-    let account = journal.account(&entry)?.unwrap_or_default();
+    // Whoever asks for a message gets no plan with it.
+    let account = if place.is_none() { journal.account(&entry)? } else { None };
+    let account = account.unwrap_or_default();
     if context.json {
         let mut document = session(&entry, &cost)?;
         if !account.documents.is_empty() {
@@ -75,12 +77,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     // Whoever reads a pipe gets the text as it was written.
     transcript.is_rendered = std::io::stdout().is_terminal();
     transcript.header(&context.now, &cost)?;
-    if place.is_none() {
-        transcript.documents(&account.documents)?;
-    }
+    transcript.documents(&account.documents)?;
     window.each(|position, message| {
         // What is asked for is shown, whatever it is.
-        transcript.detail.everything = args.all || number == Some(position + 1);
+        let is_asked = number == Some(position + 1);
+        transcript.detail = if is_asked { Detail::FULL } else { detail };
         transcript.message(position, message)
     })?;
     let mut out = transcript.out;

@@ -19,6 +19,9 @@ const AROUND: u64 = 3;
 /// Messages read at a time.
 const STEP: u64 = 64;
 
+/// Tokens of what is said of a document.
+const DOCUMENT: usize = 8;
+
 /// Tokens of a tool's call or result when it is not wanted in full.
 const BRIEF: usize = 60;
 
@@ -38,7 +41,7 @@ impl Call {
             quoter: Quoter::new(journal.redactor()),
             entry: &entry,
             tools: input.tools,
-            asked: place.and_then(|place| place.parse().ok()),
+            asked: input.from.or_else(|| place.and_then(|place| place.parse().ok())),
             skip: input.skip,
             has_shown: false,
         };
@@ -90,7 +93,7 @@ struct Reading<'e> {
     asked: Option<u64>,
     /// Characters of the first message to leave out.
     skip: usize,
-    /// Whether a message has been shown.
+    /// Whether a document or a message has been shown.
     has_shown: bool,
 }
 
@@ -118,12 +121,19 @@ impl Reading<'_> {
 
     /// Writes the longer texts about the session; half of the room is left for what follows.
     fn documents(&mut self, page: &mut Page, documents: &[(String, String)]) {
-        for (name, text) in documents {
+        let half = page.room() / 2;
+        for (at, (name, text)) in documents.iter().enumerate() {
+            let room = page.room().saturating_sub(half);
             let text = format!("{}\n{}", self.quoter.line(name, BRIEF), self.quoter.text(text));
-            let kept = fit(text.trim(), page.room() / 2);
+            let kept = fit(text.trim(), room.saturating_sub(DOCUMENT));
             let is_whole = kept.len() == text.trim().len();
+            if !is_whole && room < BRIEF {
+                let left = count((documents.len() - at) as u64, "more document");
+                page.add(&Item::new(&format!("{left}: a larger \"max_tokens\" shows them")));
+                return;
+            }
             let own = if is_whole { "document" } else { "document, its beginning" };
-            page.add(&Item::new(own).quote(kept));
+            self.has_shown |= page.add(&Item::new(own).quote(kept));
         }
     }
 

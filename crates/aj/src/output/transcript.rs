@@ -34,6 +34,9 @@ pub(crate) struct Detail {
 }
 
 impl Detail {
+    /// All there is.
+    pub(crate) const FULL: Self = Self { tools: true, thinking: true, everything: true };
+
     /// Whether nothing of a message is shown.
     pub(crate) fn hides(self, message: &Message) -> bool {
         let is_aside = message.sidechain
@@ -181,7 +184,11 @@ impl<'a, W: Write> Transcript<'a, W> {
             (Origin::Assistant, _) => {
                 (agent.map_or("agent", |agent| agent.badge), agent.map_or(BOLD, color))
             }
-            (Origin::Tool, _) | (_, Role::Tool) => return Ok(()),
+            // Results follow their calls, unless nothing was said before.
+            (Origin::Tool, _) | (_, Role::Tool) if self.speaker.is_some() || !self.detail.tools => {
+                return Ok(());
+            }
+            (Origin::Tool, _) | (_, Role::Tool) => ("tool", DIM),
             (Origin::Injected, _) => ("injected", DIM),
             (Origin::Summary, _) => ("summary", DIM),
             (Origin::System, _) => ("system", if message.failed { FAILED } else { DIM }),
@@ -191,6 +198,7 @@ impl<'a, W: Write> Transcript<'a, W> {
             Block::Thinking(_) => self.detail.thinking,
             // Calls follow what their speaker said, without a heading of their own.
             Block::ToolCall { .. } => self.speaker.is_some_and(|last| last != name),
+            Block::ToolResult { .. } => name == "tool",
             _ => false,
         });
         if says {
@@ -212,7 +220,7 @@ impl<'a, W: Write> Transcript<'a, W> {
                 self.result(call_id, output, *is_error == Some(true))
             }
             Block::Image(image) => {
-                let kind = image.media_type.as_deref().unwrap_or("image");
+                let kind = plain(image.media_type.as_deref().unwrap_or("image"));
                 Ok(writeln!(self.out, "     {DIM}[{kind}, {}]{DIM:#}", bytes(image.bytes))?)
             }
             Block::Other(raw) if self.detail.everything => self.paragraphs(raw.as_str(), DIM),

@@ -95,13 +95,14 @@ fn transcript<'a>(entry: &'a Entry, view: &View) -> Transcript<'a, Vec<u8>> {
     transcript
 }
 
-/// The lines of the longer texts about a session.
+/// The lines of the longer texts about a session. They are unfolded with the first message.
 fn documents(
     journal: &Journal,
     transcript: &mut Transcript<'_, Vec<u8>>,
     view: &View,
 ) -> Result<Vec<Row>> {
     let account = journal.account(transcript.entry)?.unwrap_or_default();
+    transcript.detail.everything = view.detail.everything || view.opened == Some(0);
     transcript.documents(&account.documents)?;
     Ok(taken(transcript, view.width).into_iter().map(plain).collect())
 }
@@ -179,7 +180,7 @@ pub(super) fn seek(
         let messages = journal.messages(&window.entry, part)?;
         let mut fitting = messages
             .iter()
-            .filter_map(|(at, message)| landing(window, (*at, message), goal))
+            .filter_map(|(at, message)| landing(journal, window, (*at, message), goal))
             .filter(|landing| landing.message != here || landing.is_folded);
         let found = if way == Way::Next { fitting.next() } else { fitting.next_back() };
         if found.is_some() {
@@ -190,20 +191,26 @@ pub(super) fn seek(
 }
 
 /// The message, if it has what is sought.
-fn landing(window: &Window, (position, message): (u64, &Message), goal: &Goal) -> Option<Landing> {
-    if window.view.detail.hides(message) {
-        return None;
-    }
+fn landing(
+    journal: &Journal,
+    window: &Window,
+    (position, message): (u64, &Message),
+    goal: &Goal,
+) -> Option<Landing> {
     let is_folded = match goal {
         Goal::Text(text) => {
             let unfolded = View { opened: Some(position), ..window.view.clone() };
-            let lines = |view: &View| lines(&window.entry, view, (position, message), text);
+            let lines = |view: &View| {
+                let all = all_rows(journal, &window.entry, view, (position, message));
+                all.unwrap_or_default().iter().filter(|row| contains(&row.line, text)).count()
+            };
             let found = lines(&unfolded);
             if found == 0 {
                 return None;
             }
             found > lines(&window.view)
         }
+        Goal::Landmark(_) if window.view.detail.hides(message) => return None,
         Goal::Landmark(landmark) if fits(message, *landmark) => false,
         Goal::Landmark(_) => return None,
     };
@@ -224,10 +231,21 @@ fn fits(message: &Message, landmark: Landmark) -> bool {
     }
 }
 
-/// In how many lines of a message a text is seen.
-fn lines(entry: &Entry, view: &View, (position, message): (u64, &Message), text: &str) -> usize {
-    let rows = rows(&mut transcript(entry, view), (position, message), view).unwrap_or_default();
-    rows.iter().filter(|row| contains(&row.line, text)).count()
+/// The lines of a message, and before the first those of the longer texts.
+fn all_rows(
+    journal: &Journal,
+    entry: &Entry,
+    view: &View,
+    (position, message): (u64, &Message),
+) -> Result<Vec<Row>> {
+    let mut transcript = transcript(entry, view);
+    let mut all = Vec::new();
+    if position == 0 {
+        all = documents(journal, &mut transcript, view)?;
+    }
+    transcript.detail.everything = view.detail.everything;
+    all.extend(rows(&mut transcript, (position, message), view)?);
+    Ok(all)
 }
 
 /// Whether a text stands in a line, whatever its case.

@@ -39,18 +39,19 @@ pub(super) struct Reader {
     loaded: Range<u64>,
     /// What was asked for and is not here yet.
     asked: Range<u64>,
-    /// What to go to in the message once it is here.
-    seeking: Option<(Goal, Way)>,
-    /// The message whose found words are to be brought onto the screen, and whether a tool's
-    /// text has them.
+    /// What to go to in the message once it is here, and the line from which on.
+    seeking: Option<(Goal, Way, Option<String>)>,
+    /// The message whose found words are to be brought onto the screen, and whether something
+    /// folded has them.
     arriving: Option<(u64, bool)>,
 }
 
-/// What to read: a session, the message to begin with, and whether it was found in a tool's text.
+/// What to read: a session, the message to begin with, and whether it was found in what is folded
+/// at first, a tool's text or a document.
 pub(super) struct Target {
     pub(super) entry: Box<Entry>,
     pub(super) message: u64,
-    pub(super) is_tool: bool,
+    pub(super) is_folded: bool,
 }
 
 /// A line of a message.
@@ -62,7 +63,7 @@ pub(super) struct Place {
 
 impl Reader {
     pub(super) fn new(target: Target, width: usize, height: usize) -> Self {
-        let Target { entry, message, is_tool } = target;
+        let Target { entry, message, is_folded } = target;
         let place = Place { message, row: 0 };
         Self {
             entry,
@@ -77,7 +78,7 @@ impl Reader {
             loaded: 0..0,
             asked: 0..0,
             seeking: None,
-            arriving: Some((message, is_tool)),
+            arriving: Some((message, is_folded)),
         }
     }
 
@@ -107,10 +108,10 @@ impl Reader {
         self.facts = pages.facts;
         self.messages = pages.messages.into_iter().collect();
         self.loaded = self.asked.clone();
-        if let Some((goal, way)) = self.seeking.take() {
-            self.reach(&goal, way);
-        } else if let Some((message, is_tool)) = self.arriving.take() {
-            self.arrive(message, is_tool);
+        if let Some((goal, way, line)) = self.seeking.take() {
+            self.reach(&goal, way, line.as_deref());
+        } else if let Some((message, is_folded)) = self.arriving.take() {
+            self.arrive(message, is_folded);
         }
         self.settle();
     }
@@ -195,34 +196,36 @@ impl Reader {
     /// Goes to a message that has what is sought, and there to its line.
     pub(super) fn go_to(&mut self, landing: &Landing, goal: Goal, way: Way) {
         let message = landing.message;
+        // What is unfolded around the reader is gone through from where the reader is.
+        let line = self.line().filter(|_| landing.is_folded && message == self.at.message);
         if landing.is_folded {
             self.unfold(message);
         } else {
             self.go(message);
         }
         if self.loaded.contains(&message) {
-            self.reach(&goal, way);
+            self.reach(&goal, way, None);
         } else {
-            self.seeking = Some((goal, way));
+            self.seeking = Some((goal, way, line));
         }
     }
 
     /// Goes to a place that was found.
-    pub(super) fn arrive_at(&mut self, message: u64, is_tool: bool) {
+    pub(super) fn arrive_at(&mut self, message: u64, is_folded: bool) {
         if self.view.opened.take().is_some() {
             self.forget();
         }
         self.go(message);
         if self.loaded.contains(&message) {
-            self.arrive(message, is_tool);
+            self.arrive(message, is_folded);
         } else {
-            self.arriving = Some((message, is_tool));
+            self.arriving = Some((message, is_folded));
         }
     }
 
     /// Brings the first word that was found onto the screen, when it is far down in its message
-    /// or in a tool that is folded.
-    fn arrive(&mut self, message: u64, is_tool: bool) {
+    /// or in what is folded.
+    fn arrive(&mut self, message: u64, is_folded: bool) {
         let rows = self.messages.get(&message).map_or(&[][..], Vec::as_slice);
         let has = |row: &Row| self.words.iter().any(|word| contains(&row.line, word));
         let found = rows.iter().position(has);
@@ -231,10 +234,13 @@ impl Reader {
             self.top = Place { message, row };
             self.at = self.top;
             self.settle();
-        } else if found.is_none() && is_tool && !self.words.is_empty() && self.view.opened.is_none()
+        } else if found.is_none()
+            && is_folded
+            && !self.words.is_empty()
+            && self.view.opened.is_none()
         {
             self.unfold(message);
-            self.arriving = Some((message, is_tool));
+            self.arriving = Some((message, is_folded));
         }
     }
 
@@ -246,12 +252,24 @@ impl Reader {
         self.forget();
     }
 
-    /// Goes to the line of the message that has what is sought.
-    fn reach(&mut self, goal: &Goal, way: Way) {
+    /// Goes to the line of the message that has what is sought: to the next one from a line on, if
+    /// that is still there, or else to the first.
+    fn reach(&mut self, goal: &Goal, way: Way, line: Option<&str>) {
         let rows = self.messages.get(&self.at.message).map_or(&[][..], Vec::as_slice);
+        let start = line.and_then(|line| rows.iter().position(|row| unfolded(row) == line));
         let mut places = (0..rows.len()).filter(|at| fits(&rows[*at], goal));
-        let found = if way == Way::Next { places.next() } else { places.next_back() };
+        let found = match (way, start) {
+            (Way::Next, None) => places.next(),
+            (Way::Previous, None) => places.next_back(),
+            (Way::Next, Some(start)) => places.find(|at| *at > start).or(Some(start)),
+            (Way::Previous, Some(start)) => places.rfind(|at| *at < start).or(Some(start)),
+        };
         self.stand(found);
+    }
+
+    /// The line the reader is at, as it is when its message is unfolded.
+    fn line(&self) -> Option<String> {
+        self.messages.get(&self.at.message)?.get(self.at.row).map(unfolded)
     }
 
     /// Stands on a line of the message, if there is one to stand on.
@@ -370,6 +388,11 @@ impl Row {
     pub(super) fn is_empty(&self) -> bool {
         self.line.spans.iter().all(|span| span.content.trim().is_empty())
     }
+}
+
+/// A line as it is when its message is unfolded.
+fn unfolded(row: &Row) -> String {
+    row.line.to_string().replacen('▸', "▾", 1)
 }
 
 /// Whether a line is what is sought; a prompt is a whole message.

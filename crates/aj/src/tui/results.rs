@@ -47,12 +47,14 @@ impl Results {
         let item = self.chosen()?;
         let hit = item.hits.get(self.hit).or(item.hits.first());
         let within = hit.and_then(|hit| hit.within.clone());
-        let is_tool =
-            hit.is_some_and(|hit| matches!(hit.kind, TextKind::ToolInput | TextKind::ToolOutput));
+        let is_folded = hit.is_some_and(|hit| {
+            let folded = [TextKind::ToolInput, TextKind::ToolOutput, TextKind::Document];
+            folded.contains(&hit.kind)
+        });
         Some(Target {
             entry: within.unwrap_or_else(|| Box::new(item.entry.clone())),
             message: hit.and_then(|hit| hit.position).unwrap_or(0),
-            is_tool,
+            is_folded,
         })
     }
 
@@ -180,7 +182,7 @@ impl State {
         };
         if let Some(preview) = self.preview.as_mut().filter(is_same) {
             preview.words = words;
-            preview.arrive_at(target.message, target.is_tool);
+            preview.arrive_at(target.message, target.is_folded);
         } else {
             let mut preview = Reader::new(target, area.width.into(), area.height.into());
             preview.words = words;

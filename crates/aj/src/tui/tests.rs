@@ -339,6 +339,63 @@ fn text_in_a_folded_tool_is_found_and_unfolded() {
 }
 
 #[test]
+fn what_is_found_again_is_further_on_in_the_way_one_goes() {
+    let said = |parts: serde_json::Value| {
+        line(0, "user", &"begin".into())
+            + &line(1, "assistant", &parts)
+            + &line(2, "user", &"the last foo".into())
+    };
+    let before = serde_json::json!([
+        { "type": "thinking", "thinking": "hidden foo" }, { "type": "text", "text": "plain foo" },
+    ]);
+    let after = serde_json::json!([
+        { "type": "text", "text": "plain foo" },
+        { "type": "tool_use", "id": "c1", "name": "Bash", "input": { "command": "x", "y": "foo" } },
+    ]);
+    let at = |bench: &Bench| {
+        let reader = bench.state.reader.as_ref().unwrap();
+        let row = reader.shown().find(|(place, _)| *place == reader.at).unwrap().1;
+        row.line.to_string().trim().to_owned()
+    };
+    // Standing on what is plain: what is folded above it is not further down.
+    let mut bench = Bench::session((80, 8), &said(before));
+    bench.keys("<enter>/plain<enter>/foo<enter>n");
+    assert_eq!(at(&bench), "plain foo");
+    bench.keys("n");
+    assert_eq!(at(&bench), "the last foo");
+    bench.keys("NN");
+    assert_eq!(at(&bench), "hidden foo");
+    // What is folded below it is.
+    let mut bench = Bench::session((80, 8), &said(after));
+    bench.keys("<enter>/plain<enter>/foo<enter>");
+    assert_eq!(at(&bench), "plain foo");
+    bench.keys("n");
+    assert_eq!(at(&bench), "\"y\": \"foo\"");
+}
+
+#[test]
+fn a_plan_is_read_where_it_was_found() {
+    let plan = "# Plan\n\nFirst.\n\nLook at the quartz.\n";
+    let bench = || {
+        Bench::of((80, 24), |home| {
+            let id = "aaaaaaa1-0000-4000-8000-000000000001";
+            let folder = home.join(".copilot/session-state").join(id);
+            fs::create_dir_all(&folder).unwrap();
+            let event = |kind: &str, data: serde_json::Value| {
+                serde_json::json!({ "type": kind, "data": data, "id": kind }).to_string() + "\n"
+            };
+            let start = serde_json::json!({ "sessionId": id, "version": 1 });
+            let asked = serde_json::json!({ "content": "why is it slow" });
+            let lines = event("session.start", start) + &event("user.message", asked);
+            fs::write(folder.join("events.jsonl"), lines).unwrap();
+            fs::write(folder.join("plan.md"), plan).unwrap();
+        })
+    };
+    bench().keys("quartz<enter>").shows("▾ plan").shows("Look at the quartz.");
+    bench().keys("<enter>").shows("▸ plan").keys("/quartz<enter>").shows("Look at the quartz.");
+}
+
+#[test]
 fn every_tool_and_failure_of_a_message_is_a_landmark() {
     let mut bench = Bench::session((80, 8), &tools());
     bench.keys("<enter>");

@@ -120,19 +120,24 @@ fn print(blame: &Blame, spans: &[Span], context: &Context) -> Result<()> {
         if one { span.first.to_string() } else { format!("{}–{}", span.first, span.last) }
     };
     let widest = spans.iter().map(|span| range(span).chars().count()).max().unwrap_or(0);
-    let room = output::width().saturating_sub(widest + 53).clamp(16, 80);
+    let place = |author: &Author| {
+        let id = output::short_id(&blame.sessions[author.session]);
+        format!("{id}#{}", author.position + 1)
+    };
+    let authors = spans.iter().filter_map(|span| span.author.as_ref());
+    let longest = authors.map(|author| place(author).chars().count()).fold(14, usize::max);
+    let room = output::width().saturating_sub(widest + longest + 39).clamp(16, 80);
     for span in spans {
         let lines = output::pad_left(&range(span), widest);
         let commit = output::cut_bytes(span.commit.as_deref().unwrap_or("–"), 8);
         let commit = output::pad(commit, 8);
         let Some(author) = &span.author else {
-            let nobody = output::pad("no recorded edit", 30);
+            let nobody = output::pad("no recorded edit", longest + 16);
             writeln!(out, " {lines}  {DIM}{nobody} {commit}{DIM:#}")?;
             continue;
         };
         let entry = &blame.sessions[author.session];
-        let place = format!("{}#{}", output::short_id(entry), author.message);
-        let (badge, place) = (output::badge(entry), output::pad(&place, 14));
+        let (badge, place) = (output::badge(entry), output::pad(&place(author), longest));
         let sure = output::pad(name(author.confidence), 7);
         let title = output::pad(&entry.title, room);
         let when = output::ago(author.at, &context.now);
@@ -171,7 +176,7 @@ fn document(path: &Path, file: &BlamedFile, blame: &Blame, spans: &[Span]) -> se
                     "session": entry.id,
                     "title": entry.title,
                     "agent": entry.agent,
-                    "message": author.message,
+                    "message": author.position + 1,
                     "at": author.at,
                     "confidence": author.confidence,
                 })

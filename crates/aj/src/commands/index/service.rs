@@ -71,13 +71,22 @@ impl Task {
         let mut suffix = String::new();
         if settings.is_other {
             let home = settings.machine().home;
-            suffix = format!("-{}", name_of(&home));
+            suffix = format!("-{}", unit_name(&name_of(&home)));
             let home = text(&home).context("the path of the home is not UTF-8")?;
             command.extend(["--home".to_owned(), home]);
         }
         command.extend(["index", "--watch"].map(str::to_owned));
         Ok(Self { suffix, command, variables: settings.variables(own) })
     }
+}
+
+/// The name as systemd takes it: letters of other alphabets are told by their numbers.
+fn unit_name(name: &str) -> String {
+    let plain = |letter: char| match letter {
+        _ if letter.is_ascii() => letter.to_string(),
+        _ => format!("u{:x}", u32::from(letter)),
+    };
+    name.chars().map(plain).collect()
 }
 
 impl Service {
@@ -225,5 +234,6 @@ mod tests {
         assert!(agent.text.contains("<string>--home</string>\n    <string>/a $b</string>"));
         assert!(agent.text.contains("<key>AJ_HOME</key>\n    <string>/a&lt;b</string>"));
         assert!(agent.path.ends_with("agent-journal.watch-a.plist"));
+        assert_eq!(unit_name("home-jörg"), "home-juf6rg");
     }
 }

@@ -90,7 +90,9 @@ fn session(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()
 
 fn heading(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()> {
     let entry = &found.entry;
-    let room = report.width.saturating_sub(FRAME + SHORTEST_TITLE).min(report.width / 2);
+    let id = short_id(entry);
+    let frame = FRAME + id.width().saturating_sub(8);
+    let room = report.width.saturating_sub(frame + SHORTEST_TITLE).min(report.width / 2);
     let label = match found.tier {
         Tier::SomeWords => "some words",
         Tier::Typo => "nearly",
@@ -109,8 +111,6 @@ fn heading(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()
         _ => format!("{} · {label}", cut(&facts, room - label.len() - 3)),
     };
     let facts = if room < SHORTEST_FACTS { String::new() } else { facts };
-    let id = short_id(entry);
-    let frame = FRAME + id.width().saturating_sub(8);
     let title = pad(&entry.title, report.width.saturating_sub(frame + facts.width()));
     let id = pad(id, id.width().max(8));
     let facts = if facts.is_empty() { facts } else { format!("  {facts}") };
@@ -236,7 +236,12 @@ pub(crate) fn closing(report: &Report<'_>) {
             let entry = place(first, hit);
             hit.position.map(|at| format!("aj show {}#{}", short_id(entry), at + 1))
         })
-        .unwrap_or_else(|| format!("aj show {}", short_id(&first.entry)));
+        .unwrap_or_else(|| {
+            // Longer texts are told by their first lines otherwise.
+            let is_document = first.hits.iter().any(|hit| hit.kind == TextKind::Document);
+            let all = if is_document { " --all" } else { "" };
+            format!("aj show {}{all}", short_id(&first.entry))
+        });
     let shown = answer.sessions.len();
     let total = count(answer.total, report.noun());
     let read: Vec<String> =
