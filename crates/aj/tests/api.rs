@@ -3,8 +3,8 @@
 
 mod support;
 
-use support::Test;
 use support::server::Server;
+use support::{FLAKY, Test};
 
 /// A home with sessions in two projects, all of which say the same word.
 fn crowded() -> Server {
@@ -114,6 +114,21 @@ fn the_api_searches_by_words_by_meaning_or_by_both() {
     let wrong = server.get("/api/v1/search?q=login&mode=nearby");
     assert_eq!(wrong.status, 400);
     assert!(wrong.text().contains("known are lexical"), "{}", wrong.text());
+}
+
+#[test]
+fn a_hit_in_a_sub_agent_is_told_with_its_session() {
+    let server = Server::of_two_agents();
+    let answer = server.json("/api/v1/search?q=marmalade");
+    assert_eq!(answer["sessions"][0]["id"], format!("claude-code:{FLAKY}"));
+    let hit = &answer["hits"][0];
+    assert_eq!((&hit["session"], &hit["message"]), (&"claude-code:a7b8c9".into(), &2.into()));
+    assert_eq!(hit["task"], format!("claude-code:{FLAKY}"));
+    let said = server.json("/api/v1/sessions/claude-code:a7b8c9/messages?from=2&count=1");
+    assert!(said["messages"][0].to_string().contains("marmalade"), "{said}");
+    let own = server.json("/api/v1/search?q=copper");
+    assert_eq!(own["hits"][0]["session"], format!("claude-code:{FLAKY}"));
+    assert_eq!(own["hits"][0].get("task"), None);
 }
 
 #[test]

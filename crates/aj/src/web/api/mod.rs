@@ -23,6 +23,7 @@ use super::params::Params;
 use super::reply::Failure;
 use super::state::App;
 use crate::output::json::{View, documents};
+use crate::output::search::place;
 
 /// Messages of an answer, at most.
 const MESSAGES: u64 = 200;
@@ -183,11 +184,16 @@ fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Res
 
 fn hits(found: &Found) -> impl Iterator<Item = Value> {
     found.hits.iter().map(|hit| {
-        json!({
-            "session": found.entry.id, "source": found.entry.agent,
+        let entry = place(found, hit);
+        let mut document = json!({
+            "session": entry.id, "source": entry.agent,
             "message": hit.position.map(|position| position + 1),
             "kind": hit.kind, "tier": hit.tier, "score": hit.score, "snippet": hit.snippet,
-        })
+        });
+        if hit.within.is_some() {
+            document["task"] = found.entry.id.as_str().into();
+        }
+        document
     })
 }
 
