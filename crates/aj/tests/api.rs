@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
 use support::server::Server;
 use support::{FLAKY, Test};
 
@@ -201,6 +204,45 @@ fn a_page_is_made_anew_for_who_asks_without_a_cache() {
     let anew = server.ask("/insights", "cache-control: no-cache\r\n").text();
     assert!(!anew.contains(tip), "{anew}");
     assert!(!server.page("/insights").contains(tip));
+}
+
+#[test]
+fn a_page_that_listens_for_news_leaves_the_others_kept() {
+    let server = crowded();
+    let tip = "Consider adding an MCP server";
+    let (settings, anew) = (".claude/settings.json", "cache-control: no-cache\r\n");
+    let kept = within_a_moment(|| {
+        server.test.write(settings, "{}");
+        assert!(server.ask("/insights", anew).text().contains(tip));
+        server.test.write(settings, r#"{ "mcpServers": { "figma": { "command": "figma" } } }"#);
+        // A browser never takes news from a cache, and says so.
+        listen(&server, anew);
+        for path in ["/assets/app.js", "/api/v1/sources"] {
+            assert_eq!(server.ask(path, anew).status, 200, "{path}");
+        }
+        server.page("/insights")
+    });
+    assert!(kept.contains(tip), "{kept}");
+}
+
+/// Runs something again if a moment ended meanwhile: pages are not kept any longer.
+fn within_a_moment<T>(run: impl Fn() -> T) -> T {
+    let moment = || jiff::Timestamp::now().as_second().div_euclid(30);
+    loop {
+        let (before, came) = (moment(), run());
+        if moment() == before {
+            return came;
+        }
+    }
+}
+
+/// Listens until the first news have come.
+fn listen(server: &Server, lines: &str) {
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let host = &server.address;
+    write!(stream, "GET /events HTTP/1.1\r\nhost: {host}\r\n{lines}\r\n").unwrap();
+    let mut told = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(told.any(|line| line.starts_with("data:")));
 }
 
 #[test]
