@@ -195,6 +195,18 @@ fn model_status_and_fields_choose_in_every_endpoint() {
 }
 
 #[test]
+fn statistics_are_one_document_here_and_on_the_command_line() {
+    let server = Server::of_two_agents();
+    let mut told = server.test.aj("stats --json").json();
+    // How much is still to be read is news only to who has just read.
+    told.as_object_mut().unwrap().remove("pending");
+    assert_eq!(server.json("/api/v1/stats"), told);
+    let usage = server.json("/api/v1/usage");
+    assert_eq!(usage["models"], told["models"]);
+    assert_eq!(usage["models"][0].get("prompts"), None, "{usage}");
+}
+
+#[test]
 fn a_page_is_made_anew_for_who_asks_without_a_cache() {
     let server = crowded();
     let tip = "Consider adding an MCP server";
