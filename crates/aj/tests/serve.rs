@@ -276,6 +276,11 @@ fn a_long_session_is_read_in_windows_that_lose_nothing() {
     for at in 0..400 {
         assert_eq!(seen.matches(&format!("word{at}x")).count(), 1, "word{at}x");
     }
+    // Inside another session's page the next part is its own too, but the link leads to a page.
+    let part = server.page(&format!("/session/{id}/part?of=1"));
+    let base = format!("/session/claude-code:{id}");
+    assert!(part.contains(&format!("href=\"{base}?from=61\"")));
+    assert!(part.contains(&format!("data-part=\"{base}/part?of=1&amp;from=61\"")));
     let found = server.page(&format!("/session/{id}/find?rows=1&q=WORD321X"));
     assert!(found.contains("#322"), "{found}");
     let message = server.page(&format!("/session/{id}/message/322"));
