@@ -123,7 +123,7 @@ fn links_lead_to_the_sessions_behind_a_number_and_keep_the_filter() {
     let test = lived_in();
     let (_, page) = Server::start(&test, &[]).get("/analytics?since=all&agent=claude-code").told();
     assert!(
-        page.contains("href=\"/?agent=claude-code&amp;project=%2Fhome%2Fsam%2Fweb\""),
+        page.contains("href=\"/?agent=claude-code&amp;project=%3D%2Fhome%2Fsam%2Fweb\""),
         "{page}"
     );
     let today = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date();
@@ -133,6 +133,32 @@ fn links_lead_to_the_sessions_behind_a_number_and_keep_the_filter() {
         let link = format!("href=\"/?agent=claude-code&amp;where={part}");
         assert!(page.contains(&link), "no {link} in {page}");
     }
+}
+
+#[test]
+fn the_link_of_a_project_leads_to_no_other_that_begins_alike() {
+    let test = Test::new();
+    for (number, project) in ["web", "web", "web-old"].into_iter().enumerate() {
+        let line = serde_json::json!({
+            "type": "user", "uuid": "u1", "sessionId": format!("s{number}"),
+            "cwd": format!("/home/sam/{project}"), "timestamp": jiff::Timestamp::now(),
+            "message": { "role": "user", "content": "hello" },
+        });
+        test.write(
+            format!(".claude/projects/-home-sam-{project}/s{number}.jsonl"),
+            format!("{line}\n"),
+        );
+    }
+    test.aj("index").code(0);
+    let server = Server::start(&test, &[]);
+    let (_, page) = server.get("/analytics?since=all").told();
+    let ranking = page.split("id=\"directories\"").nth(1).unwrap();
+    let links = ranking.split("</section>").next().unwrap().split("href=\"").skip(1);
+    let listed: Vec<bool> = links
+        .map(|rest| server.get(rest.split('"').next().unwrap()).text())
+        .map(|list| list.contains("id=\"total\">2 sessions<"))
+        .collect();
+    assert_eq!(listed, [true, false], "two sessions in web, one in web-old");
 }
 
 #[test]

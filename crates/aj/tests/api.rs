@@ -3,8 +3,11 @@
 
 mod support;
 
-use support::Test;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
 use support::server::Server;
+use support::{FLAKY, Test};
 
 /// A home with sessions in two projects, all of which say the same word.
 fn crowded() -> Server {
@@ -117,6 +120,21 @@ fn the_api_searches_by_words_by_meaning_or_by_both() {
 }
 
 #[test]
+fn a_hit_in_a_sub_agent_is_told_with_its_session() {
+    let server = Server::of_two_agents();
+    let answer = server.json("/api/v1/search?q=marmalade");
+    assert_eq!(answer["sessions"][0]["id"], format!("claude-code:{FLAKY}"));
+    let hit = &answer["hits"][0];
+    assert_eq!((&hit["session"], &hit["message"]), (&"claude-code:a7b8c9".into(), &2.into()));
+    assert_eq!(hit["task"], format!("claude-code:{FLAKY}"));
+    let said = server.json("/api/v1/sessions/claude-code:a7b8c9/messages?from=2&count=1");
+    assert!(said["messages"][0].to_string().contains("marmalade"), "{said}");
+    let own = server.json("/api/v1/search?q=copper");
+    assert_eq!(own["hits"][0]["session"], format!("claude-code:{FLAKY}"));
+    assert_eq!(own["hits"][0].get("task"), None);
+}
+
+#[test]
 fn the_api_answers_as_its_description_says() {
     let server = Server::of_two_agents();
     let description = server.json("/api/v1/openapi.json");
@@ -177,6 +195,18 @@ fn model_status_and_fields_choose_in_every_endpoint() {
 }
 
 #[test]
+fn statistics_are_one_document_here_and_on_the_command_line() {
+    let server = Server::of_two_agents();
+    let mut told = server.test.aj("stats --json").json();
+    // How much is still to be read is news only to who has just read.
+    told.as_object_mut().unwrap().remove("pending");
+    assert_eq!(server.json("/api/v1/stats"), told);
+    let usage = server.json("/api/v1/usage");
+    assert_eq!(usage["models"], told["models"]);
+    assert_eq!(usage["models"][0].get("prompts"), None, "{usage}");
+}
+
+#[test]
 fn a_page_is_made_anew_for_who_asks_without_a_cache() {
     let server = crowded();
     let tip = "Consider adding an MCP server";
@@ -186,6 +216,45 @@ fn a_page_is_made_anew_for_who_asks_without_a_cache() {
     let anew = server.ask("/insights", "cache-control: no-cache\r\n").text();
     assert!(!anew.contains(tip), "{anew}");
     assert!(!server.page("/insights").contains(tip));
+}
+
+#[test]
+fn a_page_that_listens_for_news_leaves_the_others_kept() {
+    let server = crowded();
+    let tip = "Consider adding an MCP server";
+    let (settings, anew) = (".claude/settings.json", "cache-control: no-cache\r\n");
+    let kept = within_a_moment(|| {
+        server.test.write(settings, "{}");
+        assert!(server.ask("/insights", anew).text().contains(tip));
+        server.test.write(settings, r#"{ "mcpServers": { "figma": { "command": "figma" } } }"#);
+        // A browser never takes news from a cache, and says so.
+        listen(&server, anew);
+        for path in ["/assets/app.js", "/api/v1/sources"] {
+            assert_eq!(server.ask(path, anew).status, 200, "{path}");
+        }
+        server.page("/insights")
+    });
+    assert!(kept.contains(tip), "{kept}");
+}
+
+/// Runs something again if a moment ended meanwhile: pages are not kept any longer.
+fn within_a_moment<T>(run: impl Fn() -> T) -> T {
+    let moment = || jiff::Timestamp::now().as_second().div_euclid(30);
+    loop {
+        let (before, came) = (moment(), run());
+        if moment() == before {
+            return came;
+        }
+    }
+}
+
+/// Listens until the first news have come.
+fn listen(server: &Server, lines: &str) {
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let host = &server.address;
+    write!(stream, "GET /events HTTP/1.1\r\nhost: {host}\r\n{lines}\r\n").unwrap();
+    let mut told = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(told.any(|line| line.starts_with("data:")));
 }
 
 #[test]

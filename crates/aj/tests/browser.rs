@@ -85,15 +85,20 @@ fn a_transcript_folds_finds_and_has_landmarks() {
     drive("transcript", &lived_in(), &Value::Null);
 }
 
-/// A home with one session: prompts `ask-N`, each with a command `step-N` and an answer.
-fn steps(prompts: usize, failed: usize) -> (Test, Value) {
-    let test = Test::new();
+/// A session: prompts `ask-N`, each with a command `step-N` and an answer.
+fn stepwise(prompts: usize, failed: usize) -> Transcript {
     let mut transcript = Transcript::new(0x57e9);
     for number in 0..prompts {
         transcript = transcript.you(&format!("ask-{number}"));
         transcript = transcript.tool(&format!("step-{number}"), number == failed);
         transcript = transcript.agent(&format!("answer-{number}"));
     }
+    transcript
+}
+
+/// A home with one such session.
+fn steps(prompts: usize, failed: usize) -> (Test, Value) {
+    let (test, transcript) = (Test::new(), stepwise(prompts, failed));
     test.write(transcript.path(), &transcript.lines);
     test.aj("index").code(0);
     (test, json!({ "session": format!("/session/claude-code:{}", transcript.id) }))
@@ -142,6 +147,20 @@ fn what_an_agent_writes_appears_by_itself() {
             "other": test.path(&other.path()), "lines": other.lines,
         }),
     );
+}
+
+#[test]
+fn news_that_come_at_once_lose_nothing_and_pull_nobody_back() {
+    let (test, mut options) = steps(10, 0);
+    let (mut longer, mut lines) = (stepwise(10, 0), Vec::new());
+    for text in ["the first news", "the second news", "the third news"] {
+        let known = longer.lines.len();
+        longer = longer.agent(text);
+        lines.push(longer.lines[known..].to_owned());
+    }
+    options["file"] = json!(test.path(&longer.path()));
+    options["lines"] = json!(lines);
+    drive("news", &test, &options);
 }
 
 #[test]

@@ -208,6 +208,30 @@ fn a_search_marks_what_it_found_and_leads_to_the_message() {
 }
 
 #[test]
+fn what_is_found_in_a_sub_agent_leads_into_it() {
+    let server = Server::of_two_agents();
+    let page = server.page("/search?q=marmalade");
+    let hits = page.split("<ol class=\"hits\">").nth(1).unwrap().split("<aside").next().unwrap();
+    let links: Vec<&str> =
+        hits.split("=\"/session/").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    // The heading, the line, its context and what stands there until it is loaded.
+    assert_eq!(
+        links,
+        [
+            "claude-code:a7b8c9?from=1#m2",
+            "claude-code:a7b8c9?from=1&amp;find=marmalade#m2",
+            "claude-code:a7b8c9/part?from=1&amp;until=6",
+            "claude-code:a7b8c9?from=1&amp;find=marmalade#m2",
+        ]
+    );
+    assert!(
+        hits.contains("Fix flaky login test") && hits.contains("in List every spec."),
+        "{hits}"
+    );
+    assert!(server.page("/session/claude-code:a7b8c9?from=1").contains("marmalade"));
+}
+
+#[test]
 fn a_plan_without_a_conversation_is_shown_at_once() {
     let test = Test::new();
     let id = "bbbbbbb2-0000-4000-8000-000000000002";
@@ -252,6 +276,11 @@ fn a_long_session_is_read_in_windows_that_lose_nothing() {
     for at in 0..400 {
         assert_eq!(seen.matches(&format!("word{at}x")).count(), 1, "word{at}x");
     }
+    // Inside another session's page the next part is its own too, but the link leads to a page.
+    let part = server.page(&format!("/session/{id}/part?of=1"));
+    let base = format!("/session/claude-code:{id}");
+    assert!(part.contains(&format!("href=\"{base}?from=61\"")));
+    assert!(part.contains(&format!("data-part=\"{base}/part?of=1&amp;from=61\"")));
     let found = server.page(&format!("/session/{id}/find?rows=1&q=WORD321X"));
     assert!(found.contains("#322"), "{found}");
     let message = server.page(&format!("/session/{id}/message/322"));

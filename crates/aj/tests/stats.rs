@@ -116,6 +116,20 @@ fn what_is_not_known_is_no_zero() {
 }
 
 #[test]
+fn what_a_limit_leaves_out_is_counted() {
+    let home = Home::new("claude-opus-4-5");
+    let file = home.0.path().join(".claude/projects/-src-web/s1.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let later = text.replace("2026-11-03", "2026-11-04").replace("s1", "s2");
+    home.write(".claude/projects/-src-web/s2.jsonl", &later.replace("\"u", "\"v"));
+    let by_day = home.json(&["stats", "--by", "day", "--limit", "1"]);
+    assert_eq!(by_day["groups"][0]["key"], "2026-11-04");
+    assert_eq!((by_day["groups"].as_array().unwrap().len(), &by_day["left_out"]), (1, &json!(1)));
+    let all = home.json(&["stats", "--by", "day", "--limit", "2"]);
+    assert_eq!(all.get("left_out"), None);
+}
+
+#[test]
 fn a_known_model_is_estimated_and_marked_so() {
     let home = Home::new("claude-opus-4-5");
     // R209: a million tokens in at 5 dollars, 200,000 out at 25.

@@ -511,7 +511,24 @@ addEventListener("keydown", (event) => {
 // News: what changed is fetched again, where it is shown.
 const live = one("#live");
 let known = null;
+// One look at a time: two at once would both replace the end of a conversation. For news that come
+// meanwhile there is another look.
+let looking = false;
+let isStale = false;
 async function refresh() {
+  isStale = true;
+  if (looking) return;
+  looking = true;
+  try {
+    while (isStale) {
+      isStale = false;
+      await look();
+    }
+  } finally {
+    looking = false;
+  }
+}
+async function look() {
   const rows = one("[data-live='rows']");
   if (rows && scrollY < 400 && !rows.contains(document.activeElement)) {
     const text = await piece(location.href);
@@ -563,8 +580,8 @@ async function append(transcript, end) {
   for (const [number, old] of messages(transcript)) if (number >= Math.min(...numbers)) old.remove();
   end.replaceWith(content);
   ready(transcript);
-  await renewFacts(from, hasPrompt);
   if (isAtEnd) scrollTo({ top: document.body.scrollHeight, behavior: "instant" });
+  await renewFacts(from, hasPrompt);
 }
 function listen() {
   const events = new EventSource("/events");

@@ -100,8 +100,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut stats = journal.stats(&query)?;
     let is_found = stats.totals.messages > 0 || stats.totals.tokens.total() > 0;
     if context.json {
-        keep(&mut stats, args.limit.unwrap_or(0));
+        let kept = keep(&mut stats, args.limit.unwrap_or(0));
         let mut document = document(&stats, &query.now)?;
+        if let Some((shown, all)) = kept {
+            document["left_out"] = json!(all - shown);
+        }
         document["pending"] =
             json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
         output::json::print("stats", document)?;
@@ -163,7 +166,7 @@ pub(crate) fn chosen(fields: &str, now: &Zoned) -> Result<Filter> {
 }
 
 /// The statistics for programs, with the totals also under their documented names.
-fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
+pub(crate) fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
     let mut document = serde_json::to_value(stats)?;
     let totals = &stats.totals;
     document["timezone"] = json!(now.time_zone().iana_name());
@@ -174,7 +177,7 @@ fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
     {
         document.remove("files");
     }
-    spent_only(&mut document["models"]);
+    document["models"] = models(stats)?;
     document["days"] = stats
         .days
         .iter()
@@ -203,6 +206,13 @@ fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
         "totalCacheCreation": totals.tokens.cache_creation,
     });
     Ok(document)
+}
+
+/// What the models spent, for programs.
+pub(crate) fn models(stats: &Stats) -> Result<Value> {
+    let mut models = serde_json::to_value(&stats.models)?;
+    spent_only(&mut models);
+    Ok(models)
 }
 
 /// Takes out what is not known of a model: it is known what it spent, not what was done with it.

@@ -72,6 +72,9 @@ fn router(app: Arc<App>, guard: Guard) -> Router {
         .route("/analytics", get(pages::analytics::show))
         .route("/insights", get(pages::insights::show))
         .route("/search", get(pages::search::show))
+        // Only for the pages above, which are kept: whoever listens for news always asks for them
+        // without a cache, and a page that is loaded anew asks so for all it needs.
+        .layer(from_fn_with_state(Arc::clone(&app), cache::heed))
         .route("/session/{id}", get(pages::transcript::show))
         .route("/session/{id}/part", get(pages::transcript::part))
         .route("/session/{id}/outline", get(pages::transcript::outline))
@@ -83,7 +86,6 @@ fn router(app: Arc<App>, guard: Guard) -> Router {
         .merge(api::routes())
         .route("/assets/{name}", get(assets::serve))
         .fallback(pages::missing)
-        .layer(from_fn_with_state(Arc::clone(&app), cache::heed))
         .layer(from_fn(reply::pack))
         .layer(from_fn_with_state(Arc::new(guard), guard::check))
         .with_state(app)

@@ -307,6 +307,66 @@ const scenarios = {
     });
   },
 
+  /** News that come while others are being fetched lose nothing; who reads on is left alone. */
+  async news() {
+    await within({}, async ({ context, page, origin }) => {
+      // What the page was told so far.
+      await context.addInitScript(() => {
+        window.told = [];
+        window.EventSource = class extends EventSource {
+          constructor(address) {
+            super(address);
+            this.addEventListener("news", ({ data }) => window.told.push(JSON.parse(data).change));
+          }
+        };
+      });
+      // Keeps answers with a text in them back until they are let go.
+      const hold = async (isMeant, text) => {
+        let begin, letGo;
+        const first = new Promise((resolve) => { begin = resolve; });
+        const free = new Promise((resolve) => { letGo = resolve; });
+        await page.route(isMeant, async (route) => {
+          const response = await route.fetch();
+          if ((await response.text()).includes(text)) {
+            begin();
+            await free;
+          }
+          await route.fulfill({ response });
+        });
+        return { first, letGo };
+      };
+      const last = () => page.evaluate(() => window.told.at(-1));
+      const newer = (known) => page.waitForFunction((known) => window.told.at(-1) > known, known);
+      await page.goto(origin + options.session);
+      await page.waitForFunction(() => window.told.length > 0);
+      const count = await page.locator("#transcript .m").count();
+      const parts = await hold((url) => url.pathname.endsWith("/part"), "the first news");
+      appendFileSync(options.file, options.lines[0]);
+      await parts.first;
+      const known = await last();
+      appendFileSync(options.file, options.lines[1]);
+      await newer(known);
+      parts.letGo();
+      await page.locator("#transcript", { hasText: "the second news" }).waitFor();
+      assert.equal(await page.locator("#transcript", { hasText: "the first news" }).count(), 1);
+      assert.equal(await page.locator("#transcript .m").count(), count + 2, "nothing is lost, nothing is there twice");
+      // Who reads the end stays there, unless they leave it.
+      const facts = page.locator(".tabs a[aria-current] .muted");
+      await facts.filter({ hasText: /^42$/ }).waitFor();
+      await page.evaluate(() => scrollTo({ top: document.body.scrollHeight, behavior: "instant" }));
+      const pages = await hold((url) => url.pathname === new URL(origin + options.session).pathname && url.search, "the third news");
+      appendFileSync(options.file, options.lines[2]);
+      await pages.first;
+      await page.locator("#transcript", { hasText: "the third news" }).waitFor();
+      assert.ok(await page.evaluate(() => innerHeight + scrollY > document.body.scrollHeight - 120), "the end is shown");
+      await page.evaluate(() => scrollTo({ top: 0, behavior: "instant" }));
+      pages.letGo();
+      await facts.filter({ hasText: /^43$/ }).waitFor();
+      assert.equal(await page.evaluate(() => scrollY), 0, "the reader is left alone");
+      await page.unrouteAll({ behavior: "wait" });
+    });
+  },
+
   /** Ten thousand sessions: the list is quick to come and stays smooth. */
   async many() {
     await within({}, async ({ page, origin }) => {

@@ -16,6 +16,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 
 use super::{Answer, Json, Wrong, answered, asked};
+use crate::commands::stats::models;
 use crate::web::params::Params;
 use crate::web::reply::Failure;
 use crate::web::state::App;
@@ -152,7 +153,7 @@ async fn analytics(State(app): State<Arc<App>>, Query(params): Query<Params>) ->
     Ok(Json(json!({
         "totalSessions": totals.sessions, "totalTurns": totals.prompts,
         "totalDuration": totals.active_s, "sessionsPerDay": per_day, "hourOfDay": hours,
-        "toolUsage": stats.tools, "modelUsage": stats.models, "topDirectories": stats.projects,
+        "toolUsage": stats.tools, "modelUsage": models(&stats)?, "topDirectories": stats.projects,
         "errorTypes": stats.errors, "totalCostUSD": totals.cost.dollars(),
         "costPerDay": cost_per_day, "tokenUsage": tokens(&totals.tokens),
     })))

@@ -22,7 +22,9 @@ use serde_json::{Value, json};
 use super::params::Params;
 use super::reply::Failure;
 use super::state::App;
+use crate::commands::stats::{document, models};
 use crate::output::json::{View, documents};
+use crate::output::search::place;
 
 /// Messages of an answer, at most.
 const MESSAGES: u64 = 200;
@@ -183,11 +185,16 @@ fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Res
 
 fn hits(found: &Found) -> impl Iterator<Item = Value> {
     found.hits.iter().map(|hit| {
-        json!({
-            "session": found.entry.id, "source": found.entry.agent,
+        let entry = place(found, hit);
+        let mut document = json!({
+            "session": entry.id, "source": entry.agent,
             "message": hit.position.map(|position| position + 1),
             "kind": hit.kind, "tier": hit.tier, "score": hit.score, "snippet": hit.snippet,
-        })
+        });
+        if hit.within.is_some() {
+            document["task"] = found.entry.id.as_str().into();
+        }
+        document
     })
 }
 
@@ -199,8 +206,9 @@ fn asked(params: &Params, now: &Zoned) -> Result<StatsQuery> {
 }
 
 async fn stats(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
-    let stats = app.ask(move |journal, now| Ok(journal.stats(&asked(&params, now)?)?)).await?;
-    Ok(versioned("stats", serde_json::to_value(stats).map_err(anyhow::Error::from)?))
+    let document =
+        app.ask(move |journal, now| document(&journal.stats(&asked(&params, now)?)?, now));
+    Ok(versioned("stats", document.await?))
 }
 
 async fn usage(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
@@ -211,7 +219,7 @@ async fn usage(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Ans
         .map(|(day, figures)| json!({ "day": day, "tokens": figures.tokens, "cost": figures.cost }))
         .collect();
     let totals = json!({ "tokens": stats.totals.tokens, "cost": stats.totals.cost });
-    Ok(versioned("usage", json!({ "totals": totals, "days": days, "models": stats.models })))
+    Ok(versioned("usage", json!({ "totals": totals, "days": days, "models": models(&stats)? })))
 }
 
 async fn score(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {

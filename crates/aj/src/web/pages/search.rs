@@ -12,7 +12,7 @@ use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
-use crate::output::{ago, count, thousands};
+use crate::output::{self, ago, count, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::pages::sessions::short_model;
 use crate::web::params::{self, Params, encode};
@@ -174,9 +174,11 @@ fn tier(tier: Tier) -> String {
 
 fn session(found: &Found, now: &Zoned) -> Markup {
     let entry = &found.entry;
-    let first = found.hits.iter().find_map(|hit| hit.position);
-    let href =
-        first.map_or_else(|| params::session(&entry.id), |at| params::message(&entry.id, at + 1));
+    let first = found.hits.iter().find_map(|hit| Some((hit, hit.position?)));
+    let href = first.map_or_else(
+        || params::session(&entry.id),
+        |(hit, at)| params::message(&output::search::place(found, hit).id, at + 1),
+    );
     let shown = found.hits.len() as u64;
     html! {
         li.hit {
@@ -185,7 +187,7 @@ fn session(found: &Found, now: &Zoned) -> Markup {
                 a.name href=(href) { (entry.title) }
                 span.muted.where { (place(entry)) " · " (ago(entry.ended_at, now)) " · " (count(entry.counts.user_prompts, "prompt")) }
             }
-            ol { @for hit in &found.hits { (line(entry, hit)) } }
+            ol { @for hit in &found.hits { (line(found, hit)) } }
             @if found.matches > shown {
                 p.muted.rest { (thousands(found.matches - shown)) " more in this session" }
             }
@@ -201,7 +203,8 @@ fn place(entry: &Entry) -> String {
         .map_or_else(|| project.to_owned(), |branch| format!("{project} · {branch}"))
 }
 
-fn line(entry: &Entry, hit: &Hit) -> Markup {
+fn line(of: &Found, hit: &Hit) -> Markup {
+    let entry = output::search::place(of, hit);
     let who = match hit.kind {
         TextKind::Prompt => "you",
         TextKind::Reply => "agent",
@@ -218,7 +221,10 @@ fn line(entry: &Entry, hit: &Hit) -> Markup {
             a href=(href) {
                 span.number { @if let Some(index) = index { "#" (index) } }
                 span class={ "kind " (who) } { (who) }
-                span.text { (marked(&hit.snippet)) }
+                span.text {
+                    @if let Some(within) = &hit.within { span.muted { "in " (within.title) " · " } }
+                    (marked(&hit.snippet))
+                }
             }
             @if let Some(index) = index {
                 details.context data-load=(format!("{}/part?from={}&until={}", params::session(&entry.id),

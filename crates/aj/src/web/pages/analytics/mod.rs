@@ -111,6 +111,11 @@ impl View<'_> {
     /// The sessions of a part of the choice.
     fn part(&self, name: &str, value: &str) -> Option<String> {
         // What is not known cannot be asked for.
-        (value != "(unknown)").then(|| self.choice.sessions(&[(name, value)]))
+        if value == "(unknown)" {
+            return None;
+        }
+        // The whole path: a part of it would choose more than was counted.
+        let path = (name == "project").then(|| format!("={value}"));
+        Some(self.choice.sessions(&[(name, path.as_deref().unwrap_or(value))]))
     }
 }

@@ -246,7 +246,8 @@ fn markup(shown: &Shown, (base, params): (&str, &Params)) -> Markup {
         (PreEscaped(&shown.html))
         @if let Some(next) = shown.next {
             p.more.later {
-                a.button href=(params.with(base, &[("from", &next.to_string()), ("until", "")]))
+                // A page of its own keeps no ids apart.
+                a.button href=(params.with(base, &[("from", &next.to_string()), ("until", ""), ("of", "")]))
                     data-part=(params.with(&format!("{base}/part"), &[("from", &next.to_string()), ("until", "")])) { "Next messages" }
             }
         } @else {
