@@ -44,7 +44,7 @@ const FIELDS: &[Field] = &[
     text("path", "a directory it worked in", |filter| &mut filter.paths),
     text("file", "a file it changed", |filter| &mut filter.files),
     text("branch", "a git branch", |filter| &mut filter.branches),
-    text("model", "a model, by a part of its name", |filter| &mut filter.models),
+    text("model", "a model, by a part of its name, or by =NAME", |filter| &mut filter.models),
     choice("role", "who said it", |value, _, filter| {
         filter.roles.push(role(value)?);
         Ok(())

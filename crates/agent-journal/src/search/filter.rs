@@ -27,7 +27,7 @@ pub struct Filter {
     pub files: Vec<String>,
     /// Names of branches.
     pub branches: Vec<String>,
-    /// Parts of models' names.
+    /// Parts of models' names, or `=` with a whole one.
     pub models: Vec<String>,
     /// Tools that were used, by their normal names.
     pub tools: Vec<String>,
@@ -320,7 +320,11 @@ impl Filter {
         });
         conditions.any(path, &self.paths, part);
         conditions.any("sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
-        conditions.any("sessions.models LIKE ? ESCAPE '\\'", &self.models, part);
+        conditions.any("sessions.models LIKE ? ESCAPE '\\'", &self.models, |text| {
+            // In the list a name stands as JSON.
+            let whole = text.strip_prefix('=').map(|name| serde_json::json!(name).to_string());
+            part(whole.as_deref().unwrap_or(text))
+        });
         conditions.any(session, &self.sessions, begins);
         conditions.all.extend(self.states.iter().filter_map(|it| it.sql()));
         conditions.all.extend(self.features.iter().filter_map(|it| it.sql()));

@@ -6,7 +6,6 @@ use agent_journal::{Browse, Error, Order};
 use anyhow::Result;
 use jiff::Zoned;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::commands::stats::chosen;
 
@@ -64,8 +63,7 @@ impl Params {
     /// Which sessions are meant, by every name that chooses some.
     pub(super) fn filter(&self, now: &Zoned) -> Result<Filter> {
         let mut filter = self.listed(now)?;
-        // Models are kept as a JSON list: with its quotes a name is a whole name.
-        filter.models.extend(self.all("model").map(|name| Value::from(name).to_string()));
+        filter.models.extend(self.all("model").map(|name| format!("={name}")));
         if let Some(status) = self.get("status") {
             with_status(&mut filter, status, now)?;
         }

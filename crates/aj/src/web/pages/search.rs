@@ -288,11 +288,10 @@ fn facet_of(facet: Facet, counts: &Counts, params: &Params) -> Markup {
     };
     let words = |value: &str| match facet {
         Facet::Month => format!("since:{value} until:{value}"),
+        Facet::Agent => format!("{field}:{value}"),
         // The whole name: a part of it would find more than was counted.
-        Facet::Project if value.contains(char::is_whitespace) => format!("project:\"={value}\""),
-        Facet::Project => format!("project:={value}"),
-        _ if value.contains(char::is_whitespace) => format!("{field}:\"{value}\""),
-        _ => format!("{field}:{value}"),
+        _ if value.contains(char::is_whitespace) => format!("{field}:\"={value}\""),
+        _ => format!("{field}:={value}"),
     };
     let name = |value: &str| match facet {
         Facet::Agent => layout::agent_name(value),
