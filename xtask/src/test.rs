@@ -9,7 +9,9 @@ use crate::{browser, needs, no_arguments};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     no_arguments(arguments)?;
     browser::ready();
-    needs::python::prepare(&target()?)?;
+    if let Err(error) = needs::python::prepare(&target()?) {
+        eprintln!("no MCP client: {error:#}");
+    }
     if let Err(error) = needs::tables::prepare(&target()?) {
         eprintln!("no readers of tables: {error:#}");
     }

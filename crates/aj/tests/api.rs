@@ -6,7 +6,7 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
-use support::server::Server;
+use support::server::{Server, within_a_moment};
 use support::{FLAKY, Test};
 
 /// A home with sessions in two projects, all of which say the same word.
@@ -238,17 +238,6 @@ fn a_page_that_listens_for_news_leaves_the_others_kept() {
         server.page("/insights")
     });
     assert!(kept.contains(tip), "{kept}");
-}
-
-/// Runs something again if a moment ended meanwhile: pages are not kept any longer.
-fn within_a_moment<T>(run: impl Fn() -> T) -> T {
-    let moment = || jiff::Timestamp::now().as_second().div_euclid(30);
-    loop {
-        let (before, came) = (moment(), run());
-        if moment() == before {
-            return came;
-        }
-    }
 }
 
 /// Listens until the first news have come.

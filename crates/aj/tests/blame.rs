@@ -44,6 +44,11 @@ fn session(test: &Test) {
 fn git(test: &Test, args: &[&str], (name, time): (&str, &str)) -> String {
     let mut git = Command::new("git");
     git.arg("-C").arg(test.path("web")).args(args).env("HOME", test.path(""));
+    // Nothing of a repository that these tests may be run from.
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "XDG_CONFIG_HOME"] {
+        git.env_remove(name);
+    }
+    git.env("GIT_CONFIG_NOSYSTEM", "1");
     let email = format!("{name}@users.noreply.example.org");
     for (field, value) in [("NAME", name), ("EMAIL", &email), ("DATE", time)] {
         git.env(format!("GIT_AUTHOR_{field}"), value);

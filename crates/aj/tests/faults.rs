@@ -8,7 +8,6 @@ mod support;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -153,18 +152,16 @@ fn an_appended_line_is_found_for_little_writing() {
             .replace("-0\"", &format!("-tail{round}\""))
             .replace("_0\"", &format!("_tail{round}\""));
         test.append(&path, &line);
-        let mut child = test
-            .command(["search", "--json", &format!("zanzibar{round}")])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut answer = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
-        // The program has ended or is about to; until it is waited for, its account is there.
-        let io = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap();
-        assert!(child.wait().unwrap().success(), "{answer}");
-        assert_eq!(serde_json::from_str::<Value>(&answer).unwrap()["total"], 1);
-        let written = io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap();
+        // A shell's account has what the program wrote that it waited for.
+        let search = test.command(["search", "--json", &format!("zanzibar{round}")]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "\"$0\" \"$@\" && cat /proc/$$/io >&2"]);
+        shell.arg(search.get_program()).args(search.get_args());
+        let given = search.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        shell.env_clear().envs(given).env("PATH", "/usr/bin:/bin");
+        let run = Run::of(&mut shell).code(0);
+        assert_eq!(run.json()["total"], 1);
+        let written = run.stderr.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap();
         most = most.max(written.parse::<u64>().unwrap());
     }
     println!("at most {most} bytes written");
@@ -261,11 +258,13 @@ fn a_journal_that_may_not_be_written_is_told_with_its_path() {
     let test = two_agents();
     give(&test.beside(""));
     fs::create_dir(test.journal("")).unwrap();
+    mode(&test.journal(""), 0o555);
     let directory = test.journal("").to_str().unwrap().to_owned();
     for command in ["index", "list", "search copper"] {
         let words: Vec<&str> = command.split(' ').collect();
         as_nobody(&test, &words).fails([&directory, "Permission denied", "check that"]);
     }
+    mode(&test.journal(""), 0o755);
     give(&test.beside(""));
     as_nobody(&test, &["index"]).found();
     mode(&test.journal("journal.db"), 0);

@@ -50,6 +50,8 @@ print(json.dumps(asked))
 
 /// Python with the readers; `None`, said aloud, where it cannot be had.
 fn python() -> Option<PathBuf> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let target = Path::new(env!("CARGO_BIN_EXE_aj")).ancestors().nth(2).unwrap();
     match needs::prepare(target) {
         Ok(python) => Some(python),

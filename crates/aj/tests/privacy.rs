@@ -131,7 +131,8 @@ fn every_command_works_without_a_network_as_it_does_with_one() {
         println!("skipped: this process may not make a network namespace");
         return;
     };
-    let (test, with) = (two_agents(), two_agents());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let (test, with) = (two_agents().env("PATH", &path), two_agents().env("PATH", &path));
     let sources = snapshot(&test.path(""));
     for words in COMMANDS {
         let expected = with.aj(words);

@@ -33,13 +33,25 @@ thread_local! {
 }
 
 /// How much waits for the engine.
-#[derive(Default)]
 pub(super) struct Backlog {
     bytes: AtomicUsize,
     /// The thread that goes on while much is waiting; none at zero.
     only: AtomicUsize,
     turn: Mutex<()>,
     is_less: Condvar,
+    patience: Duration,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicUsize::new(0),
+            only: AtomicUsize::new(0),
+            turn: Mutex::new(()),
+            is_less: Condvar::new(),
+            patience: PATIENCE,
+        }
+    }
 }
 
 impl Backlog {
@@ -65,10 +77,10 @@ impl Backlog {
     fn wait(&self) -> bool {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.may_put() {
-            let waited = self.is_less.wait_timeout(turn, PATIENCE);
+            let waited = self.is_less.wait_timeout(turn, self.patience);
             let (back, end) = waited.unwrap_or_else(PoisonError::into_inner);
             if end.timed_out() {
-                return false;
+                return self.may_put();
             }
             turn = back;
         }
@@ -128,6 +140,11 @@ mod tests {
             Self { bytes: AtomicUsize::new(bytes), ..Self::default() }
         }
 
+        /// One that is waited for however slow the machine is.
+        fn patient(bytes: usize) -> Self {
+            Self { patience: Duration::from_mins(10), ..Self::with(bytes) }
+        }
+
         fn bytes(&self) -> usize {
             self.bytes.load(SeqCst)
         }
@@ -152,7 +169,7 @@ mod tests {
 
     #[test]
     fn whoever_is_done_leaves_the_turn_to_others() {
-        let backlog = &Backlog::with(MUCH);
+        let backlog = &Backlog::patient(MUCH);
         assert!(backlog.put(1));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| backlog.put(1));
@@ -164,7 +181,7 @@ mod tests {
     #[test]
     fn those_who_wait_go_on_when_there_is_less() {
         for _ in 0..100 {
-            let backlog = &Backlog::with(ROOM);
+            let backlog = &Backlog::patient(ROOM);
             std::thread::scope(|scope| {
                 let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| backlog.put(7))).collect();
                 std::thread::yield_now();

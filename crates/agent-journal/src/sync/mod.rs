@@ -118,10 +118,11 @@ pub(crate) struct Job {
 impl Sync<'_> {
     /// Carries out a plan. The caller holds the lock.
     pub(crate) fn run(&mut self, plan: Plan) -> Result<SyncReport> {
-        let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         let mut report = SyncReport { failures: plan.failures, ..SyncReport::default() };
         let mut index = self.open_index()?;
         let mut writer = self.store.write()?;
+        // What it takes to open is no time for reading: on a slow disk nothing would ever be read.
+        let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         writer.present(&plan.gone, false)?;
         writer.present(&plan.returned, true)?;
         let bytes = plan.changed.iter().map(|found| found.source.stamp.size).sum();

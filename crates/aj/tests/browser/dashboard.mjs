@@ -292,6 +292,9 @@ const scenarios = {
       await page.locator("#transcript").waitFor();
       const facts = () => page.locator(".tabs a[aria-current] .muted").textContent();
       assert.equal(await facts(), "2");
+      // What comes before the page listens is in it already.
+      const listening = () => page.locator("#live", { hasText: "Up to date" }).waitFor();
+      await listening();
       appendFileSync(options.file, options.line);
       await page.locator("#transcript", { hasText: "a message that has just been written" }).waitFor();
       await page.locator(".tabs a[aria-current] .muted", { hasText: /^4$/ }).waitFor();
@@ -300,6 +303,7 @@ const scenarios = {
       // The list counts what is new, under one line of labels.
       await page.goto(origin + "/");
       await page.locator("#total", { hasText: "1 session" }).waitFor();
+      await listening();
       writeFileSync(options.other, options.lines);
       await page.locator("#total", { hasText: "2 sessions" }).waitFor();
       assert.equal(await page.locator("#rows > .labels").count(), 1);

@@ -19,6 +19,9 @@ export async function start({ browser, url, profile }, options = {}) {
     viewport: { width: 1280, height: 800 },
     ...options,
   });
+  // A busy machine is waited for.
+  context.setDefaultTimeout(180_000);
+  context.setDefaultNavigationTimeout(180_000);
   const origin = url.startsWith("file:") ? "file://" : new URL(url).origin;
   const complaints = [];
   const page = context.pages()[0] ?? await context.newPage();

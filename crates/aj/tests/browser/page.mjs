@@ -93,6 +93,7 @@ const scenarios = {
     const { context, page, complaints } = await start({ ...options, profile: join(options.profile, "evil") });
     await page.goto(options.url);
     assert.equal(await page.evaluate(() => window.RAN), undefined);
+    for (let left = 600; left > 0 && complaints.length === 0; left -= 1) await page.waitForTimeout(50);
     assert.match(complaints.join("\n"), /Content Security Policy/);
     await context.close();
   },
