@@ -196,17 +196,20 @@ function jumpTo(target, text) {
 function unfold(message, text) {
   for (const box of all("details", message)) if (box.textContent.toLowerCase().includes(text)) box.open = true;
 }
-// What is laid out only when it comes near moves everything around it: for some frames a place
-// is held, unless the reader goes on.
+// What is laid out only when it comes near moves everything around it: a place is held until it
+// has stood still for some frames, unless the reader goes on.
 let held = 0;
 function hold(place) {
   const mine = ++held;
-  let frames = 30;
+  let still = 0;
+  let last = null;
   const align = () => {
     if (mine !== held) return;
     place.scrollIntoView({ block: "start", behavior: "instant" });
-    frames -= 1;
-    if (frames > 0) requestAnimationFrame(align);
+    const seen = `${scrollY} ${document.documentElement.scrollHeight}`;
+    still = seen === last ? still + 1 : 0;
+    last = seen;
+    if (still < 30) requestAnimationFrame(align);
   };
   align();
 }
