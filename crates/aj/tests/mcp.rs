@@ -7,91 +7,13 @@ mod support;
 #[path = "../../../xtask/src/needs/python.rs"]
 mod python;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{FLAKY, Random, Test, Transcript, keys, text};
-
-/// A client that speaks the protocol by hand.
-struct Client {
-    child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
-    number: u64,
-}
-
-impl Client {
-    fn start(test: &Test, name: &str, words: &str) -> Self {
-        Self::of(&mut test.command(words.split(' ')), name)
-    }
-
-    fn of(command: &mut Command, name: &str) -> Self {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let to = child.stdin.take();
-        let from = BufReader::new(child.stdout.take().unwrap());
-        let mut client = Self { child, to, from, number: 0 };
-        let params = json!({
-            "protocolVersion": "2025-06-18", "capabilities": {},
-            "clientInfo": { "name": name, "version": "1" },
-        });
-        let answer = client.request("initialize", &params);
-        assert_eq!(answer["result"]["serverInfo"]["name"], "aj", "{answer}");
-        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
-    }
-
-    fn send(&mut self, message: &Value) {
-        let to = self.to.as_mut().unwrap();
-        writeln!(to, "{message}").unwrap();
-        to.flush().unwrap();
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> Value {
-        self.number += 1;
-        let id = self.number;
-        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-        let mut line = String::new();
-        self.from.read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
-        assert_eq!(answer["id"], id, "{answer}");
-        answer
-    }
-
-    /// Calls a tool: whether it failed, and its said.
-    fn call(&mut self, tool: &str, arguments: &Value) -> (bool, String) {
-        let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
-        let result = &answer["result"];
-        let content = result["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
-        assert_eq!(content.len(), 1, "{answer}");
-        assert_eq!(keys(&content[0]), ["text", "type"], "{answer}");
-        (result["isError"] == true, text(&content[0]["text"]))
-    }
-
-    #[track_caller]
-    fn ask(&mut self, tool: &str, arguments: &Value) -> String {
-        let (failed, said) = self.call(tool, arguments);
-        assert!(!failed, "{said}");
-        said
-    }
-
-    #[track_caller]
-    fn refused(&mut self, tool: &str, arguments: &Value) -> String {
-        let (failed, said) = self.call(tool, arguments);
-        assert!(failed, "{said}");
-        said
-    }
-
-    /// Hangs up; the program ends well and has nothing to complain about.
-    fn end(mut self) {
-        drop(self.to.take());
-        let output = self.child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""));
-    }
-}
+use support::client::Client;
+use support::{FLAKY, Random, Test, Transcript, text};
 
 fn two_agents() -> Test {
     let test = Test::new().home("two-agents");

@@ -180,11 +180,13 @@ pub(super) fn seek(
         let messages = journal.messages(&window.entry, part)?;
         let mut fitting = messages
             .iter()
-            .filter_map(|(at, message)| landing(journal, window, (*at, message), goal))
-            .filter(|landing| landing.message != here || landing.is_folded);
+            .filter_map(|(at, message)| landing(journal, window, (*at, message), goal).transpose())
+            .filter(|landing| {
+                landing.as_ref().map_or(true, |one| one.message != here || one.is_folded)
+            });
         let found = if way == Way::Next { fitting.next() } else { fitting.next_back() };
         if found.is_some() {
-            return Ok(found);
+            return found.transpose();
         }
     }
     Ok(None)
@@ -196,25 +198,25 @@ fn landing(
     window: &Window,
     (position, message): (u64, &Message),
     goal: &Goal,
-) -> Option<Landing> {
+) -> Result<Option<Landing>> {
     let is_folded = match goal {
         Goal::Text(text) => {
             let unfolded = View { opened: Some(position), ..window.view.clone() };
-            let lines = |view: &View| {
-                let all = all_rows(journal, &window.entry, view, (position, message));
-                all.unwrap_or_default().iter().filter(|row| contains(&row.line, text)).count()
+            let lines = |view: &View| -> Result<usize> {
+                let all = all_rows(journal, &window.entry, view, (position, message))?;
+                Ok(all.iter().filter(|row| contains(&row.line, text)).count())
             };
-            let found = lines(&unfolded);
+            let found = lines(&unfolded)?;
             if found == 0 {
-                return None;
+                return Ok(None);
             }
-            found > lines(&window.view)
+            found > lines(&window.view)?
         }
-        Goal::Landmark(_) if window.view.detail.hides(message) => return None,
+        Goal::Landmark(_) if window.view.detail.hides(message) => return Ok(None),
         Goal::Landmark(landmark) if fits(message, *landmark) => false,
-        Goal::Landmark(_) => return None,
+        Goal::Landmark(_) => return Ok(None),
     };
-    Some(Landing { message: position, is_folded })
+    Ok(Some(Landing { message: position, is_folded }))
 }
 
 fn fits(message: &Message, landmark: Landmark) -> bool {

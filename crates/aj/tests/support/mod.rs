@@ -5,6 +5,7 @@
 #![allow(missing_docs, unreachable_pub, reason = "test support")]
 
 pub mod browser;
+pub mod client;
 pub mod compare;
 pub mod history;
 pub mod server;

@@ -2,185 +2,22 @@
 //! questions are answered at once. `BLESS=1` rewrites the pictures.
 #![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
+mod bench;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent_journal::Journal;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
-use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Position, Size};
 use ratatui::style::Color;
-use tempfile::TempDir;
 
+use self::bench::Bench;
 use super::action::{Action, Way};
-use super::keys::{self, Mode};
+use super::keys::Mode;
 use super::panes;
-use super::state::{Effect, News, Notice, State};
-use super::worker::{Answer, Door, Found, Question, reply};
-use crate::settings::Settings;
+use super::state::{Effect, Notice};
+use super::worker::{Answer, Found, Question};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (160, 45), (40, 12)];
-
-/// The screen with a journal behind it.
-struct Bench {
-    state: State,
-    journal: Journal,
-    door: Door,
-    /// What was to be done outside.
-    effects: Vec<Effect>,
-    _home: TempDir,
-}
-
-impl Bench {
-    /// The made-up sessions of `aj demo`.
-    fn demo(size: (u16, u16)) -> Self {
-        let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home");
-        Self::of(size, |home| copy(&demo, home))
-    }
-
-    /// A home that `fill` makes.
-    fn of((width, height): (u16, u16), fill: impl Fn(&Path)) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        fill(home.path());
-        let settings = Settings::made_up(home.path()).unwrap();
-        let now: jiff::Zoned = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
-        let door = Door {
-            config: settings.config(),
-            machine: settings.machine(),
-            now: now.clone(),
-            options: crate::commands::export::usual(&settings),
-        };
-        let mut journal = door.open().unwrap();
-        journal.sync(agent_journal::SyncOptions::default(), &mut |_| {}).unwrap();
-        let mut state = State::new("", now, Size::new(width, height));
-        state.news = News::UpToDate;
-        let mut bench = Self { state, journal, door, effects: Vec::new(), _home: home };
-        bench.answer();
-        bench
-    }
-
-    /// A home with one session.
-    fn session(size: (u16, u16), lines: &str) -> Self {
-        Self::of(size, |home| {
-            let directory = home.join(".claude/projects/-home-mara-web");
-            fs::create_dir_all(&directory).unwrap();
-            fs::write(directory.join("3f1c0001-0000-4000-8000-000000000001.jsonl"), lines).unwrap();
-        })
-    }
-
-    /// Answers every question.
-    fn answer(&mut self) {
-        while !self.state.effects.is_empty() {
-            for effect in std::mem::take(&mut self.state.effects) {
-                match effect {
-                    Effect::Ask(number, question) => {
-                        let answer = reply(&self.journal, &self.door, question);
-                        self.state.hear(number, timeless(answer));
-                    }
-                    other => self.effects.push(other),
-                }
-            }
-        }
-    }
-
-    /// Presses keys: characters, or names in angle brackets such as `<enter>` and `<^s>`.
-    fn keys(&mut self, text: &str) -> &mut Self {
-        let mut rest = text;
-        while let Some(one) = rest.chars().next() {
-            let (name, after) = match rest.strip_prefix('<').and_then(|it| it.split_once('>')) {
-                Some((name, after)) => (name, after),
-                None => rest.split_at(one.len_utf8()),
-            };
-            rest = after;
-            let event = Event::Key(key(name));
-            if let Some(action) = keys::action(&event, self.state.mode()) {
-                self.state.apply(action);
-            }
-            self.answer();
-        }
-        self
-    }
-
-    fn act(&mut self, action: Action) -> &mut Self {
-        self.state.apply(action);
-        self.answer();
-        self
-    }
-
-    fn buffer(&self) -> Buffer {
-        let size = self.state.size;
-        let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
-        terminal.draw(|frame| panes::draw(&self.state, frame.buffer_mut())).unwrap();
-        terminal.backend().buffer().clone()
-    }
-
-    fn text(&self) -> String {
-        let buffer = self.buffer();
-        let rows = buffer.content.chunks(usize::from(buffer.area.width));
-        let text: Vec<String> = rows.map(|row| shown(row).trim_end().to_owned()).collect();
-        text.join("\n")
-    }
-
-    #[track_caller]
-    fn shows(&mut self, part: &str) -> &mut Self {
-        let text = self.text();
-        assert!(text.contains(part), "no `{part}` in\n{text}");
-        self
-    }
-}
-
-/// A row as a terminal shows it: a wide character covers the cell after it.
-fn shown(row: &[ratatui::buffer::Cell]) -> String {
-    let mut text = String::new();
-    let mut cells = row.iter();
-    while let Some(cell) = cells.next() {
-        text.push_str(cell.symbol());
-        for _ in 1..unicode_width::UnicodeWidthStr::width(cell.symbol()) {
-            cells.next();
-        }
-    }
-    text
-}
-
-/// How long an answer took is not the same twice.
-fn timeless(answer: Answer) -> Answer {
-    match answer {
-        Answer::Found(Ok(found)) => {
-            Answer::Found(Ok(Found { took: std::time::Duration::ZERO, ..found }))
-        }
-        other => other,
-    }
-}
-
-fn key(name: &str) -> KeyEvent {
-    if let Some(letter) = name.strip_prefix('^').filter(|letter| !letter.is_empty()) {
-        let letter = letter.chars().next().unwrap();
-        return KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-    }
-    let code = match name {
-        "enter" => KeyCode::Enter,
-        "esc" => KeyCode::Esc,
-        "tab" => KeyCode::Tab,
-        "down" => KeyCode::Down,
-        "right" => KeyCode::Right,
-        one => KeyCode::Char(one.chars().next().unwrap()),
-    };
-    KeyEvent::new(code, KeyModifiers::NONE)
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::write(&target, fs::read(entry.path()).unwrap()).unwrap();
-        }
-    }
-}
 
 /// A line of a session.
 fn line(number: usize, kind: &str, content: &serde_json::Value) -> String {
