@@ -7,8 +7,8 @@ use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 
-use super::Store;
 use super::write::PathValue;
+use super::{READER_VERSION, Store};
 use crate::error::Result;
 use crate::model::{Checkpoint, Stamp};
 
@@ -23,6 +23,8 @@ pub(crate) struct SourceRow {
     pub(crate) stamp: Stamp,
     /// Whether it was there at the last look.
     pub(crate) present: bool,
+    /// Whether the present version of the reader read it.
+    pub(crate) is_current: bool,
 }
 
 /// What one agent's sources came to.
@@ -103,7 +105,7 @@ impl Store {
         values: impl rusqlite::Params,
     ) -> Result<Vec<SourceRow>> {
         let sql = format!(
-            "SELECT id, path, size, modified, inode, present FROM sources
+            "SELECT id, path, size, modified, inode, present, reader = {READER_VERSION} FROM sources
              WHERE home != 'import' AND {condition}"
         );
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
@@ -117,6 +119,7 @@ impl Store {
                     inode: row.get::<_, i64>(4)? as u64,
                 },
                 present: row.get(5)?,
+                is_current: row.get(6)?,
             })
         });
         rows.and_then(Iterator::collect).map_err(self.error())
@@ -133,6 +136,23 @@ impl Store {
             })
         });
         row.optional().map_err(self.error())
+    }
+
+    /// Returns whether another version of the reader read a source last.
+    pub(crate) fn is_outdated(&self, source: i64) -> Result<bool> {
+        let sql = "SELECT reader != ?2 FROM sources WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let row = statement.query_row([source, READER_VERSION], |row| row.get(0)).optional();
+        Ok(row.map_err(self.error())?.unwrap_or(false))
+    }
+
+    /// Lists the sources that another version of the reader read last and that cannot be read
+    /// again: they are gone, or were imported.
+    pub(crate) fn outdated_and_gone(&self) -> Result<Vec<i64>> {
+        let sql = "SELECT id FROM sources WHERE reader < ?1 AND (present = 0 OR home = 'import')";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let ids = statement.query_map([READER_VERSION], |row| row.get(0));
+        ids.and_then(Iterator::collect).map_err(self.error())
     }
 
     /// Reads how far a source has been read.

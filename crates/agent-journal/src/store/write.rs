@@ -1,6 +1,7 @@
 //! Writing: one transaction per batch of sources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types
 use super::chunk::UsageRow;
 use super::packing::{Dictionary, Packer};
 use super::settle::Lister;
-use super::{Chunk, Store};
+use super::{Chunk, READER_VERSION, Store};
 use crate::config::HomeKind;
 use crate::error::{Error, Result};
 use crate::model::{Checkpoint, Session, Source};
@@ -144,11 +145,12 @@ impl Writer<'_> {
 
     /// Notes a source, so that what it tells can refer to it.
     pub(crate) fn source(&self, agent: &str, source: &Source, home: &Place) -> Result<i64> {
-        let sql = "INSERT INTO sources (agent, path, size, modified, inode, home, host)
-                   VALUES (?1, ?2, -1, 0, 0, ?3, ?4) ON CONFLICT (agent, path)
+        let sql = "INSERT INTO sources (agent, path, size, modified, inode, home, host, reader)
+                   VALUES (?1, ?2, -1, 0, 0, ?3, ?4, ?5) ON CONFLICT (agent, path)
                    DO UPDATE SET present = 1, home = ?3, host = ?4 RETURNING id";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let row = params![agent, PathValue(&source.path), home.kind.name(), home.host];
+        let row =
+            params![agent, PathValue(&source.path), home.kind.name(), home.host, READER_VERSION];
         let row = statement.query_row(row, |row| row.get(0));
         row.map_err(self.error())
     }
@@ -159,7 +161,8 @@ impl Writer<'_> {
         let sql = "UPDATE sources SET size = :size, modified = :modified, inode = :inode,
                    records = :records + iif(:continued, records, 0),
                    raw = :raw + iif(:continued, raw, 0),
-                   skipped = :skipped, error = :error, present = 1 WHERE id = :id";
+                   skipped = :skipped, error = :error, present = 1, reader = :reader
+                   WHERE id = :id";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         statement
             .execute(named_params! {
@@ -171,6 +174,7 @@ impl Writer<'_> {
                 ":continued": end.continued,
                 ":skipped": skipped.unwrap_or_default(),
                 ":error": end.error,
+                ":reader": READER_VERSION,
                 ":id": id,
             })
             .map_err(self.error())?;
@@ -252,10 +256,15 @@ impl Writer<'_> {
             .prepare_cached(sql)
             .and_then(|mut one| one.execute(place))
             .map_err(self.error())?;
-        let sql = "DELETE FROM usage WHERE telling = ?1 AND position >= ?2
+        self.forget_calls(telling, calls..i64::MAX as u64)
+    }
+
+    /// Forgets the calls of a telling at some positions.
+    pub(super) fn forget_calls(&mut self, telling: u64, positions: Range<u64>) -> Result<()> {
+        let sql = "DELETE FROM usage WHERE telling = ?1 AND position >= ?2 AND position < ?3
                    RETURNING identity, owner";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let place = params![telling as i64, calls as i64];
+        let place = params![telling as i64, positions.start as i64, positions.end as i64];
         let calls = statement
             .query_map(place, |row| Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, i64>(1)?)))
             .map_err(self.error())?;

@@ -138,26 +138,47 @@ impl Sync<'_> {
                 })
                 .collect::<Result<Vec<Job>>>()?;
             self.batch(&jobs, &mut writer, index.targets(), (deadline, &mut report))?;
-            let before = writer.generation();
-            let generation = writer.conclude()?;
-            if generation == before {
-                writer.commit()?;
-                continue;
-            }
-            let (changed, fresh) = (self.store.changed_wholes(before)?, writer.take_fresh());
-            // Side by side: only the last step, which makes it visible, waits until it is durable.
-            let written = std::thread::scope(|scope| {
-                let written = scope.spawn(|| {
-                    reindex::wholes(&changed, index.targets(), &fresh)?;
-                    index.prepare()
-                });
-                writer.commit()?;
-                written.join().unwrap_or_else(|panic| resume_unwind(panic))
-            })?;
-            written.commit(generation)?;
+            self.commit(&mut writer, &mut index)?;
+        }
+        if self.rederive_gone(&mut writer, deadline)? {
+            self.commit(&mut writer, &mut index)?;
         }
         index.close()?;
         Ok(report)
+    }
+
+    /// Works out again what follows from the messages of sources that another version of the
+    /// reader read and that cannot be read again, as long as there is time. Returns whether there
+    /// were any.
+    fn rederive_gone(&self, writer: &mut Writer<'_>, deadline: Option<Instant>) -> Result<bool> {
+        let sources = self.store.outdated_and_gone()?;
+        for source in &sources {
+            if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                break;
+            }
+            writer.rederive(self.store, *source)?;
+        }
+        Ok(!sources.is_empty())
+    }
+
+    /// Makes everything since the last commit durable and findable.
+    fn commit(&self, writer: &mut Writer<'_>, index: &mut IndexWriter) -> Result<()> {
+        let before = writer.generation();
+        let generation = writer.conclude()?;
+        if generation == before {
+            return writer.commit();
+        }
+        let (changed, fresh) = (self.store.changed_wholes(before)?, writer.take_fresh());
+        // Side by side: only the last step, which makes it visible, waits until it is durable.
+        let written = std::thread::scope(|scope| {
+            let written = scope.spawn(|| {
+                reindex::wholes(&changed, index.targets(), &fresh)?;
+                index.prepare()
+            });
+            writer.commit()?;
+            written.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })?;
+        written.commit(generation)
     }
 
     /// Opens the indexes, and brings them up to the journal when they are behind.
@@ -259,7 +280,7 @@ impl Sync<'_> {
 
     /// Whether a source goes on where it was left, with so little news that it can be held.
     fn is_small(&self, job: &Job) -> bool {
-        let (_, start) = start(job, Some(self.store)).unwrap_or_default();
+        let Start { start, .. } = start(job, Some(self.store)).unwrap_or_default();
         let news = job.source.stamp.size.saturating_sub(start.offset);
         start.offset > 0 && news <= HELD && !self.options.full
     }
@@ -375,12 +396,17 @@ impl Worker<'_> {
     /// Reads one source. What is wrong with it is its own affair; what is wrong with the journal
     /// stops everything.
     fn read(&self, job: &Job, store: Option<&Store>, events: &Outlet) -> Result<SourceEnd> {
-        let (known, mut start) = start(job, store)?;
+        let Start { known, mut start, is_outdated } = start(job, store)?;
         if self.full {
             start = Checkpoint::default();
         }
         let tools = (self.index, events, self.packer);
-        let trust = if self.full { Trust::Checked } else { Trust::Full };
+        let trust = match is_outdated {
+            // The facts of a message may have changed although the message did not.
+            true => Trust::None,
+            false if self.full => Trust::Checked,
+            false => Trust::Full,
+        };
         let mut recorder = Recorder::new(job, &start, store, tools, self.config).trusting(trust);
         let end = tell(job, (known.clone(), start), &mut recorder);
         if !recorder.is_at_odds() {
@@ -410,17 +436,29 @@ fn tell(
     }
 }
 
-/// How far a source has been read, and from where it is to be read now.
-fn start(job: &Job, store: Option<&Store>) -> Result<(Checkpoint, Checkpoint)> {
+/// How a source is to be read.
+#[derive(Default)]
+struct Start {
+    /// How far it has been read.
+    known: Checkpoint,
+    /// From where it is to be read now.
+    start: Checkpoint,
+    /// Whether another version of the reader read it last.
+    is_outdated: bool,
+}
+
+/// Returns how far a source has been read, and from where it is to be read now.
+fn start(job: &Job, store: Option<&Store>) -> Result<Start> {
     let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
     let before = store.map(|store| store.stamp(job.id)).transpose()?.flatten();
     // A file that was cut or replaced may have lost what followed the checkpoint, too.
     let is_same = before.is_some_and(|before| {
         before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
     });
-    let goes_on = is_same && continues(&job.source.path, &known);
+    let is_outdated = store.map_or(Ok(false), |store| store.is_outdated(job.id))?;
+    let goes_on = is_same && !is_outdated && continues(&job.source.path, &known);
     let start = if goes_on { known.clone() } else { Checkpoint::default() };
-    Ok((known, start))
+    Ok(Start { known, start, is_outdated })
 }
 
 /// Whether a file still begins with what was read of it.

@@ -45,7 +45,7 @@ impl Plan {
         for found in found {
             let row = store.map(|store| store.source(agent, &found.source.path)).transpose()?;
             match row.flatten() {
-                Some(row) if row.stamp == found.source.stamp => {
+                Some(row) if row.stamp == found.source.stamp && row.is_current => {
                     self.returned.extend((!row.present).then_some(row.id));
                 }
                 _ => self.changed.push(found),

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::connectors::formats::sight::{Comparison, Sight};
 use crate::connectors::{ALL, Machine};
 use crate::helper::{Helper, Joint};
-use crate::store::Store;
+use crate::store::{READER_VERSION, Store};
 
 /// What a remembered look begins with; another form has another one.
 const MARK: &[u8; 8] = b"ajseen2\n";
@@ -126,6 +126,7 @@ impl Memory {
     pub(crate) fn new(config: &Config, machine: &Machine, journal: (i64, i64)) -> Self {
         let mut hash = Xxh3::new();
         hash.update(env!("CARGO_PKG_VERSION").as_bytes());
+        hash.update(&READER_VERSION.to_le_bytes());
         hash.update(&journal.0.to_le_bytes());
         hash.update(&journal.1.to_le_bytes());
         for connector in ALL {

@@ -141,7 +141,7 @@ impl Plan {
         for found in found {
             let row = known.remove(found.source.path.as_os_str());
             match row {
-                Some(row) if row.stamp == found.source.stamp && !full => {
+                Some(row) if row.stamp == found.source.stamp && row.is_current && !full => {
                     if !row.present {
                         self.returned.push(row.id);
                     }

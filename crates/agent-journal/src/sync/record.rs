@@ -129,10 +129,11 @@ impl<'a> Recorder<'a> {
             self.current = at;
             let open = &self.open[at];
             // A session told without any message was lost by its source: the journal keeps it.
-            if open.position == 0 && !open.known.is_empty() {
+            let is_lost = open.position == 0 && !open.known.is_empty();
+            if is_lost && open.builder.is_none() {
                 continue;
             }
-            if self.is_cut {
+            if self.is_cut || is_lost {
                 self.keep_rest()?;
             }
             let open = &self.open[at];
