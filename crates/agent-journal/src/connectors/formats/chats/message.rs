@@ -11,6 +11,8 @@ use crate::connectors::formats::json::{self, Text, lossless};
 use crate::connectors::formats::jsonl;
 use crate::model::{Block, Extensions, Json, Message, Origin, Role, Timestamp, Tokens, Usage};
 
+use super::prompt;
+
 lossless! {
     struct Line<'a> {
         "id" id: Option<Text<'a>>,
@@ -67,6 +69,19 @@ pub(super) fn at(held: &str) -> Option<Timestamp> {
     instant(serde_json::from_str::<Instant<'_>>(held).ok()?.timestamp.as_ref())
 }
 
+/// What a recorded message says, the same in every form of it; `None` when it says nothing.
+pub(super) fn gist(held: &str) -> Option<String> {
+    let message = messages(held).into_iter().next()?;
+    let mut said = message.text();
+    for block in &message.blocks {
+        if let Block::ToolCall { id, .. } = block {
+            said = format!("{said}\0{id}");
+        }
+    }
+    let said = said.trim();
+    (!said.is_empty()).then(|| format!("{}\0{said}", message.role.name()))
+}
+
 /// Makes messages of a recorded one; what is not understood is kept as it is.
 pub(super) fn messages(held: &str) -> Vec<Message> {
     let mended = jsonl::mend_escapes(held.as_bytes());
@@ -79,7 +94,7 @@ pub(super) fn messages(held: &str) -> Vec<Message> {
 
 fn told(line: Line<'_>, held: &str) -> Vec<Message> {
     match line.kind.as_ref().map_or("", Text::as_str) {
-        "user" => vec![user(line)],
+        "user" => user(line),
         // Forks answer under their own name.
         "gemini" | "qwen" | "assistant" | "model" => answer(line),
         "info" | "warning" | "error" => vec![notice(line)],
@@ -92,7 +107,7 @@ fn told(line: Line<'_>, held: &str) -> Vec<Message> {
     }
 }
 
-fn user(mut line: Line<'_>) -> Message {
+fn user(mut line: Line<'_>) -> Vec<Message> {
     let (content, display) = (line.content.take(), line.display.take());
     let mut message = Message { role: Role::User, ..envelope(line) };
     let mut sent = Vec::new();
@@ -101,10 +116,7 @@ fn user(mut line: Line<'_>) -> Message {
     }
     let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
     if sent.iter().any(is_result) {
-        message.role = Role::Tool;
-        message.origin = Origin::Tool;
-        message.blocks = sent;
-        return message;
+        return returned(sent, message);
     }
     message.blocks = sent;
     message.origin = origin(&message);
@@ -117,7 +129,62 @@ fn user(mut line: Line<'_>) -> Message {
             message.extensions.extend(content.map(|raw| ("content".to_owned(), Json::from(raw))));
         }
     }
-    message
+    if message.origin == Origin::Human {
+        take_off_envelope(&mut message);
+    }
+    vec![message]
+}
+
+/// Makes messages of results, and of what a person typed while the tools ran.
+fn returned(sent: Vec<Block>, message: Message) -> Vec<Message> {
+    let is_hint =
+        |block: &Block| matches!(block, Block::Text(text) if prompt::hints(text).is_some());
+    let (hints, results): (Vec<Block>, Vec<Block>) = sent.into_iter().partition(is_hint);
+    let (role, origin) = (Role::Tool, Origin::Tool);
+    if hints.is_empty() {
+        return vec![Message { role, origin, blocks: results, ..message }];
+    }
+    let parent = message.uuid.clone();
+    let results =
+        Message { role, origin, parent, at: message.at, blocks: results, ..Message::default() };
+    let mut typed = Message { origin: Origin::Human, blocks: hints, ..message };
+    take_off_envelope(&mut typed);
+    vec![results, typed]
+}
+
+/// Takes off what the program put around a prompt, and keeps it.
+fn take_off_envelope(message: &mut Message) {
+    let texts = message.blocks.iter().filter(|block| matches!(block, Block::Text(_)));
+    let has_context = texts.count() > 1 && prompt::is_context(&message.text());
+    let Message { blocks, extensions, .. } = message;
+    let mut keep = |rest: &str| {
+        extensions.insert("envelope".to_owned(), Json::from_value(&rest));
+    };
+    if has_context {
+        // The context and the task are parts of their own.
+        let last = blocks.iter().rposition(|block| matches!(block, Block::Text(_)));
+        let mut context = Vec::new();
+        let mut place = 0;
+        blocks.retain(|block| {
+            place += 1;
+            match block {
+                Block::Text(text) if Some(place - 1) != last => {
+                    context.push(text.clone());
+                    false
+                }
+                _ => true,
+            }
+        });
+        return keep(&context.join("\n\n"));
+    }
+    for block in blocks {
+        if let Block::Text(text) = block
+            && let Some((typed, rest)) = prompt::unwrap(text)
+        {
+            keep(&rest);
+            *text = typed;
+        }
+    }
 }
 
 /// Tells who wrote a user message.
@@ -220,12 +287,6 @@ impl Call<'_> {
 
     /// Appends the result, with pictures that came with it.
     fn push_result(&self, blocks: &mut Vec<Block>) {
-        let failed = match self.status.as_ref().map(Text::as_str) {
-            Some("success") => Some(false),
-            Some("error") => Some(true),
-            // Cancelled, or still under way.
-            _ => None,
-        };
         let mut parts = Vec::new();
         if let Some(result) = self.result {
             genai::blocks(result, &mut parts);
@@ -246,8 +307,21 @@ impl Call<'_> {
             return;
         }
         let output = texts.join("\n");
+        let failed = match self.status.as_ref().map(Text::as_str) {
+            // The tool did what it was asked to: run a command, which may have failed.
+            Some("success") => {
+                Some(self.is_shell() && exit_code(&output).is_some_and(|code| code != 0))
+            }
+            Some("error") => Some(true),
+            // Cancelled, or still under way.
+            _ => None,
+        };
         blocks.push(Block::ToolResult { call_id: self.key(), output, is_error: failed });
         blocks.append(&mut others);
+    }
+
+    fn is_shell(&self) -> bool {
+        self.name.as_ref().is_some_and(|name| name.as_str().contains("shell"))
     }
 
     /// Keeps the small facts about a call and the difference an edit made.
@@ -263,6 +337,16 @@ impl Call<'_> {
         }
         kept
     }
+}
+
+/// Reads the exit code from the lines that the program puts behind a command's output.
+fn exit_code(output: &str) -> Option<i64> {
+    const BEHIND: &[&str] =
+        &["Signal:", "Error:", "Background PIDs:", "Process Group PGID:", "</untrusted_context>"];
+    let mut lines = output.lines().rev().map(str::trim).skip_while(|line| {
+        line.is_empty() || BEHIND.iter().any(|beginning| line.starts_with(beginning))
+    });
+    lines.next()?.strip_prefix("Exit Code: ")?.trim().parse().ok()
 }
 
 impl Counts {
@@ -341,6 +425,21 @@ mod tests {
             r#"[{"functionResponse":{"id":"c","name":"f","response":{"output":"x"}}}]"#,
             Origin::Tool,
         );
+    }
+
+    #[test]
+    fn exit_codes_stand_behind_the_output() {
+        let check = |output: &str, expected: Option<i64>| {
+            assert_eq!(exit_code(output), expected, "{output}");
+        };
+        check(
+            "<untrusted_context>\nOutput: x\nExit Code: 2\nProcess Group PGID: 7\n</untrusted_context>",
+            Some(2),
+        );
+        check("Stdout: x\nStderr: (empty)\nError: (none)\nExit Code: 0\nSignal: (none)", Some(0));
+        check("Output: Exit Code: 2\nProcess Group PGID: 7", None);
+        check("Exit Code: 2\nand so on", None);
+        check("Exit Code: (none)", None);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! document, or a log whose lines replay to one. Which of the two a file is, its content says,
 //! not its name.
 //!
-//! A log changes what it said before (messages are written again as they grow, and taken back),
-//! so a changed file is read as a whole. What is held meanwhile is the state the log leads to.
+//! A log changes what it said before (messages are written again as they grow), so a changed file
+//! is read as a whole. What is held meanwhile is the state the log leads to.
 
 mod message;
 mod place;
+mod prompt;
 mod replay;
 
 use std::collections::HashSet;
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::model::{Block, Extensions, Json, Kind, Message, Role, Session, Timestamp, TitleRank};
 
 use place::Place;
-use replay::Chat;
+use replay::{Chat, Held};
 
 /// Lists the chats of every project below a directory of projects; the directory of one project
 /// or of its chats is fine too.
@@ -55,7 +56,7 @@ pub fn read(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
     let mut telling = Telling::default();
     // Times of messages belong to the session, and the session is told first.
     for held in &chat.messages {
-        session.seen(message::at(held));
+        session.seen(message::at(&held.text));
     }
     sink.accept(Record::Session(Box::new(session)))?;
     for (at, held) in chat.messages.iter().enumerate() {
@@ -123,8 +124,8 @@ struct Telling {
 }
 
 impl Telling {
-    fn tell(&mut self, held: &str, at: u64, sink: &mut dyn Sink) -> Result<()> {
-        let mut messages = message::messages(held);
+    fn tell(&mut self, held: &Held, at: u64, sink: &mut dyn Sink) -> Result<()> {
+        let mut messages = message::messages(&held.text);
         for message in &mut messages {
             self.drop_repeated(message);
         }
@@ -132,7 +133,10 @@ impl Telling {
         if messages.is_empty() {
             return sink.accept(Record::passed(at, "repeated result"));
         }
-        for message in messages {
+        for mut message in messages {
+            if held.is_rewound {
+                message.extensions.insert("rewound".to_owned(), Json::from_value(&true));
+            }
             sink.accept(Record::Message(Box::new(message)))?;
         }
         Ok(())

@@ -1,12 +1,16 @@
 //! Brings a chat's file to its last state: facts about the session, and messages by id.
+//!
+//! A log may write the whole history again, in a poorer form: when a chat is resumed the list has
+//! the same ids, but no tokens, models, thoughts or tool calls, and the time of the resume. So a
+//! later record never takes away what an earlier one of the same id has, and what a new list or a
+//! rewind leaves out stays: it was said, and its tokens were spent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -16,6 +20,8 @@ use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::error::{Error, Result};
 use crate::model::{Extensions, Json};
 
+use super::message;
+
 /// A broken document up to this size is mended as a whole.
 const MAX_MENDED: u64 = 256 << 20;
 
@@ -24,11 +30,37 @@ const MAX_MENDED: u64 = 256 << 20;
 pub(super) struct Chat {
     /// What is recorded about the session, under the names of the format.
     pub(super) facts: Extensions,
-    /// The messages as written, in the order of their first appearance.
-    pub(super) messages: Vec<Box<str>>,
+    /// The messages in the order of their first appearance.
+    pub(super) messages: Vec<Held>,
     pub(super) skipped: Vec<Record>,
     /// Where the message of an id stands.
     places: HashMap<String, usize>,
+}
+
+/// A message of a chat.
+pub(super) struct Held {
+    /// The record as written, or what several records of one id have together.
+    pub(super) text: Box<str>,
+    /// Whether the person took it back.
+    pub(super) is_rewound: bool,
+    has: Fields,
+}
+
+/// Which of the fields that a poorer record lacks are there, a bit each.
+#[derive(Clone, Copy, Default)]
+struct Fields(u8);
+
+/// What a resumed chat's list of messages leaves out.
+const PRECIOUS: [&str; 6] =
+    ["tokens", "model", "thoughts", "toolCalls", "displayContent", "timestamp"];
+
+/// Which of two records of one message holds where both say something.
+#[derive(Clone, Copy, PartialEq)]
+enum Precedence {
+    /// The later one: it is a new state of the message.
+    Later,
+    /// The earlier one: the later one stands in a list of the history so far.
+    Earlier,
 }
 
 lossless! {
@@ -43,7 +75,19 @@ lossless! {
 }
 
 lossless! {
-    /// New values of facts; new messages replace all earlier ones.
+    /// A message, as far as it must be known to find its place.
+    struct Named<'a> {
+        "id" id: Option<Text<'a>>,
+    }
+}
+
+lossless! {
+    /// An object, field by field.
+    struct Whole<'a> {}
+}
+
+lossless! {
+    /// New values of facts, or the history so far as a list.
     struct Set<'a> {
         "messages" messages: Option<Vec<&'a RawValue>>,
     }
@@ -51,7 +95,21 @@ lossless! {
 
 /// Reads a chat, whichever way it is kept.
 pub(super) fn load(path: &Path) -> Result<Chat> {
-    if is_log(path)? { log(path) } else { document(path) }
+    if !is_log(path)? {
+        return document(path);
+    }
+    let mut chat = before(path).unwrap_or_default();
+    log(path, &mut chat)?;
+    Ok(chat)
+}
+
+/// Reads the document that a log of the same name goes on from.
+fn before(log: &Path) -> Option<Chat> {
+    let path = log.with_extension("json");
+    let is_there = log.extension().is_some_and(|extension| extension == "jsonl") && path.is_file();
+    let mut chat = is_there.then(|| document(&path).ok())??;
+    chat.skipped.clear();
+    Some(chat)
 }
 
 /// A log has an object on each line. One broken line does not make it a document.
@@ -76,8 +134,7 @@ fn is_log(path: &Path) -> Result<bool> {
     Ok(looked == 0)
 }
 
-fn log(path: &Path) -> Result<Chat> {
-    let mut chat = Chat::default();
+fn log(path: &Path, chat: &mut Chat) -> Result<()> {
     let mut lines = Lines::open(path, 0)?;
     while let Some(line) = lines.next()? {
         if line.end == End::TooLong {
@@ -90,7 +147,7 @@ fn log(path: &Path) -> Result<Chat> {
             }
         }
     }
-    Ok(chat)
+    Ok(())
 }
 
 fn document(path: &Path) -> Result<Chat> {
@@ -145,7 +202,7 @@ impl Chat {
         match serde_json::from_str::<Step<'_>>(raw.get()) {
             Ok(step) => self.step(step, raw),
             // Valid, but not of a shape we know: kept as it is.
-            Err(_) => self.messages.push(raw.get().into()),
+            Err(_) => self.messages.push(Held::nameless(raw.get().into())),
         }
         true
     }
@@ -154,64 +211,154 @@ impl Chat {
         if let Some(id) = step.rewind {
             self.rewind(id.as_str());
         } else if let Some(id) = step.id {
-            self.put(id.as_str(), raw);
+            self.put(id.as_str(), raw, Fields::of(&step.rest), Precedence::Later);
         } else if let Some(set) = step.set {
             if let Some(messages) = set.messages {
-                self.truncate(0);
-                self.add(&messages);
+                self.repeat(&messages);
             }
             self.note(set.rest);
         } else if let Some(session) = step.session {
             self.facts.insert("sessionId".to_owned(), Json::from(session));
             self.note(step.rest);
-            self.add(&step.messages.unwrap_or_default());
+            for message in &step.messages.unwrap_or_default() {
+                self.upsert(message);
+            }
         } else {
-            self.messages.push(raw.get().into());
+            self.messages.push(Held::nameless(raw.get().into()));
         }
     }
 
+    /// Notes facts. A resume writes another header: the chat began when it first did.
     fn note(&mut self, facts: Rest<'_>) {
-        self.facts.extend(facts.into_iter().map(|(key, raw)| (key.into_owned(), Json::from(raw))));
-    }
-
-    fn add(&mut self, messages: &[&RawValue]) {
-        for message in messages {
-            self.upsert(message);
+        for (key, raw) in facts {
+            if key != "startTime" || !self.facts.contains_key(&*key) {
+                self.facts.insert(key.into_owned(), Json::from(raw));
+            }
         }
     }
 
     fn upsert(&mut self, raw: &RawValue) {
-        #[derive(Deserialize)]
-        struct Id<'a> {
-            #[serde(borrow)]
-            id: Option<Text<'a>>,
-        }
         match serde_json::from_str(raw.get()) {
-            Ok(Id { id: Some(id) }) => self.put(id.as_str(), raw),
-            _ => self.messages.push(json::compact(raw.get())),
+            Ok(Named { id: Some(id), rest }) => {
+                self.put(id.as_str(), raw, Fields::of(&rest), Precedence::Later);
+            }
+            _ => self.messages.push(Held::nameless(json::compact(raw.get()))),
         }
     }
 
-    /// Puts a message in the place of an earlier state of it, or at the end.
-    fn put(&mut self, id: &str, raw: &RawValue) {
-        if let Some(place) = self.places.get(id) {
-            self.messages[*place] = json::compact(raw.get());
-        } else {
-            self.places.insert(id.to_owned(), self.messages.len());
-            self.messages.push(json::compact(raw.get()));
+    /// Takes a list of the history so far. Known messages stay where they are; new ones, such as
+    /// the summary that a compression makes, come last. Messages without an id, or with a new one,
+    /// that say the same as one that the list leaves out are that one.
+    fn repeat(&mut self, list: &[&RawValue]) {
+        let id = |raw: &RawValue| {
+            let named: Named<'_> = serde_json::from_str(raw.get()).ok()?;
+            named.id.map(Text::into_owned)
+        };
+        let listed: HashSet<String> = list.iter().filter_map(|raw| id(raw)).collect();
+        let mut left_out: Option<HashMap<String, usize>> = None;
+        for raw in list {
+            let Named { id, rest } = serde_json::from_str(raw.get()).unwrap_or_default();
+            let id = id.map(Text::into_owned);
+            if let Some(id) = id.as_deref().filter(|id| self.places.contains_key(*id)) {
+                self.put(id, raw, Fields::of(&rest), Precedence::Earlier);
+                continue;
+            }
+            let known = left_out.get_or_insert_with(|| self.left_out(&listed));
+            let told = message::gist(raw.get()).and_then(|gist| known.get_mut(&gist));
+            if let Some(times) = told.filter(|times| **times > 0) {
+                *times -= 1;
+                continue;
+            }
+            match id {
+                Some(id) => self.put(&id, raw, Fields::of(&rest), Precedence::Earlier),
+                None => self.messages.push(Held::nameless(json::compact(raw.get()))),
+            }
         }
     }
 
-    /// Takes a message and all after it back; of an unknown message, everything.
+    /// What the messages say that a list does not name, and how often.
+    fn left_out(&self, listed: &HashSet<String>) -> HashMap<String, usize> {
+        let place = |id: &String| self.places.get(id).copied();
+        let named: HashSet<usize> = listed.iter().filter_map(place).collect();
+        let others = self.messages.iter().enumerate().filter(|(place, _)| !named.contains(place));
+        let mut times = HashMap::new();
+        for gist in others.filter_map(|(_, held)| message::gist(&held.text)) {
+            *times.entry(gist).or_default() += 1;
+        }
+        times
+    }
+
+    /// Puts a message together with an earlier record of it, or at the end.
+    fn put(&mut self, id: &str, raw: &RawValue, has: Fields, precedence: Precedence) {
+        let text = json::compact(raw.get());
+        match self.places.get(id) {
+            Some(place) => self.messages[*place].take(text, has, precedence),
+            None => {
+                self.places.insert(id.to_owned(), self.messages.len());
+                self.messages.push(Held { text, has, is_rewound: false });
+            }
+        }
+    }
+
+    /// A person took a message and all after it back; of an unknown message, everything.
     fn rewind(&mut self, id: &str) {
-        let place = self.places.get(id).copied();
-        self.truncate(place.unwrap_or(0));
+        let place = self.places.get(id).copied().unwrap_or(0);
+        for held in &mut self.messages[place..] {
+            held.is_rewound = true;
+        }
+    }
+}
+
+impl Held {
+    /// A record without an id, which no other can add to.
+    fn nameless(text: Box<str>) -> Self {
+        Self { text, is_rewound: false, has: Fields::default() }
     }
 
-    fn truncate(&mut self, length: usize) {
-        self.messages.truncate(length);
-        self.places.retain(|_, place| *place < length);
+    /// Takes another record of the same message in, which takes nothing away.
+    fn take(&mut self, later: Box<str>, has: Fields, precedence: Precedence) {
+        if precedence == Precedence::Later && self.has.0 & !has.0 == 0 {
+            *self = Self { text: later, has, is_rewound: false };
+            return;
+        }
+        let joined = match precedence {
+            Precedence::Later => united(&later, &self.text),
+            Precedence::Earlier => united(&self.text, &later),
+        };
+        let has = Fields(self.has.0 | has.0);
+        *self = Self { text: joined.unwrap_or(later), has, is_rewound: false };
     }
+}
+
+impl Fields {
+    fn of(rest: &Rest<'_>) -> Self {
+        let said = rest.iter().filter(|(_, value)| !is_nothing(value));
+        let place = |key: &str| PRECIOUS.iter().position(|one| *one == key);
+        Self(said.filter_map(|(key, _)| place(key)).fold(0, |bits, at| bits | 1 << at))
+    }
+}
+
+fn is_nothing(value: &RawValue) -> bool {
+    matches!(value.get(), "null" | "[]" | "{}" | "\"\"")
+}
+
+/// An object with the fields of both; where both say something, the first holds. A content that
+/// is empty stays so: what a list has there may repeat thoughts and calls.
+fn united(first: &str, second: &str) -> Option<Box<str>> {
+    let mut first: Whole<'_> = serde_json::from_str(first).ok()?;
+    let second: Whole<'_> = serde_json::from_str(second).ok()?;
+    for (key, value) in second.rest {
+        match first.rest.iter_mut().find(|(known, _)| *known == key) {
+            Some(known) if is_nothing(known.1) && known.0 != "content" => known.1 = value,
+            Some(_) => {}
+            None => first.rest.push((key, value)),
+        }
+    }
+    let fields = first.rest.iter().map(|(key, value)| {
+        let key = serde_json::to_string(key).expect("a string serialises");
+        format!("{key}:{}", value.get())
+    });
+    Some(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into_boxed_str())
 }
 
 /// Takes a document in, message by message: what was read before it breaks off is kept.
@@ -278,7 +425,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(content.as_bytes()).unwrap();
         let chat = load(file.path()).unwrap();
-        let messages: Vec<&str> = chat.messages.iter().map(|message| &**message).collect();
+        let messages: Vec<&str> = chat.messages.iter().map(|held| &*held.text).collect();
         assert_eq!(messages, expected, "{content}");
     }
 
@@ -299,16 +446,69 @@ mod tests {
         check(&format!("{{\n\"messages\": [{A},\n{B},{B2}]}}"), &[A, B2]);
     }
 
-    #[test]
-    fn rewinding_takes_back_a_message_and_what_follows_it() {
-        check(&format!("{A}\n{B}\n{{\"$rewindTo\":\"b\"}}\n{B2}\n"), &[A, B2]);
-        check(&format!("{A}\n{{\"$rewindTo\":\"nowhere\"}}\n{B}\n"), &[B]);
+    fn rewound(content: &str) -> Vec<bool> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+        load(file.path()).unwrap().messages.iter().map(|held| held.is_rewound).collect()
     }
 
     #[test]
-    fn set_messages_replace_all_earlier_ones() {
-        check(&format!("{A}\n{B}\n{{\"$set\":{{\"messages\":[{B2}]}}}}\n{A}\n"), &[B2, A]);
+    fn rewinding_marks_a_message_and_what_follows_it() {
+        let content = format!("{A}\n{B}\n{{\"$rewindTo\":\"b\"}}\n");
+        check(&content, &[A, B]);
+        assert_eq!(rewound(&content), [false, true]);
+        assert_eq!(rewound(&format!("{content}{B2}\n")), [false, false]);
+        assert_eq!(rewound(&format!("{A}\n{{\"$rewindTo\":\"nowhere\"}}\n{B}\n")), [true, false]);
+    }
+
+    const FULL: &str = r#"{"id":"b","type":"gemini","content":"","timestamp":"1","tokens":{"input":3},"thoughts":[{"subject":"so"}]}"#;
+    const POOR: &str = r#"{"id":"b","timestamp":"2","type":"gemini","content":[{"text":"so","thought":true}],"extra":1}"#;
+
+    #[test]
+    fn a_list_of_the_history_takes_nothing_away() {
+        let list = |messages: &str| format!("{{\"$set\":{{\"messages\":[{messages}]}}}}\n");
+        let both = FULL.replace("]}", r#"],"extra":1}"#);
+        check(&format!("{A}\n{FULL}\n{}", list(&format!("{A},{POOR}"))), &[A, &both]);
+        // A compression: a summary takes the place of what was said, and comes behind it.
+        let summary = r#"{"id":"s","type":"user","content":"<state_snapshot>"}"#;
+        check(
+            &format!("{A}\n{FULL}\n{}", list(&format!("{summary},{POOR}"))),
+            &[A, &both, summary],
+        );
         check(&format!("{A}\n{{\"$set\":{{\"lastUpdated\":\"x\"}}}}\n"), &[A]);
+    }
+
+    #[test]
+    fn a_listed_message_under_a_new_id_is_told_once() {
+        let said = r#"{"id":"a","type":"user","content":"yes"}"#;
+        let again = r#"{"id":"z","type":"user","content":[{"text":"yes"}]}"#;
+        let list = |messages: &str| format!("{{\"$set\":{{\"messages\":[{messages}]}}}}\n");
+        check(&format!("{said}\n{}", list(again)), &[said]);
+        let third = again.replace("\"z\"", "\"y\"");
+        let listed = list(&format!("{again},{third}"));
+        check(&format!("{said}\n{listed}"), &[said, &third]);
+        // What the list itself names is another message.
+        check(&format!("{said}\n{}", list(&format!("{said},{again}"))), &[said, again]);
+    }
+
+    #[test]
+    fn a_later_state_keeps_the_tokens_it_leaves_out() {
+        let later = r#"{"id":"b","type":"gemini","content":"done"}"#;
+        let joined = r#"{"id":"b","type":"gemini","content":"done","timestamp":"1","tokens":{"input":3},"thoughts":[{"subject":"so"}]}"#;
+        check(&format!("{FULL}\n{later}\n"), &[joined]);
+    }
+
+    #[test]
+    fn a_log_goes_on_from_the_document_of_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("session-1.jsonl");
+        std::fs::write(path.with_extension("json"), format!("{{\"messages\": [{A},\n{FULL}]}}"))
+            .unwrap();
+        std::fs::write(&path, format!("{{\"$set\":{{\"messages\":[{A},{POOR}]}}}}\n{B2}\n"))
+            .unwrap();
+        let chat = load(&path).unwrap();
+        assert_eq!(chat.messages.len(), 2);
+        assert!(chat.messages[1].text.contains(r#""tokens":{"input":3}"#));
     }
 
     #[test]
