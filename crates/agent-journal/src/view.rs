@@ -208,6 +208,9 @@ impl Journal {
             outline.add(position + 1, sketch);
             Ok(())
         })?;
+        for summary in self.account(entry)?.unwrap_or_default().summaries {
+            outline.end_at(&summary.leaf);
+        }
         contents.left = outline.left();
         Ok(contents)
     }

@@ -27,6 +27,12 @@ impl<'p> Pipe<'p> {
         Self { shaper: Shaper::new(agent, pictures), grouper, redactor }
     }
 
+    /// Names as parents only messages that the outline has.
+    pub(crate) fn with_parents_of(mut self, outline: &'p Outline) -> Self {
+        self.shaper.outline = Some(outline);
+        self
+    }
+
     /// Takes a message of the journal, and gives those that are ready to be written.
     pub(crate) fn take(&mut self, position: u64, message: model::Message) -> Vec<Message> {
         let message = self.shaper.message(position, message);
@@ -68,7 +74,7 @@ pub fn replay(
     options: &Options,
     out: &mut dyn Output,
 ) -> io::Result<()> {
-    let outline = Outline::of(&document.messages);
+    let outline = Outline::of(document);
     let mut redactor = options.redactor.clone();
     let mut head = document.head();
     if let Some(redactor) = &mut redactor {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::graph::Outline;
 use super::schema::{
     Block, Message, MessageNotes, Metadata, Model, OWN, Role, Session, SessionNotes, TokenUsage,
 };
@@ -18,12 +19,14 @@ pub(crate) struct Shaper<'p> {
     agent: String,
     tools: HashMap<String, String>,
     pictures: Option<&'p Pictures<'p>>,
+    /// The messages that may be named as parents; without it parents stay as recorded.
+    pub(super) outline: Option<&'p Outline>,
 }
 
 impl<'p> Shaper<'p> {
     /// Begins a session; without `pictures` they are described only.
     pub(crate) fn new(agent: &str, pictures: Option<&'p Pictures<'p>>) -> Self {
-        Self { agent: agent.to_owned(), tools: HashMap::new(), pictures }
+        Self { agent: agent.to_owned(), tools: HashMap::new(), pictures, outline: None }
     }
 
     /// Gives one message its shape.
@@ -36,7 +39,9 @@ impl<'p> Shaper<'p> {
         let metadata = metadata(role, &mut message);
         let content = std::mem::take(&mut message.blocks);
         let content = content.into_iter().map(|block| self.block(block)).collect();
-        let notes = notes(role, &mut message);
+        let parent_uuid = self.parent_of(&message);
+        let recorded_parent = message.parent.take().filter(|id| parent_uuid.as_ref() != Some(id));
+        let notes = MessageNotes { recorded_parent, ..notes(role, &mut message) };
         let mut extensions = BTreeMap::from([(OWN.to_owned(), Json::from_value(&notes))]);
         if !message.extensions.is_empty() {
             extensions.insert(self.agent.clone(), Json::from_value(&message.extensions));
@@ -44,13 +49,23 @@ impl<'p> Shaper<'p> {
         Message {
             index: position + 1,
             uuid: message.uuid,
-            parent_uuid: message.parent,
+            parent_uuid,
             role,
             timestamp: message.at,
             content,
             metadata: (metadata != Metadata::default()).then_some(metadata),
             extensions,
         }
+    }
+
+    /// Returns the message of the document that a message follows.
+    fn parent_of(&self, message: &model::Message) -> Option<String> {
+        let recorded = message.parent.as_deref()?;
+        let parent = match self.outline {
+            Some(outline) => outline.message_of(recorded)?,
+            None => recorded,
+        };
+        (message.uuid.as_deref() != Some(parent)).then(|| parent.to_owned())
     }
 
     fn block(&mut self, block: model::Block) -> Block {
@@ -145,6 +160,7 @@ fn notes(role: Role, message: &mut model::Message) -> MessageNotes {
     };
     MessageNotes {
         origin: Some(message.origin),
+        recorded_parent: None,
         api_id: message.api_id.take(),
         part_uuids: std::mem::take(&mut message.part_uuids),
         sidechain: message.sidechain,

@@ -34,7 +34,7 @@ fn the_example_of_the_description_is_valid_and_can_be_read() {
     assert!(errors.is_empty(), "{errors:#?}");
     let document: Document = serde_json::from_str(EXAMPLE).unwrap();
     assert_eq!(document.messages.len(), 3);
-    assert_eq!(super::Outline::of(&document.messages).graph(), document.graph.unwrap());
+    assert_eq!(super::Outline::of(&document).graph(), document.graph.unwrap());
 }
 
 #[test]

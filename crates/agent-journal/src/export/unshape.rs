@@ -72,11 +72,11 @@ pub(crate) fn message(agent: &str, message: Message) -> model::Message {
         },
         ..Usage::default()
     }));
-    let MessageNotes { api_id, part_uuids, sidechain, failed, .. } = notes;
+    let MessageNotes { recorded_parent, api_id, part_uuids, sidechain, failed, .. } = notes;
     model::Message {
         uuid: message.uuid,
         part_uuids,
-        parent: message.parent_uuid,
+        parent: recorded_parent.or(message.parent_uuid),
         role,
         origin,
         at: message.timestamp,

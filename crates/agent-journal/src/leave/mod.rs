@@ -21,7 +21,7 @@ use crate::export::{
 #[cfg(feature = "parquet")]
 use crate::export::{Open, Spending, Tables};
 use crate::journal::Journal;
-use crate::model::{Block, Message, Timestamp};
+use crate::model::{self, Block, Message, Timestamp};
 use crate::search::{Filter, Scope};
 use crate::store::Entry;
 
@@ -230,14 +230,19 @@ impl Export<'_> {
             outline.add(position + 1, sketch);
             Ok(())
         })?;
-        let mut head = self.head(entry, &outline)?;
+        let account = self.journal.account(entry)?.unwrap_or_default();
+        for summary in &account.summaries {
+            outline.end_at(&summary.leaf);
+        }
+        let mut head = self.head(entry, account, &outline)?;
         if let Some(redactor) = &mut redactor {
             redactor.session(&mut head.session);
         }
         let fetch = |hash: &str| store.picture(hash).ok().flatten();
         let pictures = (self.options.pictures == Pick::With).then_some(&fetch as &_);
         let placement = self.options.placement(self.format);
-        let mut pipe = Pipe::new(&entry.agent, pictures, placement, redactor);
+        let pipe = Pipe::new(&entry.agent, pictures, placement, redactor);
+        let mut pipe = pipe.with_parents_of(&outline);
         let frame = Frame { head: &head, outline: &outline, agent: look(&entry.agent) };
         writer.begin(&frame).map_err(output)?;
         self.around.borrow_mut().push(entry.id.clone());
@@ -305,8 +310,7 @@ impl Export<'_> {
         inside
     }
 
-    fn head(&self, entry: &Entry, outline: &Outline) -> Result<Head> {
-        let account = self.journal.account(entry)?.unwrap_or_default();
+    fn head(&self, entry: &Entry, account: model::Session, outline: &Outline) -> Result<Head> {
         let mut children = entry.children.clone();
         let source = match &account.provenance {
             Some(provenance) => {

@@ -9,6 +9,7 @@ mod glance;
 pub mod glob;
 pub mod json;
 pub mod jsonl;
+pub mod parents;
 pub mod sha256;
 pub mod sight;
 pub mod sqlite;

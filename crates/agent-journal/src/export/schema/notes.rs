@@ -77,6 +77,10 @@ pub struct MessageNotes {
     /// The model's own id for the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_id: Option<String>,
+    /// The parent as the agent recorded it, where no message of the document has that id as its
+    /// own: it was folded into another message, or is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_parent: Option<String>,
     /// Ids of further records folded into this message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub part_uuids: Vec<String>,

@@ -18,6 +18,7 @@ use super::{AGENT, Place};
 use crate::connectors::formats::files;
 use crate::connectors::formats::json::Text;
 use crate::connectors::formats::jsonl::{self, End, Lines};
+use crate::connectors::formats::parents::PassedParents;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::model::{Json, Kind, Message, Origin, Ref, Session, Summary, Timestamp, TitleRank};
@@ -70,6 +71,8 @@ struct Reader<'s> {
     /// Uuids of the lines told so far, in order and for looking up.
     order: Vec<u64>,
     seen: HashSet<u64>,
+    /// Records with an id that became no message.
+    passed: PassedParents,
     files: HashSet<String>,
     told: u64,
     open: Option<Open>,
@@ -89,6 +92,7 @@ struct Mark {
     offset: u64,
     told: u64,
     uuids: usize,
+    passed: usize,
     state: State,
 }
 
@@ -111,17 +115,24 @@ struct State {
 impl<'s> Reader<'s> {
     fn new(path: &Path, start: &Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
         let place = Place::of(path);
-        let (mut state, order) = State::decode(&start.state);
+        let Decoded { mut state, uuids: order, passed } = State::decode(&start.state);
         state.is_decided |= place.kind != Kind::Root || place.native.is_none();
         let mut reader = Self {
             sink,
             path: path.to_owned(),
             session: Session::default(),
             seen: order.iter().copied().collect(),
+            passed,
             files: HashSet::new(),
             told: start.messages,
             open: None,
-            mark: Mark { offset: start.offset, told: 0, uuids: 0, state: State::default() },
+            mark: Mark {
+                offset: start.offset,
+                told: 0,
+                uuids: 0,
+                passed: 0,
+                state: State::default(),
+            },
             end: start.offset,
             state,
             order,
@@ -166,7 +177,13 @@ impl<'s> Reader<'s> {
     }
 
     fn mark_at(&self, offset: u64) -> Mark {
-        Mark { offset, told: self.told, uuids: self.order.len(), state: self.state.clone() }
+        Mark {
+            offset,
+            told: self.told,
+            uuids: self.order.len(),
+            passed: self.passed.len(),
+            state: self.state.clone(),
+        }
     }
 
     fn finish(mut self, path: &Path) -> Result<Checkpoint> {
@@ -181,12 +198,12 @@ impl<'s> Reader<'s> {
         if self.is_all_side {
             return Ok(Checkpoint::default());
         }
-        let Mark { offset, told, uuids, state } = self.mark;
+        let Mark { offset, told, uuids, passed, state } = self.mark;
         Ok(Checkpoint {
             offset,
             guard: jsonl::guard(path, offset)?,
             messages: told,
-            state: state.encode(&self.order[..uuids]),
+            state: state.encode(&self.order[..uuids], &self.passed.encode(passed)),
         })
     }
 
@@ -244,11 +261,24 @@ impl<'s> Reader<'s> {
                 self.snapshot(&line);
                 self.sink.accept(Record::passed(offset, kind))
             }
-            _ if STATE.contains(&kind.as_str()) => self.sink.accept(Record::passed(offset, kind)),
+            _ if STATE.contains(&kind.as_str()) => {
+                self.pass_over(&line);
+                self.sink.accept(Record::passed(offset, kind))
+            }
             _ => {
                 let raw: &RawValue = serde_json::from_slice(bytes).map_err(|_| Error::Stopped)?;
-                self.keep(Message { at, ..Message::default() }, raw)
+                let uuid = line.uuid.map(Text::into_owned);
+                let parent = line.parent.map(Text::into_owned);
+                self.keep(Message { uuid, parent, at, ..Message::default() }, raw)
             }
+        }
+    }
+
+    /// Notes a record that becomes no message: what follows it follows what it followed.
+    fn pass_over(&mut self, line: &Line<'_>) {
+        if let Some(uuid) = &line.uuid {
+            let parent = line.parent.as_ref().or(line.logical_parent.as_ref());
+            self.passed.pass(uuid.as_str(), parent.map(Text::as_str));
         }
     }
 
@@ -353,6 +383,7 @@ impl<'s> Reader<'s> {
         self.told += 1;
         // A file that is a side conversation as a whole is a session of its own.
         message.sidechain &= self.place.kind == Kind::Root;
+        message.parent = message.parent.and_then(|parent| self.passed.resolve(parent));
         self.sink.accept(Record::Message(Box::new(message)))
     }
 }
@@ -412,22 +443,44 @@ fn usual_session(path: &Path) -> Result<String> {
 }
 
 impl State {
-    /// Packs the state and the uuids of the lines told: the first as JSON, the others as they are.
-    fn encode(&self, uuids: &[u64]) -> Vec<u8> {
+    /// Packs the state, the uuids of the lines told and the records passed over: the first as
+    /// JSON, the others as they are.
+    fn encode(&self, uuids: &[u64], passed: &[u8]) -> Vec<u8> {
         let json = serde_json::to_vec(self).expect("strings and numbers serialise");
         let mut bytes = (json.len() as u32).to_le_bytes().to_vec();
         bytes.extend_from_slice(&json);
+        bytes.extend((passed.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(passed);
         bytes.extend(uuids.iter().flat_map(|uuid| uuid.to_le_bytes()));
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> (Self, Vec<u64>) {
-        let Some((length, rest)) = bytes.split_first_chunk() else { return Default::default() };
-        let Some((json, uuids)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)
-        else {
-            return Default::default();
-        };
-        let uuids = uuids.as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
-        (serde_json::from_slice(json).unwrap_or_default(), uuids)
+    fn decode(bytes: &[u8]) -> Decoded {
+        Self::unpack(bytes).unwrap_or_default()
     }
+
+    fn unpack(bytes: &[u8]) -> Option<Decoded> {
+        let (json, rest) = split_counted(bytes)?;
+        // Checkpoints of earlier versions have the uuids alone.
+        let (passed, uuids) = split_counted(rest).unwrap_or((&[], rest));
+        Some(Decoded {
+            state: serde_json::from_slice(json).unwrap_or_default(),
+            uuids: uuids.as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect(),
+            passed: PassedParents::decode(passed),
+        })
+    }
+}
+
+/// What a checkpoint holds.
+#[derive(Default)]
+struct Decoded {
+    state: State,
+    uuids: Vec<u64>,
+    passed: PassedParents,
+}
+
+/// Splits bytes off that stand behind their length.
+fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }

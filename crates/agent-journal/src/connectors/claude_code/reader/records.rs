@@ -107,6 +107,7 @@ impl Reader<'_> {
         let failed = subtype == "api_error";
         if content.is_empty() && !failed {
             let what = if subtype.is_empty() { "system" } else { &*subtype };
+            self.pass_over(&line);
             return self.sink.accept(Record::passed(offset, what.to_owned()));
         }
         line.parent = line.parent.take().or(line.logical_parent.take());
@@ -148,6 +149,9 @@ impl Reader<'_> {
             let text = message.text();
             if !prompt::is_machine(&text) {
                 if !first_time(&text, &mut self.state.removed, &mut self.state.attached) {
+                    if let Some(uuid) = &message.uuid {
+                        self.passed.pass(uuid, message.parent.as_deref());
+                    }
                     return Ok(());
                 }
                 message.origin = Origin::Queued;
