@@ -22,7 +22,9 @@ pub use facts::{Call, Counts, Facts, Failure, QUARTER};
 pub use json::Json;
 pub use mcp::McpServer;
 pub use message::{Message, Origin, Role};
-pub use session::{Kind, Provenance, Ref, Session, SessionId, Summary, Title, TitleRank};
+pub use session::{
+    Continuation, Kind, Provenance, Ref, Session, SessionId, Summary, Title, TitleRank,
+};
 pub use source::{Checkpoint, Source, Stamp};
 pub use time::Timestamp;
 pub(crate) use tools::{AGENT_FAILURE, changed_files};

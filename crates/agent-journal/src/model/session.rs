@@ -17,6 +17,9 @@ pub struct Session {
     /// The session that started this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The session whose messages this one begins with, where the format says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continuation>,
     /// Whether a person, an agent or the machine started it.
     pub kind: Kind,
     /// Every title on record, each with its rank.
@@ -83,6 +86,16 @@ pub struct Provenance {
     /// Sessions that this one started there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<String>,
+}
+
+/// How a session continues another one: a fork, or a sub-agent that was given its parent's history.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continuation {
+    /// The agent's own id for the other session.
+    pub session: String,
+    /// How many of the first messages are the other session's.
+    #[serde(default)]
+    pub messages: u64,
 }
 
 /// A session's name everywhere: the agent's id and the id the agent gave it.
@@ -199,6 +212,7 @@ impl Session {
     /// and version, widest time span, every list united.
     pub fn merge(&mut self, later: Session) {
         self.parent = self.parent.take().or(later.parent);
+        self.continues = later.continues.or(self.continues.take());
         self.kind = self.kind.max(later.kind);
         self.cwd = self.cwd.take().or(later.cwd);
         self.repository = self.repository.take().or(later.repository);

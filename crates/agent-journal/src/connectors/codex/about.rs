@@ -1,11 +1,11 @@
 //! What the records say about the session as a whole, and about the turn they are in.
 
-use super::line::{Context, Meta};
+use super::line::{Context, HistoryBase, Meta};
 use super::prompt;
 use super::reader::Reader;
 use crate::connectors::formats::json::{self, Text};
 use crate::error::Result;
-use crate::model::{Json, Kind, Timestamp, TitleRank};
+use crate::model::{Continuation, Json, Kind, Timestamp, TitleRank};
 
 impl Reader<'_> {
     /// Settles the session's id with the first record that is understood.
@@ -23,25 +23,35 @@ impl Reader<'_> {
 
     /// The first description is the file's own. Later ones repeat it, or come with the history
     /// of another thread that is replayed here.
-    pub(super) fn meta(&mut self, meta: Meta<'_>) -> Result<()> {
+    pub(super) fn meta(&mut self, mut meta: Meta<'_>) -> Result<()> {
         let id = meta.id.as_ref().map_or("", Text::as_str);
         let began = meta.timestamp.as_ref().and_then(|text| Timestamp::parse(text.as_str()));
         self.identify(Some(id));
         let id = if id.is_empty() { &*self.state.native } else { id };
-        self.session.seen(self.now);
+        if self.forks.is_empty() {
+            self.session.seen(self.now);
+        }
         let is_first = self.state.threads.is_empty();
         let is_new = self.state.threads.add(id, began.map(Timestamp::as_millis));
-        if !is_first {
-            let what = if is_new { "session_meta of a replay" } else { "repeated session_meta" };
-            return self.pass(what);
+        // In a history that is referred to, each file names what it goes on from in turn.
+        let base = meta.history_base.take().and_then(|base| base.0);
+        let base = base.filter(|_| is_first || (is_new && !self.forks.is_empty()));
+        if is_first {
+            self.session.seen(began);
+            self.describe(meta, base.as_ref());
+        } else {
+            self.pass(if is_new { "session_meta of a replay" } else { "repeated session_meta" })?;
         }
-        self.session.seen(began);
-        self.describe(meta);
-        Ok(())
+        base.map_or(Ok(()), |base| self.take_history(&base))
     }
 
-    fn describe(&mut self, mut meta: Meta<'_>) {
+    fn describe(&mut self, mut meta: Meta<'_>, base: Option<&HistoryBase<'_>>) {
+        self.state.origin = base.and_then(HistoryBase::thread).or_else(|| meta.origin());
+        self.state.is_fork = meta.forked_from.is_some();
         let session = &mut self.session;
+        if let Some(origin) = self.state.origin.clone().filter(|_| self.state.is_fork) {
+            session.continues = Some(Continuation { session: origin, messages: 0 });
+        }
         session.parent = meta.parent();
         session.kind = if meta.is_agent() { Kind::Agent } else { Kind::Root };
         session.cwd = meta.cwd.take().map(Text::into_owned).filter(|cwd| !cwd.is_empty());
@@ -52,6 +62,7 @@ impl Reader<'_> {
         if let Some(git) = meta.git.take() {
             session.repository = git.repository();
             session.branch = git.branch.map(Text::into_owned).filter(|branch| !branch.is_empty());
+            self.state.branch.is_recorded |= session.branch.is_some();
             json::keep(git.rest, &mut session.extensions);
         }
         if let Some(source) = meta.source {

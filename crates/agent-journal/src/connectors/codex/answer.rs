@@ -135,6 +135,11 @@ impl Reader<'_> {
     pub(super) fn count(&mut self, info: &Info) -> Result<()> {
         let mut totals = self.state.totals;
         let used = info.step(&mut totals);
+        // A fork's first count repeats where its origin stood, before anything was asked.
+        if self.state.is_fork && self.forks.is_empty() && self.state.threads.is_before_turns() {
+            self.state.totals = totals;
+            return self.pass("token_count of the fork's origin");
+        }
         let (Some(used), Some(after)) = (used, totals) else {
             self.state.totals = totals;
             return self.pass("token_count");

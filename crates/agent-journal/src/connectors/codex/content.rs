@@ -72,6 +72,11 @@ impl<'a> Part<'a> {
             let image = image(url.as_str());
             let location = image.location.or(path.take());
             blocks.push(Block::Image(Image { location, ..image }));
+        } else if let (Some("local_image"), Some(path)) =
+            (self.kind.as_ref().map(Text::as_str), &self.path)
+        {
+            let location = Some(path.as_str().to_owned());
+            blocks.push(Block::Image(Image { location, ..Image::default() }));
         } else if self.encrypted.is_none() {
             blocks.push(Block::Other(self.into_json()));
         }

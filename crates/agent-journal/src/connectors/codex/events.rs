@@ -119,7 +119,12 @@ impl Reader<'_> {
             "UserMessage" => {
                 let blocks = item.content.map(Content::blocks).unwrap_or_default();
                 let message = Message { blocks, ..Message::default() };
-                self.typed(&message.text(), Vec::new())
+                let text = message.text();
+                let images = message.blocks.into_iter().filter_map(|block| match block {
+                    Block::Image(image) => Some(image),
+                    _ => None,
+                });
+                self.typed(&text, images.collect())
             }
             "AgentMessage" => {
                 let texts: Vec<String> =
@@ -147,6 +152,9 @@ impl Reader<'_> {
     }
 
     fn touched(&mut self, changes: Option<Changes<'_>>) {
+        if !self.state.threads.is_own() {
+            return;
+        }
         for path in changes.into_iter().flatten().map(|(path, _)| path) {
             if !self.session.files.contains(&path) {
                 self.session.files.push(path);
@@ -158,7 +166,9 @@ impl Reader<'_> {
     fn typed(&mut self, text: &str, images: Vec<Image>) -> Result<()> {
         let is_twin = |asked: &Asked| {
             let item = asked.message.text();
-            let (item, typed) = (item.trim(), text.trim());
+            let (item, typed) =
+                (prompt::without_placeholders(&item), prompt::without_placeholders(text));
+            let (item, typed) = (item.trim(), typed.trim());
             item == typed || (prompt::origin(item) == Origin::Human && item.contains(typed))
         };
         if let Some(Asked { message, .. }) = self.asked.take_if(|asked| is_twin(asked)) {

@@ -108,17 +108,21 @@ impl Reader<'_> {
         self.prompt(Message { origin, ..message })
     }
 
-    /// Tells a prompt, without what an editor put in front of it.
+    /// Tells a prompt, without what the program put around it.
     pub(super) fn prompt(&mut self, mut message: Message) -> Result<()> {
         if message.origin == Origin::Human {
+            let has_image = message.blocks.iter().any(|block| matches!(block, Block::Image(_)));
             for block in &mut message.blocks {
-                if let Block::Text(text) = block
-                    && let Some((context, request)) = prompt::unwrap(text)
-                {
-                    message.extensions.insert("envelope".into(), Json::from_value(&context));
-                    *text = request.to_owned();
+                let Block::Text(text) = block else { continue };
+                if let Some((envelope, request)) = prompt::unwrap(text) {
+                    message.extensions.insert("envelope".into(), Json::from_value(&envelope));
+                    *text = request;
+                }
+                if has_image {
+                    *text = prompt::without_placeholders(text).trim().to_owned();
                 }
             }
+            message.blocks.retain(|block| !matches!(block, Block::Text(text) if text.is_empty()));
         }
         self.emit(message)
     }
@@ -154,6 +158,7 @@ impl Reader<'_> {
         };
         let picture = item.result.take().filter(|_| kind == "image_generation_call");
         let picture = picture.map(|data| Image::from_base64(None, data.as_str()));
+        self.note_git(&id, &input);
         let open = self.answer()?;
         open.message.blocks.push(Block::ToolCall { id, name, input });
         open.message.blocks.extend(picture.map(Block::Image));
@@ -170,6 +175,7 @@ impl Reader<'_> {
         };
         let call_id = item.call_id.take().map(Text::into_owned).unwrap_or_default();
         let Output { text, is_error, others, metadata } = output;
+        self.note_git_result(&call_id, &text, is_error);
         message.blocks.push(Block::ToolResult { call_id, output: text, is_error });
         message.blocks.extend(others);
         if let Some(metadata) = metadata {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::content::Content;
 use super::usage::Info;
-use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::json::{Lenient, Text, lossless};
 
 lossless! {
     /// One line: an envelope, or, without a payload, a bare record.
@@ -103,6 +103,7 @@ lossless! {
         "source" source: Option<&'a RawValue>,
         "thread_source" thread_source: Option<Text<'a>>,
         "forked_from_id" forked_from: Option<Text<'a>>,
+        "history_base" history_base: Option<Lenient<HistoryBase<'a>>>,
         "parent_thread_id" parent: Option<Text<'a>>,
         "agent_nickname" nickname: Option<Text<'a>>,
         "git" git: Option<Git<'a>>,
@@ -110,6 +111,17 @@ lossless! {
         "base_instructions" base_instructions: Option<&'a RawValue>,
         "dynamic_tools" dynamic_tools: Option<&'a RawValue>,
     }
+}
+
+/// The history that a fork goes on from without repeating it.
+#[derive(Debug, Deserialize)]
+pub(super) struct HistoryBase<'a> {
+    #[serde(borrow)]
+    pub(super) thread_id: Option<Text<'a>>,
+    /// Where it ends in the other thread's file.
+    pub(super) end_byte_offset: Option<u64>,
+    /// The number of the first record that is not part of it.
+    pub(super) end_ordinal_exclusive: Option<u64>,
 }
 
 lossless! {
@@ -166,19 +178,33 @@ impl Meta<'_> {
             || self.thread_source.as_ref().is_some_and(|source| source.as_str() == "subagent")
     }
 
-    /// The thread it belongs to: its parent, or the one it was forked from.
+    /// The thread that started this one. A fork that a person made was started by nobody else.
     pub(super) fn parent(&self) -> Option<String> {
         let spawned = || {
             let subagent: Subagent<'_> = serde_json::from_str(self.starter()?.get()).ok()?;
             subagent.thread_spawn?.parent_thread_id.map(Text::into_owned)
         };
         let named = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.as_str().to_owned());
-        named(&self.parent).or_else(spawned).or_else(|| named(&self.forked_from))
+        let forked = || named(&self.forked_from).filter(|_| self.is_agent());
+        named(&self.parent).or_else(spawned).or_else(forked)
+    }
+
+    /// The thread whose history this one begins with, where it has one.
+    pub(super) fn origin(&self) -> Option<String> {
+        let forked = self.forked_from.as_ref().map(|id| id.as_str().to_owned());
+        forked.or_else(|| self.parent())
     }
 
     fn starter(&self) -> Option<&RawValue> {
         let source = self.source?.get();
         serde_json::from_str::<Starter<'_>>(source).ok()?.subagent
+    }
+}
+
+impl HistoryBase<'_> {
+    /// The thread whose history it is.
+    pub(super) fn thread(&self) -> Option<String> {
+        self.thread_id.as_ref().map(|id| id.as_str().to_owned())
     }
 }
 
@@ -206,7 +232,7 @@ mod tests {
             assert_eq!((meta.is_agent(), meta.parent().as_deref()), (agent, parent));
         };
         check(r#"{"id":"a","source":"cli"}"#, false, None);
-        check(r#"{"id":"a","forked_from_id":"p"}"#, false, Some("p"));
+        check(r#"{"id":"a","forked_from_id":"p"}"#, false, None);
         check(r#"{"source":{"subagent":"review"},"forked_from_id":"p"}"#, true, Some("p"));
         check(
             r#"{"source":{"subagent":{"thread_spawn":{"parent_thread_id":"p","depth":1}}}}"#,

@@ -8,8 +8,10 @@
 
 mod about;
 mod answer;
+mod branch;
 mod content;
 mod events;
+mod history;
 mod items;
 mod line;
 mod prompt;

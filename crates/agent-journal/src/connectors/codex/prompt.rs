@@ -1,5 +1,9 @@
 //! What a person typed, and what the program put into a user's item or a tool's output.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
 use crate::model::Origin;
 
 /// Beginnings that only the program writes, with what they make of an item.
@@ -38,13 +42,61 @@ pub(super) fn origin(text: &str) -> Origin {
     machine.map_or(Origin::Human, |(_, origin)| *origin)
 }
 
-/// Splits what an editor put in front of a prompt from the prompt.
-pub(super) fn unwrap(text: &str) -> Option<(&str, &str)> {
-    let (context, request) = text.split_once(REQUEST)?;
-    context
-        .trim_start()
-        .starts_with("# Context from my IDE")
-        .then(|| (context.trim(), request.trim()))
+/// A person's answers to the agent's questions.
+const REPLY: &str = "<send_user_message_question_reply>";
+
+/// Splits what the program put around a prompt from the prompt.
+pub(super) fn unwrap(text: &str) -> Option<(String, String)> {
+    let (envelope, request) = request(text).or_else(|| Some((text, reply(text)?)))?;
+    Some((envelope.trim().to_owned(), request.trim().to_owned()))
+}
+
+/// A text that begins with a heading is an envelope up to the last line that says so.
+fn request(text: &str) -> Option<(&str, String)> {
+    let head = text.trim_start();
+    if !head.starts_with("# ") && !head.starts_with("## ") {
+        return None;
+    }
+    let begins_line = |at: &usize| text[..*at].ends_with('\n');
+    let at = text.match_indices(REQUEST).map(|(at, _)| at).filter(begins_line).last()?;
+    Some((&text[..at], text[at + REQUEST.len()..].to_owned()))
+}
+
+/// The answers in a reply to questions, one a line.
+fn reply(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Reply {
+        answer: String,
+    }
+    let list = text.trim().strip_prefix(REPLY)?;
+    let list = list.split_once("</").map_or(list, |(list, _)| list);
+    let replies: Vec<Reply> = serde_json::from_str(list.trim()).ok()?;
+    let answers: Vec<String> = replies.into_iter().map(|reply| reply.answer).collect();
+    Some(answers.join("\n")).filter(|answers| !answers.trim().is_empty())
+}
+
+/// Takes the marks of pictures, such as `[Image #1]`, out of a text: the item and the event of a
+/// prompt have them at different places.
+pub(super) fn without_placeholders(text: &str) -> Cow<'_, str> {
+    const MARK: &str = "[Image #";
+    if !text.contains(MARK) {
+        return Cow::Borrowed(text);
+    }
+    let mut rest = text;
+    let mut kept = String::with_capacity(text.len());
+    while let Some((before, after)) = rest.split_once(MARK) {
+        kept.push_str(before);
+        let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        match after[digits..].strip_prefix(']').filter(|_| digits > 0) {
+            Some(behind) => rest = behind,
+            None => {
+                kept.push_str(MARK);
+                rest = after;
+            }
+        }
+    }
+    kept.push_str(rest);
+    Cow::Owned(kept)
 }
 
 /// Finds the working directory in the context that the program injects.
@@ -105,8 +157,39 @@ mod tests {
     fn a_request_from_an_editor_is_its_last_part() {
         let text = "# Context from my IDE setup:\n\n## Active file: a.rs\n\n## My request for Codex:\nfix it\n";
         let context = "# Context from my IDE setup:\n\n## Active file: a.rs";
-        assert_eq!(unwrap(text), Some((context, "fix it")));
-        assert_eq!(unwrap("quote: ## My request for Codex: x"), None);
+        let check = |text: &str, expected: Option<(&str, &str)>| {
+            let expected =
+                expected.map(|(envelope, request)| (envelope.to_owned(), request.to_owned()));
+            assert_eq!(unwrap(text), expected, "{text}");
+        };
+        check(text, Some((context, "fix it")));
+        check(
+            "\n# Files mentioned by the user:\n\n## a.rs: /w/a.rs\n\n## My request for Codex:\nread it",
+            Some(("# Files mentioned by the user:\n\n## a.rs: /w/a.rs", "read it")),
+        );
+        let prior = "## Prior conversation with Codex:\n{\"conversation\":[{\"content\":\"## My request for Codex: x\"}]}";
+        check(&format!("\n{prior}\n## My request for Codex:\ngo on\n"), Some((prior, "go on")));
+        check("quote: ## My request for Codex: x", None);
+        check("quote:\n## My request for Codex:\nx", None);
+        check("# A heading\n\nand a text", None);
+    }
+
+    #[test]
+    fn a_reply_to_questions_is_what_was_answered() {
+        let text = "<send_user_message_question_reply>\n[{\"answer\":\"the red one\",\"question\":\"Which?\"}]";
+        assert_eq!(unwrap(text), Some((text.to_owned(), "the red one".to_owned())));
+        let closed = format!("{text}\n</send_user_message_question_reply>");
+        assert_eq!(unwrap(&closed).map(|(_, reply)| reply).as_deref(), Some("the red one"));
+        assert_eq!(unwrap("<send_user_message_question_reply>\n[]"), None);
+    }
+
+    #[test]
+    fn marks_of_pictures_are_no_text() {
+        let check = |text: &str, expected: &str| assert_eq!(without_placeholders(text), expected);
+        check("[Image #1] what is it", " what is it");
+        check("what is it\n\n[Image #12]", "what is it\n\n");
+        check("[Image #] and [Image #x]", "[Image #] and [Image #x]");
+        check("nothing", "nothing");
     }
 
     #[test]

@@ -2,15 +2,17 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::answer::Open;
+use super::branch::BranchState;
 use super::items::Asked;
 use super::line::{Compacted, Context, Item, Line, Meta};
+use super::prompt;
 use super::usage::{Threads, Totals};
 use super::{AGENT, Name};
 use crate::connectors::formats::files;
@@ -103,12 +105,16 @@ pub(super) fn read_document(path: &Path, sink: &mut dyn Sink) -> Result<Checkpoi
 /// Reads one rollout.
 pub(super) struct Reader<'s> {
     pub(super) sink: &'s mut dyn Sink,
+    /// The file, and what its name says; in a history that is referred to, the name of that file.
+    pub(super) path: PathBuf,
     pub(super) name: Name,
+    /// The threads whose files are being read as the history of this one.
+    pub(super) forks: Vec<String>,
     /// What this read has learnt about the session.
     pub(super) session: Session,
     pub(super) state: State,
     is_introduced: bool,
-    told: u64,
+    pub(super) told: u64,
     /// The line that is being read: where it begins, when it was written, what its envelope says.
     pub(super) offset: u64,
     pub(super) now: Option<Timestamp>,
@@ -135,6 +141,13 @@ pub(super) struct Mark {
 #[serde(default)]
 pub(super) struct State {
     pub(super) native: String,
+    /// The thread whose history this one begins with, if it begins with any.
+    pub(super) origin: Option<String>,
+    /// Whether the thread is a fork of that one.
+    pub(super) is_fork: bool,
+    /// Whether a message was told that is this thread's own.
+    pub(super) has_own: bool,
+    pub(super) branch: BranchState,
     pub(super) threads: Threads,
     pub(super) totals: Option<Totals>,
     pub(super) model: Option<String>,
@@ -152,7 +165,9 @@ impl<'s> Reader<'s> {
         let state: State = serde_json::from_slice(&start.state).unwrap_or_default();
         Self {
             sink,
+            path: path.to_owned(),
             name: Name::of(path),
+            forks: Vec::new(),
             session: Session::new(AGENT.id, state.native.clone()),
             state,
             is_introduced: false,
@@ -184,11 +199,11 @@ impl<'s> Reader<'s> {
         Mark { offset: self.offset, told: self.told, state: self.state.clone() }
     }
 
-    fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
+    pub(super) fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
         self.offset = line.offset;
         match line.end {
             End::Newline => {}
-            End::TooLong => return self.sink.accept(Record::bad(line.offset, "line too long")),
+            End::TooLong => return self.bad("line too long"),
             End::File => {
                 let pending = self.open.as_ref().map(|open| &open.mark);
                 let pending = pending.or(self.asked.as_ref().map(|asked| &asked.mark)).cloned();
@@ -213,7 +228,7 @@ impl<'s> Reader<'s> {
             }
             // A line that is still being written is read again when it is whole.
             _ if line.end == End::File => Ok(()),
-            _ => self.sink.accept(Record::bad(line.offset, "not a JSON object")),
+            _ => self.bad("not a JSON object"),
         }
     }
 
@@ -234,7 +249,7 @@ impl<'s> Reader<'s> {
             return Some(self.meta(meta));
         }
         self.identify(None);
-        self.session.seen(self.now);
+        self.see();
         match kind {
             "response_item" => {
                 let item: Item<'_> = serde_json::from_str(payload.get()).ok()?;
@@ -267,7 +282,7 @@ impl<'s> Reader<'s> {
         }
         let owner = item.session.take().and_then(|session| session.id);
         self.identify(owner.as_ref().map(Text::as_str));
-        self.session.seen(self.now);
+        self.see();
         if let Some(cwd) = item.cwd.take().map(Text::into_owned) {
             self.session.cwd.get_or_insert_with(|| cwd.clone());
             self.state.cwd = Some(cwd);
@@ -278,6 +293,7 @@ impl<'s> Reader<'s> {
         }
         if let Some(branch) = item.branch.take() {
             self.session.branch = Some(branch.into_owned());
+            self.state.branch.is_recorded = true;
         }
         Some(self.item(item, serde_json::from_slice(bytes).ok()?))
     }
@@ -295,13 +311,25 @@ impl<'s> Reader<'s> {
     /// Begins a message of the current line.
     pub(super) fn message(&mut self, role: Role, origin: Origin) -> Message {
         Message {
-            uuid: Some(format!("{}@{}", self.state.native, self.offset)),
+            uuid: Some(format!("{}@{}", self.file_thread(), self.offset)),
             role,
             origin,
             at: self.now,
             cwd: self.state.cwd.clone(),
             extensions: std::mem::take(&mut self.envelope),
             ..Message::default()
+        }
+    }
+
+    /// The thread of the file that is being read.
+    fn file_thread(&self) -> &str {
+        self.forks.last().unwrap_or(&self.state.native)
+    }
+
+    /// Widens the session's span to the current line, unless it is another session's.
+    fn see(&mut self) {
+        if self.forks.is_empty() {
+            self.session.seen(self.now);
         }
     }
 
@@ -313,7 +341,18 @@ impl<'s> Reader<'s> {
 
     /// Says that a record holds nothing for the journal.
     pub(super) fn pass(&mut self, what: &str) -> Result<()> {
+        if !self.forks.is_empty() {
+            return Ok(());
+        }
         self.sink.accept(Record::passed(self.offset, what.to_owned()))
+    }
+
+    /// Says that a record could not be understood.
+    fn bad(&mut self, why: &'static str) -> Result<()> {
+        if !self.forks.is_empty() {
+            return Ok(());
+        }
+        self.sink.accept(Record::bad(self.offset, why))
     }
 
     /// Tells a message behind everything that waits.
@@ -328,6 +367,7 @@ impl<'s> Reader<'s> {
             self.sink.accept(Record::Session(Box::new(self.session.clone())))?;
         }
         self.told += 1;
+        self.note_shared();
         self.sink.accept(Record::Message(Box::new(message)))
     }
 }
@@ -347,7 +387,7 @@ pub(super) fn recall(texts: &mut Vec<u64>, text: &str) -> bool {
 }
 
 fn hash(text: &str) -> u64 {
-    xxh3_64(text.trim().as_bytes())
+    xxh3_64(prompt::without_placeholders(text).trim().as_bytes())
 }
 
 #[cfg(test)]

@@ -36,6 +36,12 @@ pub(super) struct Threads {
     known: Vec<Thread>,
     /// Which of them the records at this point belong to.
     current: usize,
+    /// Whether a turn told when it began: without that nobody knows where a replay ends.
+    #[serde(default)]
+    is_timed: bool,
+    /// Whether a turn has begun.
+    #[serde(default)]
+    has_turn: bool,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -125,9 +131,11 @@ impl Threads {
     /// A turn begins: it belongs to the youngest thread that had begun by then. Replayed records
     /// are stamped anew, but their turns keep the time at which they began.
     pub(super) fn turn(&mut self, started_at: Option<f64>, turn_id: Option<&str>) {
+        self.has_turn = true;
         // Whole seconds count to their end: a turn may begin in the second its thread did.
         let started = started_at.map(|seconds| seconds as i64 * 1000 + 999);
         let Some(at) = turn_id.and_then(uuid_millis).or(started) else { return };
+        self.is_timed = true;
         let begun = |thread: &Thread| thread.since.filter(|since| *since <= at);
         let owner = (0..self.known.len())
             .filter_map(|place| begun(&self.known[place]).map(|since| (since, place)))
@@ -147,6 +155,22 @@ impl Threads {
         self.current == 0
     }
 
+    /// Whether the records at this point repeat another thread's.
+    pub(super) fn is_replay(&self) -> bool {
+        self.is_timed && !self.is_own()
+    }
+
+    /// Whether no turn has begun.
+    pub(super) fn is_before_turns(&self) -> bool {
+        !self.has_turn
+    }
+
+    /// The history that the file refers to is over: what follows is its own, and no turn of it has
+    /// begun.
+    pub(super) fn return_to_own(&mut self) {
+        (self.current, self.is_timed, self.has_turn) = (0, false, false);
+    }
+
     /// The thread that the records at this point belong to.
     pub(super) fn current(&self) -> Option<&str> {
         self.known.get(self.current).map(|thread| &*thread.id)
@@ -154,7 +178,7 @@ impl Threads {
 }
 
 /// Reads the time in a UUID of version 7.
-fn uuid_millis(uuid: &str) -> Option<i64> {
+pub(super) fn uuid_millis(uuid: &str) -> Option<i64> {
     let (high, rest) = uuid.split_once('-')?;
     let (low, rest) = rest.split_once('-')?;
     if high.len() != 8 || low.len() != 4 || !rest.starts_with('7') {
