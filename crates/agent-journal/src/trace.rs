@@ -166,6 +166,10 @@ fn made_by(
     let is_it = |path: &str| file.may_be(&in_full(path, entry.cwd.as_deref()));
     store.each_touching(entry.telling, &is_it, &mut failed, |position, content| {
         last = content.at.or(last);
+        // The shared beginning is the other session's work.
+        if position < entry.shared_messages {
+            return;
+        }
         for (call, edit) in edits(&content) {
             if is_it(&edit.file) {
                 let dated = Dated { at: last, edit };

@@ -289,7 +289,7 @@ fn gather(
     let mut taken = Vec::new();
     let (mut weight, mut count) = (0, 0);
     let end = window.until.map_or(u64::MAX, |until| until.saturating_sub(1));
-    for start in (from..entry.counts.messages).step_by(STEP as usize) {
+    for start in (from..entry.transcript_length()).step_by(STEP as usize) {
         for (position, message) in store.messages(entry.telling, start..start + STEP)? {
             let is_full = match window.until {
                 Some(_) => position >= end,

@@ -245,6 +245,7 @@ fn a_session_has_the_same_fields_in_every_answer() {
         "wall_s": 420, "active_s": 420, "status": "completed",
         "parent_id": null, "is_agent_session": false,
         "children": [format!("claude-code:{CHILD}")],
+        "continues": null, "shared_messages": 0, "continued_by": [],
         "source": {
             "type": "local", "host": null, "present": true,
             "path": test.path(&format!(".claude/projects/-home-mara-web/{FLAKY}.jsonl")),

@@ -25,6 +25,8 @@ pub(super) struct Gather {
     pub(super) only: Option<Arc<Set<u64>>>,
     /// Never these.
     pub(super) hidden: Arc<Set<u64>>,
+    /// Recordings whose first messages are found in another one, with their number.
+    pub(super) shared: Arc<Map<u64, u64>>,
     /// Only these kinds of text.
     pub(super) kinds: Vec<TextKind>,
     /// Only what these tools were given or returned, if any are named, and never these.
@@ -131,6 +133,12 @@ impl Gather {
             && !self.hidden.contains(&telling)
     }
 
+    /// Whether a message is found in the session it belongs to, and not in this copy of it.
+    pub(super) fn is_copy(&self, telling: u64, position: Option<u64>) -> bool {
+        let shared = self.shared.get(&telling).copied().unwrap_or(0);
+        position.is_some_and(|position| position < shared)
+    }
+
     /// What a match counts in passages of each sort; nothing in those that are not wanted.
     fn weights(&self) -> [Score; SORTS] {
         std::array::from_fn(|number| {
@@ -212,6 +220,8 @@ struct Gathering<'g> {
     recency: [Score; RECENT],
     /// Whether more than sort and session decides what is wanted.
     is_choosy: bool,
+    /// Whether some recordings begin with messages that are found elsewhere.
+    has_shared: bool,
     block: Block,
     groups: Vec<Group>,
     /// What is needed of each group whenever a match is added.
@@ -242,6 +252,7 @@ impl<'g> Gathering<'g> {
             today: day(gather.now),
             recency: std::array::from_fn(|age| recency_at(age as u16)),
             is_choosy: !is_open,
+            has_shared: !gather.shared.is_empty(),
             block: Block { documents: [0; BLOCK], scores: [0.0; BLOCK], count: 0 },
             groups: Vec::new(),
             tops: Vec::new(),
@@ -312,12 +323,22 @@ impl<'g> Gathering<'g> {
             if weight == 0.0 || !is_wanted {
                 continue;
             }
+            // Not even an empty group is made for a copy.
+            if self.has_shared && self.is_copy(tellings[at], document) {
+                continue;
+            }
             let Some(group) = self.group(tellings[at]) else { continue };
             let age = self.today.saturating_sub(traits.day());
             let recency = self.recency.get(usize::from(age)).copied();
             let score = scores[at] * weight * recency.unwrap_or_else(|| recency_at(age));
             self.add(group, score, (document, traits.mark()));
         }
+    }
+
+    /// Whether a passage is found in the session it belongs to, and not in this copy of it.
+    fn is_copy(&self, telling: u64, document: DocId) -> bool {
+        let position = Columns::place(self.columns.position.get_val(document));
+        self.gather.is_copy(telling, position)
     }
 
     /// Adds a match to a group; passages of one text are one match.
@@ -425,6 +446,7 @@ mod tests {
         Gather {
             only: None,
             hidden: Arc::default(),
+            shared: Arc::default(),
             kinds: TextKind::ALL.to_vec(),
             tools: (Vec::new(), Vec::new()),
             is_side: None,

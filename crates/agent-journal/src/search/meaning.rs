@@ -90,7 +90,10 @@ impl Search<'_> {
             gather.allows(telling) && found.as_ref().is_none_or(|found| found.contains(&telling))
         };
         let mut near = semantic.near(text, &allowed, NEAREST);
-        near.retain(|one| gather.kinds.contains(&one.place.kind));
+        near.retain(|one| {
+            gather.kinds.contains(&one.place.kind)
+                && !gather.is_copy(one.place.telling, one.place.position)
+        });
         let is_timeless = gather.span == (i64::MIN, i64::MAX) && options.sort == Sort::Relevance;
         if firm.is_empty() && is_timeless {
             return Ok(near.into_iter().map(|near| Nearby { near, at: 0 }).collect());

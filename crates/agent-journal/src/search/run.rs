@@ -113,12 +113,17 @@ impl Search<'_> {
             ..filter.clone()
         };
         let only = wide.limits_sessions().then(|| self.store.chosen_tellings(&wide)).transpose()?;
+        let only: Option<Arc<Set<u64>>> = only.map(|only| Arc::new(only.into_iter().collect()));
+        let mut shared = self.store.shared_beginnings()?;
+        shared.retain(|one| only.as_ref().is_none_or(|only| only.contains(&one.origin_telling)));
+        let shared = shared.into_iter().map(|one| (one.telling, one.shared_messages));
         let millis = |at: Option<Timestamp>, or| at.map_or(or, Timestamp::as_millis);
         let tools = |filter: &Filter| filter.tools.iter().map(|name| tool_number(name)).collect();
         let is_side = |filter: &Filter| filter.states.contains(&State::SideChain);
         let every = query.has_regex() || options.group == Grouping::Message;
         Ok(Gather {
-            only: only.map(|only| Arc::new(only.into_iter().collect())),
+            only,
+            shared: Arc::new(shared.collect()),
             hidden: Arc::new(self.store.hidden_tellings()?.into_iter().collect()),
             kinds: filter.text_kinds(),
             tools: (tools(filter), not.map(tools).unwrap_or_default()),

@@ -29,12 +29,14 @@ impl Writer<'_> {
             let sql = "UPDATE usage SET counted = 0 WHERE identity = ?1";
             self.run(sql, identity)?;
             // The fullest record counts; whoever made the call first owns it, and a working copy
-            // never does as long as the original is known.
+            // or a session that only begins with it never does as long as the original is known.
             let sql = "UPDATE usage SET counted = 1, owner = (
                            SELECT other.session FROM usage other
                            JOIN tellings ON tellings.key = other.telling
+                           LEFT JOIN lineages ON lineages.session = other.session
                            WHERE other.identity = ?1
-                           ORDER BY tellings.account ->> '$.kind' = 'copy', other.at IS NULL,
+                           ORDER BY tellings.account ->> '$.kind' = 'copy',
+                           other.position < coalesce(lineages.shared, 0), other.at IS NULL,
                            other.at, other.session
                            LIMIT 1)
                        WHERE identity = ?1 AND telling = (
@@ -82,15 +84,15 @@ impl Writer<'_> {
         Ok(all)
     }
 
-    /// Sums up what one telling records.
-    pub(super) fn tokens(&self, telling: i64) -> Result<Tokens> {
+    /// Sums up what one telling records from a position on.
+    pub(super) fn tokens(&self, telling: i64, from: u64) -> Result<Tokens> {
         let sql = format!(
             "SELECT total(input), total(output), total(cache_read), total(cache_creation),
-             sum(reasoning) FROM usage WHERE telling = ?1 AND NOT {}",
+             sum(reasoning) FROM usage WHERE telling = ?1 AND position >= ?2 AND NOT {}",
             told_one_by_one("one.telling = usage.telling")
         );
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
-        let sums = statement.query_row([telling], |row| {
+        let sums = statement.query_row([telling, from as i64], |row| {
             let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
             Ok(Tokens {
                 input: number(0)?,
@@ -203,7 +205,7 @@ mod tests {
             let counted = calls.fold((0, 0), |(input, output), call| {
                 (input + call.tokens.input, output + call.tokens.output)
             });
-            let own = store.write().unwrap().tokens(telling as i64).unwrap();
+            let own = store.write().unwrap().tokens(telling as i64, 0).unwrap();
             (counted, (own.input, own.output))
         }
     }

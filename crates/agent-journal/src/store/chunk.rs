@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::packing::{Dictionary, Packer, pack_facts, unpack_facts};
 
-use crate::model::{Block, Facts, Message, SessionId, Timestamp, Usage};
+use crate::model::{Block, Facts, Message, Origin, SessionId, Timestamp, Usage};
 
 /// A run is packed when it has grown to this many bytes.
 pub(crate) const FULL_RUN: u64 = 64 << 10;
@@ -25,6 +25,7 @@ pub(crate) struct ChunkBuilder {
     lines: Vec<u8>,
     hashes: Vec<u64>,
     uuids: Vec<u8>,
+    anchors: Vec<Anchor>,
     facts: Facts,
     usage: Vec<UsageRow>,
     images: Vec<ImageRow>,
@@ -37,12 +38,21 @@ pub(crate) struct Chunk {
     pub(crate) bytes: u64,
     pub(crate) hashes: Vec<u8>,
     pub(crate) uuids: Vec<u8>,
+    /// Messages by which copies of the session are found.
+    pub(super) anchors: Vec<Anchor>,
     pub(crate) facts: Vec<u8>,
     pub(crate) body: Vec<u8>,
     /// What is needed to unpack the body.
     pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(crate) usage: Vec<UsageRow>,
     pub(crate) images: Vec<ImageRow>,
+}
+
+/// A message that a copy of the session has, too.
+pub(super) struct Anchor {
+    /// Hash of its uuid.
+    pub(super) uuid: [u8; 8],
+    pub(super) position: u64,
 }
 
 /// One model call, ready to be stored.
@@ -116,6 +126,7 @@ impl ChunkBuilder {
     /// Adds a message. `session` makes the identity of a call that has none of its own.
     pub(crate) fn add(&mut self, session: &SessionId, message: &mut Message, packed: &Packed) {
         let position = self.next();
+        self.add_anchor(message, position);
         self.facts.add(message);
         for uuid in message.uuid.iter().chain(&message.part_uuids) {
             self.uuids.extend(xxh3_64(uuid.as_bytes()).to_le_bytes());
@@ -136,6 +147,18 @@ impl ChunkBuilder {
         self.lines.extend_from_slice(&packed.line);
         self.lines.push(b'\n');
         self.hashes.push(packed.hash);
+    }
+
+    /// Notes a message that a copy of the session would have, too: the first one, the first
+    /// prompt, a summary.
+    fn add_anchor(&mut self, message: &Message, position: u64) {
+        let Some(uuid) = &message.uuid else { return };
+        let is_first = self.first == 0 && self.uuids.is_empty();
+        let is_prompt = message.origin.is_prompt() && !message.sidechain;
+        let is_first_prompt = self.first == 0 && is_prompt && self.facts.prompts == 0;
+        if is_first || is_first_prompt || message.origin == Origin::Summary {
+            self.anchors.push(Anchor { uuid: xxh3_64(uuid.as_bytes()).to_le_bytes(), position });
+        }
     }
 
     /// Leaves out the calls of the messages so far: the journal has them.
@@ -163,6 +186,7 @@ impl ChunkBuilder {
             bytes: run.lines.len() as u64,
             hashes: run.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect(),
             uuids: run.uuids,
+            anchors: run.anchors,
             facts: pack_facts(&facts),
             body,
             dictionary,

@@ -13,6 +13,7 @@ mod chunk;
 mod counted;
 mod figures;
 mod ledger;
+mod lineage;
 mod pack;
 mod packing;
 mod pieces;

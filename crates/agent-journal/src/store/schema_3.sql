@@ -14,3 +14,25 @@ CREATE TABLE coverage (
     leader      INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX coverage_by_leader ON coverage (leader);
+
+-- Messages by which a session that begins with messages of another one is found: the first
+-- message and the first prompt of each recording, and every summary in it.
+CREATE TABLE anchors (
+    uuid        BLOB NOT NULL,          -- hash of the message's uuid
+    telling     INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (uuid, telling)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX anchors_by_telling ON anchors (telling);
+INSERT OR IGNORE INTO anchors SELECT substr(uuids, 1, 8), telling, 0 FROM chunks
+    WHERE first = 0 AND length(uuids) >= 8;
+
+-- Sessions that begin with messages of another one (a fork, a resumed copy). The shared messages
+-- count for the session that recorded them first.
+CREATE TABLE lineages (
+    session     INTEGER PRIMARY KEY,
+    origin      INTEGER NOT NULL,       -- the session that this one continues
+    shared      INTEGER NOT NULL        -- how many of the first messages are the other session's
+) STRICT;
+CREATE INDEX lineages_by_origin ON lineages (origin);
+INSERT OR REPLACE INTO meta VALUES ('lineages', 0); -- 1 when all of a journal's sessions were compared

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use rusqlite::types::FromSql;
-use rusqlite::{Row, params, params_from_iter};
+use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Store;
 use super::sources::StoredPath;
 use crate::error::Result;
+use crate::maps::Map;
 use crate::model::{Counts, Ref, Timestamp, Tokens};
 use crate::search::Filter;
 
@@ -78,6 +79,13 @@ pub struct Entry {
     pub children: Vec<String>,
     /// Where it was read.
     pub source: Origin,
+    /// The session that this one continues: its first messages are that session's.
+    pub continues: Option<String>,
+    /// How many messages at the beginning are the other session's. They are read with this
+    /// session and count for the other one.
+    pub shared_messages: u64,
+    /// Sessions that continue this one.
+    pub continued_by: Vec<String>,
     /// What is counted.
     pub counts: Counts,
     /// The models, the most used first.
@@ -107,6 +115,13 @@ pub struct Origin {
     pub path: String,
     /// Whether it is still there.
     pub present: bool,
+}
+
+impl Entry {
+    /// Returns how many messages the transcript has, with those that are another session's.
+    pub fn transcript_length(&self) -> u64 {
+        self.counts.messages + self.shared_messages
+    }
 }
 
 impl Store {
@@ -212,6 +227,7 @@ impl Store {
         let mut entries: Vec<Entry> =
             rows.collect::<rusqlite::Result<_>>().map_err(self.error())?;
         self.add_children(&mut entries)?;
+        self.add_lineages(&mut entries)?;
         self.add_short_ids(&mut entries)?;
         Ok(entries)
     }
@@ -244,6 +260,35 @@ impl Store {
         for entry in entries {
             let children = statement.query_map([entry.key as i64], |row| row.get(0));
             entry.children = children.and_then(Iterator::collect).map_err(self.error())?;
+        }
+        Ok(())
+    }
+
+    /// Links sessions with those they continue, and with those that continue them.
+    fn add_lineages(&self, entries: &mut [Entry]) -> Result<()> {
+        let lineages = self.lineages()?;
+        if lineages.is_empty() || entries.is_empty() {
+            return Ok(());
+        }
+        let mut forks: Map<u64, Vec<u64>> = Map::default();
+        for (session, lineage) in &lineages {
+            forks.entry(lineage.origin).or_default().push(*session);
+        }
+        let sql = "SELECT agent || ':' || native FROM sessions WHERE key = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut name = |key: u64| {
+            let name = statement.query_row([key as i64], |row| row.get::<_, String>(0));
+            name.optional().map_err(self.error())
+        };
+        for entry in entries {
+            if let Some(lineage) = lineages.get(&entry.key) {
+                entry.continues = name(lineage.origin)?;
+                entry.shared_messages = lineage.shared_messages;
+            }
+            for fork in forks.get(&entry.key).into_iter().flatten() {
+                entry.continued_by.extend(name(*fork)?);
+            }
+            entry.continued_by.sort();
         }
         Ok(())
     }
@@ -331,6 +376,9 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         status,
         is_agent_session: columns.number()? > 0,
         children: Vec::new(),
+        continues: None,
+        shared_messages: 0,
+        continued_by: Vec::new(),
         source: Origin {
             kind: columns.next()?,
             host: columns.next()?,

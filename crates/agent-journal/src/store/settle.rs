@@ -41,8 +41,12 @@ impl Writer<'_> {
     pub(super) fn settle(&mut self) -> Result<()> {
         self.touch_summarised()?;
         self.settle_calls()?;
-        self.touched.clear();
+        let touched = std::mem::take(&mut self.touched);
         self.list()?;
+        if self.settle_lineages(&touched)? {
+            self.settle_calls()?;
+            self.list()?;
+        }
         self.lister = Lister::default();
         self.settle_spending()
     }
@@ -65,7 +69,7 @@ impl Writer<'_> {
     fn list_one(&mut self, session: u64, lister: &mut Lister) -> Result<()> {
         let joined = account::joined(self.connection, session).map_err(self.error())?;
         let Some((telling, mut account)) = joined else { return Ok(()) };
-        let facts = self.facts(telling)?;
+        let figures = self.figures(session, telling)?;
         let agent = account.id.agent.clone();
         let Lister { projects, summaries: known } = lister;
         if !known.contains_key(&agent) {
@@ -80,8 +84,8 @@ impl Writer<'_> {
         if account.cwd.is_none() {
             account.cwd = account.project_dir().as_deref().and_then(decoded);
         }
-        self.write_session(session, telling, &account, &facts, projects)?;
-        self.write_activity(session, &account, facts)?;
+        self.write_session(session, telling, &account, &figures, projects)?;
+        self.write_activity(session, &account, figures.into_own())?;
         if self.owners.remove(&session) { self.write_spending(session) } else { Ok(()) }
     }
 
@@ -104,14 +108,39 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn facts(&self, telling: i64) -> Result<Facts> {
-        let sql = "SELECT facts FROM chunks WHERE telling = ?1 ORDER BY first";
+    /// Works out the facts of a session as a whole, and of its own part where it begins with
+    /// messages of another one.
+    fn figures(&self, session: u64, telling: i64) -> Result<Figures> {
+        let whole = self.facts(telling, 0)?;
+        let shared_messages = self.lineage(session)?.map_or(0, |lineage| lineage.shared_messages);
+        let own = match shared_messages {
+            0 => None,
+            shared => Some(self.facts(telling, shared)?),
+        };
+        Ok(Figures { whole, own, shared_messages })
+    }
+
+    /// Adds up the facts of a recording's messages from a position on.
+    fn facts(&self, telling: i64, from: u64) -> Result<Facts> {
+        let sql = "SELECT first, facts, body FROM chunks WHERE telling = ?1 AND first + count > ?2
+                   ORDER BY first";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows =
-            statement.query_map([telling], |row| row.get::<_, Vec<u8>>(0)).map_err(self.error())?;
+        let mut rows = statement.query([telling, from as i64]).map_err(self.error())?;
         let mut all = Facts::default();
-        for packed in rows {
-            all.append(chunk::facts(&packed.map_err(self.error())?));
+        while let Some(row) = rows.next().map_err(self.error())? {
+            let first = row.get::<_, i64>(0).map_err(self.error())? as u64;
+            let blob = |at: usize| row.get_ref(at).and_then(|blob| Ok(blob.as_blob()?));
+            if first >= from {
+                all.append(chunk::facts(blob(1).map_err(self.error())?));
+                continue;
+            }
+            let run = blob(2).and_then(|body| self.store.unpack(body)).map_err(self.error())?;
+            let run = run.unwrap_or_default();
+            for line in chunk::lines(&run).skip((from - first) as usize) {
+                if let Ok(message) = serde_json::from_slice(line) {
+                    all.add(&message);
+                }
+            }
         }
         Ok(all)
     }
@@ -121,12 +150,13 @@ impl Writer<'_> {
         key: u64,
         telling: i64,
         account: &Session,
-        facts: &Facts,
+        figures: &Figures,
         projects: &mut Projects,
     ) -> Result<()> {
-        let counts = facts.counts();
-        let shown = is_shown(account, counts);
-        let tokens = self.tokens(telling)?;
+        let (facts, own) = (&figures.whole, figures.own());
+        let counts = own.counts();
+        let shown = is_shown(account, facts.counts());
+        let tokens = self.tokens(telling, figures.shared_messages)?;
         let (title, title_source) = title(account, facts);
         let told = account.provenance.as_ref().and_then(|it| it.project_path.clone());
         let found = || project::place(account).map(|place| projects.of(place).to_owned());
@@ -157,14 +187,14 @@ impl Writer<'_> {
                 ":agent_version": account.agent_version,
                 ":started_at": times(account.started_at).min(),
                 ":ended_at": times(account.ended_at).max(),
-                ":active_s": facts.active_seconds() as i64,
+                ":active_s": own.active_seconds() as i64,
                 ":prompts": counts.user_prompts as i64,
                 ":answers": counts.assistant_messages as i64,
                 ":tool_calls": counts.tool_calls as i64,
                 ":tool_results": counts.tool_results as i64,
                 ":tool_errors": counts.tool_errors as i64,
                 ":messages": counts.messages as i64,
-                ":models": models(account, facts),
+                ":models": models(account, if own.models.is_empty() { facts } else { own }),
                 ":input": tokens.input as i64,
                 ":output": tokens.output as i64,
                 ":cache_read": tokens.cache_read as i64,
@@ -187,6 +217,25 @@ impl Writer<'_> {
         let row = params![session as i64, shown_telling, shown];
         statement.execute(row).map_err(self.error())?;
         Ok(())
+    }
+}
+
+/// What follows from the messages of a session.
+struct Figures {
+    whole: Facts,
+    /// Facts of its own part, where it begins with messages of another session.
+    own: Option<Facts>,
+    shared_messages: u64,
+}
+
+impl Figures {
+    /// Returns the facts that count for the session.
+    fn own(&self) -> &Facts {
+        self.own.as_ref().unwrap_or(&self.whole)
+    }
+
+    fn into_own(self) -> Facts {
+        self.own.unwrap_or(self.whole)
     }
 }
 

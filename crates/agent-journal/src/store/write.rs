@@ -17,6 +17,7 @@ use crate::model::{Checkpoint, Session, Source};
 
 /// Writes the journal. Everything since the last `commit` is one transaction.
 pub(crate) struct Writer<'s> {
+    pub(super) store: &'s Store,
     pub(super) connection: &'s Connection,
     pub(super) path: &'s Path,
     /// Sessions that changed in this transaction.
@@ -29,6 +30,8 @@ pub(crate) struct Writer<'s> {
     pub(super) owners: BTreeSet<u64>,
     /// Last messages of summaries that are new in this transaction.
     pub(super) new_leaves: HashSet<i64>,
+    /// Messages of this transaction that recordings of other sessions may begin with, too.
+    pub(super) shared_anchors: HashSet<[u8; 8]>,
     /// What was looked up for listings.
     pub(super) lister: Lister,
     /// Tellings that were not there before this transaction.
@@ -75,6 +78,7 @@ impl Store {
     pub(crate) fn write(&self) -> Result<Writer<'_>> {
         let generation = self.generation()?;
         let writer = Writer {
+            store: self,
             connection: &self.connection,
             path: &self.path,
             touched: BTreeSet::new(),
@@ -82,6 +86,7 @@ impl Store {
             contested: BTreeSet::new(),
             owners: BTreeSet::new(),
             new_leaves: HashSet::new(),
+            shared_anchors: HashSet::new(),
             lister: Lister::default(),
             fresh: HashSet::new(),
             models: HashMap::new(),
@@ -256,6 +261,7 @@ impl Writer<'_> {
             .prepare_cached(sql)
             .and_then(|mut one| one.execute(place))
             .map_err(self.error())?;
+        self.forget_anchors(telling, from)?;
         self.forget_calls(telling, calls..i64::MAX as u64)
     }
 
@@ -296,6 +302,7 @@ impl Writer<'_> {
                 chunk.body
             ])
             .map_err(self.error())?;
+        self.note_anchors(telling, chunk)?;
         for row in &chunk.usage {
             self.usage(telling, session, row)?;
         }

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 
 /// Messages are numbered from 1.
 fn number(entry: &Entry, place: &str) -> Result<u64> {
-    let total = entry.counts.messages;
+    let total = entry.transcript_length();
     let number = place.parse().ok().filter(|number| (1..=total).contains(number));
     number.ok_or_else(|| {
         anyhow!("`{place}` is no message of {}: it has messages 1 to {total}", entry.id)
@@ -100,7 +100,7 @@ fn number(entry: &Entry, place: &str) -> Result<u64> {
 }
 
 fn range(entry: &Entry, number: Option<u64>, around: u64) -> Range<u64> {
-    let total = entry.counts.messages;
+    let total = entry.transcript_length();
     let Some(number) = number else { return 0..total };
     (number - 1).saturating_sub(around)..(number + around).min(total)
 }

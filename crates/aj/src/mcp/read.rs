@@ -69,7 +69,7 @@ fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
 
 /// Which messages are meant, counted from 0.
 fn range(entry: &Entry, place: Option<&str>, from: Option<u64>) -> Result<Range<u64>> {
-    let total = entry.counts.messages;
+    let total = entry.transcript_length();
     let inside = |number: u64| {
         ensure!((1..=total).contains(&number), "it has messages 1 to {total}");
         Ok(number - 1)
@@ -107,7 +107,7 @@ impl Reading<'_> {
             "{}{date} {}, {} messages",
             plain_id(&entry.id),
             entry.status,
-            entry.counts.messages
+            entry.transcript_length()
         );
         let mut page = Page::new(budget, &own);
         let mut facts = vec![self.quoter.line(&entry.title, BRIEF)];
@@ -156,7 +156,7 @@ impl Reading<'_> {
             }
             at = (at + STEP).min(range.end);
         }
-        let left = self.entry.counts.messages - range.end;
+        let left = self.entry.transcript_length() - range.end;
         let next = (left > 0).then(|| {
             format!(
                 "Left out: {}; read on with \"from\": {}",
@@ -187,7 +187,7 @@ impl Reading<'_> {
             // The same call again would say the same again.
             from.push_str(", and a larger \"max_tokens\"");
         }
-        let left = self.entry.counts.messages - position;
+        let left = self.entry.transcript_length() - position;
         let brief = if self.tools { "" } else { "; tools are shortened, \"tools\": true has all" };
         page.finish(&[format!("Left out: {}; read on with {from}{brief}", count(left, "message"))])
     }

@@ -119,6 +119,9 @@ impl<'a, W: Write> Transcript<'a, W> {
         for line in gathered(&spent, " · ", self.width) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
         }
+        for line in lineage(entry) {
+            writeln!(out, "{DIM}{line}{DIM:#}")?;
+        }
         for one in &entry.refs {
             writeln!(out, "{DIM}{} {}{DIM:#}", plain(&one.kind), plain(&one.value))?;
         }
@@ -134,7 +137,7 @@ impl<'a, W: Write> Transcript<'a, W> {
     /// Writes the longer texts about the session: a line each, unless everything is wanted or
     /// there is nothing else.
     pub(crate) fn documents(&mut self, documents: &[(String, String)]) -> Result<()> {
-        let is_open = self.detail.everything || self.entry.counts.messages == 0;
+        let is_open = self.detail.everything || self.entry.transcript_length() == 0;
         let sign = if is_open { '▾' } else { '▸' };
         for (at, (name, text)) in documents.iter().enumerate() {
             let first = text.lines().map(|line| line.trim_start_matches('#').trim());
@@ -341,6 +344,17 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
         }
         last.push_str(word);
     }
+    lines
+}
+
+/// Returns the lines that link a session with the one it continues and with those that continue it.
+fn lineage(entry: &Entry) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(origin) = &entry.continues {
+        let shared = count(entry.shared_messages, "message");
+        lines.push(format!("continues {} (the first {shared})", plain(origin)));
+    }
+    lines.extend(entry.continued_by.iter().map(|fork| format!("continued by {}", plain(fork))));
     lines
 }
 

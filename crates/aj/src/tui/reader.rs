@@ -84,7 +84,7 @@ impl Reader {
 
     /// How many messages there are; plans and checkpoints alone are read as one.
     pub(super) fn total(&self) -> u64 {
-        self.entry.counts.messages.max(1)
+        self.entry.transcript_length().max(1)
     }
 
     /// The part that has to be asked for, if any.

@@ -178,7 +178,7 @@ impl State {
         let words = self.results.words();
         let is_same = |preview: &&mut Reader| {
             let (shown, wanted) = (&preview.entry, &target.entry);
-            shown.id == wanted.id && shown.counts.messages == wanted.counts.messages
+            shown.id == wanted.id && shown.transcript_length() == wanted.transcript_length()
         };
         if let Some(preview) = self.preview.as_mut().filter(is_same) {
             preview.words = words;

@@ -184,7 +184,7 @@ pub(super) fn readers() -> usize {
 }
 
 fn stand(entry: &Entry) -> Stand {
-    (entry.id.clone(), entry.counts.messages, entry.ended_at)
+    (entry.id.clone(), entry.transcript_length(), entry.ended_at)
 }
 
 /// Folds in what the agents write, whenever the system tells that they did. The first thing it is

@@ -137,9 +137,9 @@ async fn messages(
         let messages = journal.messages(&entry, from - 1..from - 1 + count)?;
         let shown: Vec<View<'_>> =
             messages.iter().map(|(position, message)| View::of(*position, message)).collect();
-        let next = (from + count <= entry.counts.messages).then_some(from + count);
+        let next = (from + count <= entry.transcript_length()).then_some(from + count);
         Ok(json!({
-            "session": entry.id, "total": entry.counts.messages, "from": from, "next": next,
+            "session": entry.id, "total": entry.transcript_length(), "from": from, "next": next,
             "messages": shown,
         }))
     });

@@ -20,6 +20,12 @@ pub(super) fn head(view: &View) -> Markup {
                 @if let Some(parent) = &entry.parent_id {
                     span { "started by " a href=(params::session(parent)) { "another session" } }
                 }
+                @if let Some(origin) = &entry.continues {
+                    span { "continues " a href=(params::session(origin)) { "another session" } " after " (count(entry.shared_messages, "message")) }
+                }
+                @for fork in entry.continued_by.iter().take(12) {
+                    span { "continued by " a href=(params::session(fork)) { "another session" } }
+                }
             }
             h1 { (entry.title) }
             dl.facts { @for (name, value) in facts(view) { div { dt { (name) } dd { (value) } } } }

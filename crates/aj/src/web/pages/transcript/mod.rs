@@ -96,7 +96,7 @@ fn read(journal: &Journal, app: &App, (id, params): (&str, &Params), now: &Zoned
 
 /// The window that an address means.
 fn window(entry: &Entry, params: &Params, contents: Option<&Contents>) -> Window {
-    let last = entry.counts.messages.max(1);
+    let last = entry.transcript_length().max(1);
     let from = params.number("from").unwrap_or(1).clamp(1, last);
     let left = contents.map_or_else(HashSet::new, |contents| contents.left.clone());
     Window {
@@ -119,14 +119,14 @@ fn keep(params: &Params) -> Keep {
 
 /// The part of the session that is shown: where nothing was said, what was written about it.
 fn tab<'p>(view: &View, params: &'p Params) -> &'p str {
-    let usual = if view.entry.counts.messages == 0 { "documents" } else { "" };
+    let usual = if view.entry.transcript_length() == 0 { "documents" } else { "" };
     params.get("tab").unwrap_or(usual)
 }
 
 fn body(view: &View, params: &Params) -> Markup {
     let tab = tab(view, params);
     html! {
-        article.session data-session=(params::session(&view.entry.id)) data-messages=(view.entry.counts.messages) {
+        article.session data-session=(params::session(&view.entry.id)) data-messages=(view.entry.transcript_length()) {
             (head::head(view))
             (tabs(view, params))
             @match tab {
@@ -143,7 +143,7 @@ fn tabs(view: &View, params: &Params) -> Markup {
     let tab = tab(view, params);
     let documents = view.account.as_ref().map_or(0, |account| account.documents.len());
     let all = [
-        ("", "Conversation", view.entry.counts.messages),
+        ("", "Conversation", view.entry.transcript_length()),
         ("documents", "Plan and checkpoints", documents as u64),
         ("files", "Files", view.files.len() as u64),
     ];
