@@ -1,5 +1,6 @@
 //! The only door for views: open the journal, fold in what changed, ask.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::helper::Helper;
 use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
 use crate::model::{Message, Session, Timestamp};
-use crate::search::{Answer, Filter, Mode, Options, Query, Search};
+use crate::search::{Answer, Filter, Mode, Options, Query, Search, Tier, list_sessions};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Look, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
 
@@ -304,12 +305,24 @@ impl Journal {
 
     /// Lists the sessions a filter chooses, the latest first.
     pub fn sessions(&self, filter: &Filter, limit: Option<usize>) -> Result<Vec<Entry>> {
-        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.sessions(filter, limit, self.now))
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        store.sessions(&*self.resolved(filter)?, limit, self.now)
     }
 
     /// Counts the sessions a filter chooses.
     pub fn count(&self, filter: &Filter) -> Result<u64> {
-        self.store.as_ref().map_or(Ok(0), |store| store.count(filter))
+        let Some(store) = &self.store else { return Ok(0) };
+        store.count(&*self.resolved(filter)?)
+    }
+
+    /// Returns a filter that chooses sessions: where it asks something of messages, those that
+    /// have such a message.
+    pub(crate) fn resolved<'f>(&self, filter: &'f Filter) -> Result<Cow<'f, Filter>> {
+        if filter.message_field().is_none() || filter.chosen.is_some() {
+            return Ok(Cow::Borrowed(filter));
+        }
+        let chosen = self.with_index(&|search| search.choose_sessions(filter))?;
+        Ok(Cow::Owned(Filter { chosen: Some(chosen.unwrap_or_default()), ..filter.clone() }))
     }
 
     /// Finds one session by its id, its agent's id for it, or a beginning of either.
@@ -377,11 +390,45 @@ impl Journal {
         self.find(query, &Options { limit, offset, ..Options::default() })
     }
 
-    /// Answers a query.
+    /// Answers a query. One of fields alone lists what they choose, the latest first: messages,
+    /// where a field is about messages, else sessions.
     pub fn find(&self, query: &Query, options: &Options) -> Result<Answer> {
+        let listed = Answer { mode: options.mode, tier: Tier::Listed, ..Answer::default() };
+        if query.is_fields_only() {
+            let Some(store) = &self.store else { return Ok(listed) };
+            let answer = if query.filter.lists_messages() {
+                self.with_index(&|search| search.list_messages(&query.filter, options))?
+            } else {
+                Some(list_sessions(store, &query.filter, options, self.now)?)
+            };
+            return Ok(Answer { mode: options.mode, ..answer.unwrap_or(listed) });
+        }
+        self.patiently(&|| self.answer(query, options))
+    }
+
+    /// Asks the index something that needs no meanings; `None` while the journal is empty.
+    fn with_index<T: Send>(&self, ask: &dyn Fn(&Search<'_>) -> Result<T>) -> Result<Option<T>> {
+        let Some(store) = &self.store else { return Ok(None) };
+        if store.generation()? == 0 {
+            return Ok(None);
+        }
+        let answer = || {
+            let Some(lexical) = self.lexical()? else { return Ok(None) };
+            let (path, helper, now) = (&*self.config.index_dir, &*self.helper, self.now);
+            let search = Search { store, lexical: &lexical, semantic: None, path, helper, now };
+            match ask(&search) {
+                Err(Error::Index { .. }) => Ok(None),
+                asked => asked.map(Some),
+            }
+        };
+        self.patiently(&answer).map(Some)
+    }
+
+    /// Asks the index until it answers: one that cannot be used is made anew, one that another
+    /// process makes is waited for.
+    fn patiently<T>(&self, answer: &dyn Fn() -> Result<Option<T>>) -> Result<T> {
         let mut is_mended = false;
         for _ in 0..PATIENCE {
-            let answer = || self.answer(query, options);
             // What panics on an index that was made anew is no fault of the index.
             let answered =
                 if is_mended { answer()? } else { guarded(answer).transpose()?.flatten() };

@@ -133,6 +133,8 @@ impl Journal {
     pub fn browse(&self, browse: &Browse) -> Result<Listing> {
         let nothing = || Listing { entries: Vec::new(), total: 0, facets: <_>::default() };
         let Some(store) = &self.store else { return Ok(nothing()) };
+        let browse =
+            &Browse { filter: self.resolved(&browse.filter)?.into_owned(), ..browse.clone() };
         if browse.order != Order::Cost {
             return store.browse(browse, self.now);
         }

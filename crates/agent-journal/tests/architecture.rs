@@ -27,8 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // A query resolves the names of agents.
     ("search", &["model", "maps", "helper", "escape", "error", "store", "index", "connectors"]),
     ("analyze", &["model", "maps", "error", "store", "search"]),
-    // A piece is looked for in a text without what steers a terminal.
-    ("export", &["model", "escape", "error"]),
+    ("export", &["model", "error"]),
     ("sync", &["model", "helper", "error", "config", "connectors", "store", "index"]),
 ];
 

@@ -96,14 +96,6 @@ fn every_fact_is_counted_as_if_nothing_were_chosen_by_it() {
 }
 
 #[test]
-fn a_search_for_fields_alone_leads_to_the_list() {
-    let server = Server::of_two_agents();
-    let text = |query: &str| server.get(&format!("/search?q={query}")).text();
-    assert!(text("prompts:1..").contains("href=\"/?where=prompts:1..\""));
-    assert!(!text("role:user").contains("?where="), "the list has no messages to choose from");
-}
-
-#[test]
 fn the_api_searches_by_words_by_meaning_or_by_both() {
     let server = Server::of_two_agents();
     let mode = |mode: &str| {
@@ -264,4 +256,25 @@ fn earlier_names_of_sources_and_endpoints_are_understood() {
     assert_eq!(detail["events"][0]["type"], "user.message");
     let claude = server.json("/api/insights?repo=Claude%20Code");
     assert_eq!(claude["name"], "Claude Code (all sessions)", "{claude}");
+}
+
+#[test]
+fn fields_alone_list_the_same_in_the_api_on_the_page_and_in_the_list() {
+    let server = Server::of_two_agents();
+    let sessions = server.json("/api/v1/search?q=project:web");
+    let listed = server.json("/api/v1/sessions?where=project:web");
+    assert_eq!((&sessions["total"], &sessions["group"]), (&listed["total"], &"session".into()));
+    assert!(sessions["total"].as_u64().unwrap() > 0, "{sessions}");
+    let messages = server.json("/api/v1/search?q=role:you%20agent:claude");
+    assert_eq!((&messages["tier"], &messages["group"]), (&"listed".into(), &"message".into()));
+    let total = messages["total"].as_u64().unwrap();
+    assert_eq!(messages["hits"].as_array().unwrap().len() as u64, total);
+    let page = server.page("/search?q=role:you%20agent:claude");
+    assert!(page.contains(&format!("{total} messages")), "{page}");
+    // Fields that look into packed rows or messages choose in the list, too.
+    for (fields, expected) in [("tool:bash", 2), ("is:failed", 1), ("file:nowhere.rs", 0)] {
+        let listed = server.json(&format!("/api/v1/sessions?where={fields}"));
+        assert_eq!(listed["total"], expected, "{fields}");
+    }
+    assert_eq!(server.json("/api/v1/search?q=")["total"], 0);
 }

@@ -199,7 +199,7 @@ fn mistakes_in_a_query_are_told_with_what_was_probably_meant() {
     test.aj("search login agent:claud").fails(["unknown agent `claud`", "did you mean `claude`?"]);
     test.aj("search login role:robot").fails(["unknown role `robot`"]);
     test.aj("search login since:never").fails(["`never` is no date"]);
-    test.args(["search", "agent:codex"]).fails(["nothing to look for"]);
+    test.args(["search", "--", "-draft"]).fails(["nothing to look for"]);
     test.aj("search").code(2).stdout("").says(["Usage: aj search"]);
 }
 

@@ -27,7 +27,9 @@ fn a_malformed_query_is_one_line_and_exit_code_two() {
     for (query, parts) in [
         ("login \"open", ["a quote is not closed", "(character 7)"]),
         ("(login OR x", ["a parenthesis is not closed", "(character 1)"]),
-        ("login)", ["a parenthesis closes nothing", "login)"]),
+        ("login)", ["a parenthesis closes nothing", "(character 6)"]),
+        ("-login -draft", ["nothing to look for", "at least one word"]),
+        ("login source:nobody", ["unknown agent `nobody`", "known are"]),
         ("/lo(gin/", ["`/lo(gin/` is no regular expression", "unclosed group"]),
         ("login sicne:7d", ["unknown field `sicne:`", "did you mean `since:`?"]),
         ("login since:soon", ["`soon` is no date", "last week"]),
@@ -48,6 +50,7 @@ fn lists_and_sums_take_the_same_fields() {
     assert_eq!(test.aj("list --json has:error").found().ids(), [FLAKY]);
     assert_eq!(test.aj("stats --json -agent:codex").found().json()["totals"]["sessions"], 2);
     test.aj("list login").fails(["`login` is no field", "`aj search` looks for words"]);
+    assert_eq!(test.aj("list --json role:user agent:codex").found().ids(), [PORT]);
     test.aj("stats role:user").fails(["`role:` chooses messages"]);
     test.aj("export role:user").fails(["`role:` chooses messages"]);
 }
@@ -206,4 +209,154 @@ fn a_hit_in_a_sub_agent_says_where_it_is() {
     let hit = &document["hits"][0];
     assert_eq!(hit["session"], "claude-code:a7b8c9");
     assert_eq!(hit["task"], format!("claude-code:{FLAKY}"));
+}
+
+/// Sessions of one prompt each.
+fn prompts(texts: &[&str]) -> Test {
+    let test = Test::new();
+    for (number, text) in (1..).zip(texts) {
+        let session = Transcript::new(number).you(text).agent("yes");
+        test.write(session.path(), session.lines);
+    }
+    test
+}
+
+#[test]
+fn a_word_in_another_form_is_found_after_the_word_itself() {
+    let texts = ["the staging migration failed", "both migrations are done", "migrating birds"];
+    let test = prompts(&texts);
+    let run = test.aj("search --json --mode lexical migrations").found();
+    let tiers = |run: &support::Run| -> Vec<String> {
+        run.json()["hits"].as_array().unwrap().iter().map(|hit| text(&hit["tier"])).collect()
+    };
+    assert_eq!(
+        run.ids(),
+        ["00000002-0000-4000-8000-000000000000", "00000001-0000-4000-8000-000000000000"]
+    );
+    // A title and a prompt each.
+    assert_eq!(tiers(&run), ["all_words", "all_words", "word_forms", "word_forms"]);
+    let found = test.aj("search --json --mode lexical failing").found().json();
+    assert_eq!(
+        found["hits"][0]["snippet"]["highlights"],
+        serde_json::json!([{ "start": 22, "end": 28 }])
+    );
+    test.aj("search migrations").found().shows(["other forms"]);
+    // Phrases, beginnings and what is left out are meant as they stand.
+    test.args(["search", "--mode", "lexical", "\"staging migrations\""]).code(1);
+    assert_eq!(test.aj("search --json --mode lexical done -migration").found().ids().len(), 1);
+}
+
+#[test]
+fn one_inflected_or_mistyped_word_does_not_empty_a_search() {
+    let texts = [
+        "the uploads worker crashes when a file is empty",
+        "the database migration failed on staging",
+    ];
+    let test = prompts(&texts);
+    for query in [
+        "worker migration",
+        "worker migrations",
+        "workers migration",
+        "workr migration",
+        "zzz migration",
+    ] {
+        let mut line = vec!["search", "--mode", "lexical", "--json"];
+        line.extend(query.split(' '));
+        let found = test.args(line).found();
+        let expected = if query.starts_with("zzz") { 1 } else { 2 };
+        assert_eq!(found.ids().len(), expected, "{query}");
+        assert_eq!(found.json()["tier"], "some_words", "{query}");
+    }
+}
+
+#[test]
+fn not_and_times_that_are_left_out_mean_what_they_say() {
+    let test = two_agents();
+    let check = |line: &str, expected: &[&str]| {
+        let mut ids = test.aj(line).ids();
+        ids.sort();
+        assert_eq!(ids, expected, "{line}");
+    };
+    check("search --json login NOT retried", &[PORT, FLAKY]);
+    check("search --json login AND NOT agent:codex", &[FLAKY, RETRY]);
+    check("search --json login source:codex", &[PORT]);
+    for command in ["search login", "list"] {
+        for day in ["2026-03-02", "2026-05-01", "2026-07-01"] {
+            let ids = |field: &str| {
+                let mut ids = test.aj(&format!("{command} --json {field}:{day}")).ids();
+                ids.sort();
+                ids
+            };
+            let (since, before) = (ids("since"), ids("-since"));
+            let both: Vec<String> = since.iter().chain(&before).cloned().collect();
+            assert_eq!(both.len(), 3, "{command} {day}: {since:?} {before:?}");
+            assert!(since.iter().all(|id| !before.contains(id)), "{command} {day}");
+            let (until, after) = (ids("until"), ids("-until"));
+            assert_eq!(until.len() + after.len(), 3, "{command} {day}: {until:?} {after:?}");
+        }
+    }
+}
+
+#[test]
+fn fields_alone_list_what_fits() {
+    let test = two_agents();
+    let sessions = test.aj("search --json project:web").found();
+    assert_eq!(sessions.ids(), test.aj("list --json project:web").found().ids());
+    assert_eq!(sessions.json()["tier"], "listed");
+    assert_eq!(sessions.json()["hits"], serde_json::json!([]));
+    let all = test.args(["search", "--json", "*"]).found();
+    assert_eq!(all.ids(), test.aj("list --json").found().ids());
+    // What is asked of messages is answered by messages, the latest first.
+    let prompts = test.aj("search --json role:you agent:claude -C 0").found().json();
+    let hits = prompts["hits"].as_array().unwrap();
+    assert_eq!(prompts["total"], hits.len());
+    assert!(hits.len() > 2 && hits.iter().all(|hit| hit["kind"] == "prompt"), "{prompts:#}");
+    let times: Vec<String> = hits.iter().map(|hit| text(&hit["message"]["timestamp"])).collect();
+    assert!(times.is_sorted_by(|one, next| one >= next), "{times:?}");
+    let second = test.aj("search --json role:you agent:claude -C 0 -n 1 --offset 1").found().json();
+    assert_eq!((&second["hits"][0], &second["total"]), (&hits[1], &prompts["total"]));
+    assert_eq!(
+        test.aj("search role:you agent:claude").found().stdout.matches("Fix flaky").count(),
+        1
+    );
+    test.aj("search --json kind:title -agent:codex -role:title").code(1);
+    test.aj("search role:you project:nowhere").code(1).stdout("");
+    let facets = &test.aj("search --json role:you --facets agent").found().json()["facets"];
+    assert_eq!(facets["agent"][0]["value"], "claude-code");
+}
+
+#[test]
+fn failures_are_chosen_message_by_message() {
+    let test = Test::new();
+    let session =
+        Transcript::new(1).you("build it").tool("make all", true).tool("make test", false);
+    test.write(session.path(), session.lines);
+    let session = Transcript::new(2).you("look").tool("make check", false);
+    test.write(session.path(), session.lines);
+    let run = test.aj("search tool:bash is:failed").found();
+    run.shows(["build it", "make all → outcome of make all"]).hides(["make test", "make check"]);
+    let failed = test.aj("search --json is:failed outcome").found().json();
+    assert_eq!((&failed["total"], &failed["hits"][0]["message"]["index"]), (&1.into(), &3.into()));
+    let others = test.aj("search --json -is:failed outcome --group message").found().json();
+    assert_eq!(others["total"], 2);
+    assert_eq!(
+        test.aj("list --json is:failed").found().ids(),
+        ["00000001-0000-4000-8000-000000000000"]
+    );
+    assert_eq!(
+        test.aj("list --json tool:bash -is:failed").found().ids(),
+        ["00000002-0000-4000-8000-000000000000"]
+    );
+    test.aj("search is:failed tool:edit_file").code(1);
+}
+
+#[test]
+fn a_phrase_is_shown_where_it_was_found() {
+    let beginning = "about this error, try this: ".repeat(20);
+    let test = prompts(&[&format!("{beginning} error: could not compile `web` (bin)")]);
+    let run = test.args(["search", "\"error: could not compile\""]).found();
+    run.shows(["error: could not compile"]);
+    let long = format!("{} the last quokka stands here", "line of output\n".repeat(40_000));
+    let test = prompts(&[&long]);
+    test.aj("search --mode lexical quokka").found().shows(["the last quokka stands here"]);
 }

@@ -26,7 +26,7 @@ use super::{Likeness, Passage, Traits};
 use crate::error::{Error, Result};
 
 /// Another version of the tokenizer or of the fields makes another index.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 const TOKENIZER: &str = "code";
 

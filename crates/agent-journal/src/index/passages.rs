@@ -71,6 +71,7 @@ impl TextKind {
 }
 
 /// A text to be found.
+#[derive(Clone, Copy)]
 pub(crate) struct Passage<'a> {
     pub(crate) kind: TextKind,
     pub(crate) text: &'a str,
@@ -78,12 +79,14 @@ pub(crate) struct Passage<'a> {
     pub(crate) is_side: bool,
     /// The tool it was given to or came from.
     pub(crate) tool: u16,
+    /// Whether it says that something failed: a tool, or the agent itself.
+    pub(crate) is_failed: bool,
 }
 
 impl<'a> Passage<'a> {
     /// A text that is about a session as a whole.
     pub(crate) fn whole(kind: TextKind, text: &'a str) -> Self {
-        Self { kind, text, is_side: false, tool: 0 }
+        Self { kind, text, is_side: false, tool: 0, is_failed: false }
     }
 }
 
@@ -98,8 +101,18 @@ pub(crate) fn of_message(message: &Message, calls: &mut Calls, found: &mut dyn F
         if call.is_own {
             continue;
         }
-        for text in windows(block_text(block, &mut scratch)) {
-            found(Passage { kind, text, is_side: message.sidechain, tool: call.tool });
+        let is_failed =
+            message.failed || matches!(block, Block::ToolResult { is_error: Some(true), .. });
+        let passage =
+            Passage { kind, text: "", is_side: message.sidechain, tool: call.tool, is_failed };
+        let text = block_text(block, &mut scratch);
+        // A failure is listed even when it says nothing.
+        if text.is_empty() && is_failed {
+            found(passage);
+            continue;
+        }
+        for text in windows(text) {
+            found(Passage { text, ..passage });
         }
     }
 }
@@ -123,6 +136,8 @@ fn kind(message: &Message, block: &Block) -> Option<TextKind> {
             Origin::Human | Origin::Queued | Origin::Command => Some(TextKind::Prompt),
             Origin::Assistant => Some(TextKind::Reply),
             Origin::Summary => Some(TextKind::Document),
+            // The program says that the agent failed.
+            Origin::System if message.failed => Some(TextKind::Reply),
             Origin::Tool | Origin::Injected | Origin::System => None,
         },
         Block::ToolCall { .. } => Some(TextKind::ToolInput),

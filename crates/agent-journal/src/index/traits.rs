@@ -95,19 +95,21 @@ pub(crate) struct Likeness {
     pub(crate) tool: u16,
     /// The same for texts that differ in numbers and spaces only; 0 for short ones.
     pub(crate) print: u32,
+    /// Whether it says that something failed.
+    pub(crate) is_failed: bool,
 }
 
 impl Likeness {
     pub(crate) fn of(passage: &Passage<'_>) -> Self {
-        Self { tool: passage.tool, print: print(passage.text) }
+        Self { tool: passage.tool, print: print(passage.text), is_failed: passage.is_failed }
     }
 
     pub(crate) fn pack(self) -> u64 {
-        u64::from(self.tool) | u64::from(self.print) << 16
+        u64::from(self.tool) | u64::from(self.print) << 16 | u64::from(self.is_failed) << 48
     }
 
     pub(crate) fn unpack(number: u64) -> Self {
-        Self { tool: number as u16, print: (number >> 16) as u32 }
+        Self { tool: number as u16, print: (number >> 16) as u32, is_failed: number >> 48 & 1 == 1 }
     }
 }
 
@@ -222,8 +224,12 @@ mod tests {
     #[test]
     fn traits_survive_packing() {
         let text = "a long enough text that is the same in two places";
-        let passage =
-            Passage { is_side: true, tool: 0xbeef, ..Passage::whole(TextKind::Reply, text) };
+        let passage = Passage {
+            is_side: true,
+            tool: 0xbeef,
+            is_failed: true,
+            ..Passage::whole(TextKind::Reply, text)
+        };
         let likeness = Likeness::of(&passage);
         assert!(likeness.print > 0);
         assert_eq!(Likeness::unpack(likeness.pack()), likeness);

@@ -74,7 +74,8 @@ pub enum Sort {
 }
 
 /// What one result is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Grouping {
     /// A task: a session with what it started.
     #[default]
@@ -109,12 +110,16 @@ pub enum Tier {
     /// Everything that was asked for stands in one message.
     #[default]
     AllWords,
+    /// Everything does, some words in another form: a plural, `-ed`, `-ing`.
+    WordForms,
     /// Everything does, if words that occur nowhere are read as the nearest that do.
     Typo,
     /// Some of the words do.
     SomeWords,
     /// It is about the same.
     Meaning,
+    /// Nothing was compared: fields alone chose it.
+    Listed,
 }
 
 impl Tier {
@@ -122,9 +127,10 @@ impl Tier {
     /// it or something like it.
     pub(super) fn step(self) -> u8 {
         match self {
-            Self::ExactPhrase | Self::AllWords => 0,
-            Self::Typo => 1,
-            Self::SomeWords | Self::Meaning => 2,
+            Self::ExactPhrase | Self::AllWords | Self::Listed => 0,
+            Self::WordForms => 1,
+            Self::Typo => 2,
+            Self::SomeWords | Self::Meaning => 3,
         }
     }
 }
@@ -136,6 +142,8 @@ pub struct Answer {
     pub mode: Mode,
     /// How closely the best of it fits.
     pub tier: Tier,
+    /// What one result is.
+    pub group: Grouping,
     /// How many results there are.
     pub total: u64,
     /// The best of them.

@@ -59,7 +59,14 @@ impl Engine<'_> {
             clauses.into_iter().partition(|clause| is_word(clause) && !clause.negated);
         let mut words: Vec<(u64, Box<dyn Query>)> = Vec::new();
         for clause in &loose {
-            let Pattern::Word(text) = &clause.pattern else { continue };
+            let text = match &clause.pattern {
+                Pattern::Word(text) => text,
+                Pattern::OneOf { readings, .. } => {
+                    words.push((self.sum_of_frequencies(readings)?, self.one_of(readings)));
+                    continue;
+                }
+                _ => continue,
+            };
             let parts = parts_of(text);
             if parts.len() > 1 {
                 for part in parts.iter().filter(|part| !is_stop_word(part)) {
@@ -92,6 +99,20 @@ impl Engine<'_> {
         self.searcher.doc_freq(&Term::from_field_text(self.field, word))
     }
 
+    fn sum_of_frequencies(&self, words: &[String]) -> tantivy::Result<u64> {
+        words.iter().map(|word| self.frequency(word)).sum()
+    }
+
+    /// Any of some words as they stand in the index.
+    fn one_of(&self, words: &[String]) -> Box<dyn Query> {
+        let any: Parts = words
+            .iter()
+            .flat_map(|word| self.sequence(parts_of(word)))
+            .map(|one| (Occur::Should, one))
+            .collect();
+        Box::new(BooleanQuery::new(any))
+    }
+
     fn join(&self, clauses: &[Clause]) -> tantivy::Result<Parts> {
         let mut parts: Parts = Vec::new();
         for clause in clauses {
@@ -118,12 +139,13 @@ impl Engine<'_> {
                 self.prefix(&parts, &beginning).map(Some)
             }
             Pattern::Regex(regex) => self.need(&regex.need).map(Some),
+            Pattern::OneOf { readings, .. } => Ok(Some(self.one_of(readings))),
             Pattern::Any(alternatives) => {
                 let mut any: Parts = Vec::new();
                 for clauses in alternatives {
                     let parts = self.join(clauses)?;
                     if !parts.is_empty() {
-                        any.push((Occur::Should, Box::new(BooleanQuery::new(parts))));
+                        any.push((Occur::Should, put_together(parts)));
                     }
                 }
                 Ok((!any.is_empty())
@@ -266,9 +288,9 @@ pub(super) fn as_typed(clauses: &[Clause]) -> Option<Vec<String>> {
 }
 
 fn is_word(clause: &Clause) -> bool {
-    matches!(clause.pattern, Pattern::Word(_))
+    matches!(clause.pattern, Pattern::Word(_) | Pattern::OneOf { .. })
 }
 
-fn is_stop_word(word: &str) -> bool {
+pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(&word)
 }

@@ -8,7 +8,7 @@ use super::run::Search;
 use crate::error::Result;
 use crate::maps::Map;
 use crate::model::Timestamp;
-use crate::store::Facts;
+use crate::store::{Facts, Store};
 
 /// Values told of each facet, the most frequent.
 const MOST: usize = 20;
@@ -25,21 +25,33 @@ impl Search<'_> {
         if options.facets.is_empty() {
             return Ok(Vec::new());
         }
-        let mut tally = vec![Map::default(); options.facets.len()];
-        let mut months = Months { zone: &options.zone, names: Map::default() };
         let mut results: Map<u64, u64> = Map::default();
         for group in groups {
             *results.entry(group.telling).or_default() += 1;
         }
-        for facts in self.store.facts()?.iter() {
-            let Some(results) = results.get(&facts.telling) else { continue };
-            for (facet, counts) in options.facets.iter().zip(&mut tally) {
-                add(counts, value(*facet, facts, &mut months), *results);
-            }
-        }
-        let facets = options.facets.iter().copied().zip(tally);
-        Ok(facets.map(|(facet, counts)| (facet, ordered(facet, counts))).collect())
+        count(self.store, &results, options)
     }
+}
+
+/// Counts results by facets, given how many there are of each session.
+pub(super) fn count(
+    store: &Store,
+    results: &Map<u64, u64>,
+    options: &Options,
+) -> Result<Vec<(Facet, Counts)>> {
+    if options.facets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut tally = vec![Map::default(); options.facets.len()];
+    let mut months = Months { zone: &options.zone, names: Map::default() };
+    for facts in store.facts()?.iter() {
+        let Some(results) = results.get(&facts.telling) else { continue };
+        for (facet, counts) in options.facets.iter().zip(&mut tally) {
+            add(counts, value(*facet, facts, &mut months), *results);
+        }
+    }
+    let facets = options.facets.iter().copied().zip(tally);
+    Ok(facets.map(|(facet, counts)| (facet, ordered(facet, counts))).collect())
 }
 
 fn add(counts: &mut Map<String, u64>, value: &str, results: u64) {

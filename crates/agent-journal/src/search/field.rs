@@ -60,7 +60,7 @@ const FIELDS: &[Field] = &[
     })
     .of(&KINDS),
     text("session", "one session, by the beginning of its id", |filter| &mut filter.sessions),
-    both("is", "what a session or message is", |value, now, filter| {
+    both("is", "what a session is, or a message: sidechain, failed", |value, now, filter| {
         filter.states.push(state(value, now)?);
         Ok(())
     })
@@ -103,6 +103,9 @@ const FIELDS: &[Field] = &[
         Ok(())
     }),
 ];
+
+/// Other names of fields.
+const ALIASES: [(&str, &str); 1] = [("source", "agent")];
 
 /// Times that are often meant.
 const TIMES: [&str; 6] = ["today", "yesterday", "7d", "30d", "90d", "1y"];
@@ -155,8 +158,10 @@ pub fn fields() -> &'static [Field] {
     FIELDS
 }
 
-/// Finds a field by its name.
+/// Finds a field by its name, or by another name it has.
 pub fn field_called(name: &str) -> Option<&'static Field> {
+    let meant = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let name = meant.map_or(name, |(_, name)| name);
     FIELDS.iter().find(|field| field.name == name)
 }
 
@@ -230,6 +235,8 @@ const MEANT: [&[TextKind]; 7] = [
 
 /// Checks a role.
 pub fn role(name: &str) -> Result<String> {
+    // Answers call the person who asks so.
+    let name = if name.eq_ignore_ascii_case("you") { "user" } else { name };
     choose("role", name, &ROLES).map(|at| ROLES[at].to_owned())
 }
 
@@ -264,12 +271,20 @@ fn kind(name: &str) -> Result<TextKind> {
     })
 }
 
-const STATES: [&str; 5] = ["subagent", "sidechain", "error", "running", "gone"];
+const STATES: [&str; 6] = ["subagent", "sidechain", "error", "failed", "running", "gone"];
 
 fn state(name: &str, now: &Zoned) -> Result<State> {
     let at = choose("is", name, &STATES)?;
     let now = Timestamp::from_millis(now.timestamp().as_millisecond()).unwrap_or_default();
-    Ok([State::SubAgent, State::SideChain, State::Error, State::Running(now), State::Gone][at])
+    let states = [
+        State::SubAgent,
+        State::SideChain,
+        State::Error,
+        State::Failed,
+        State::Running(now),
+        State::Gone,
+    ];
+    Ok(states[at])
 }
 
 const INCLUDED: [&str; 1] = ["sidechains"];

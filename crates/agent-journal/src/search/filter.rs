@@ -8,6 +8,7 @@ use rusqlite::types::Value;
 
 use super::field::kinds_of;
 use crate::index::TextKind;
+use crate::maps::Set;
 use crate::model::Timestamp;
 
 /// A session whose last sign of life is this recent is running, in milliseconds.
@@ -55,6 +56,17 @@ pub struct Filter {
     pub scope: Scope,
     /// What is left out: whatever fits any of it.
     pub not: Option<Box<Filter>>,
+    /// Only sessions that a look at their messages chose.
+    pub chosen: Option<ChosenSessions>,
+}
+
+/// Sessions that a look at their messages chose or left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChosenSessions {
+    /// Those with a message that is wanted; all when nothing is asked of messages.
+    pub(crate) with: Option<Set<u64>>,
+    /// Those with a message that is not wanted.
+    pub(crate) without: Set<u64>,
 }
 
 /// Whose sessions are meant.
@@ -77,6 +89,8 @@ pub enum State {
     SideChain,
     /// It ended in a failure.
     Error,
+    /// The message says that a tool or the agent failed.
+    Failed,
     /// It was running at this time.
     Running(Timestamp),
     /// Its file is gone.
@@ -171,7 +185,9 @@ impl Filter {
             side_chains,
             scope,
             not,
+            chosen,
         } = other;
+        self.chosen = self.chosen.take().or(chosen);
         for (all, more) in [
             (&mut self.agents, agents),
             (&mut self.projects, projects),
@@ -219,7 +235,8 @@ impl Filter {
             || !self.features.is_empty()
             || !self.sizes.is_empty()
             || self.hours.is_some()
-            || self.states.iter().any(|state| *state != State::SideChain)
+            || self.chosen.is_some()
+            || self.states.iter().any(|state| !state.is_of_messages())
             || self.not.as_ref().is_some_and(|not| not.limits_sessions())
     }
 
@@ -231,12 +248,22 @@ impl Filter {
             Some("kind:")
         } else if self.states.contains(&State::SideChain) {
             Some("is:sidechain")
+        } else if self.states.contains(&State::Failed) {
+            Some("is:failed")
         } else if self.side_chains {
             Some("include:")
         } else {
             None
         };
         own.or_else(|| self.not.as_ref()?.message_field())
+    }
+
+    /// Whether a query of nothing but these fields is answered by messages: one of them is about
+    /// messages, and not about sessions as a whole.
+    pub fn lists_messages(&self) -> bool {
+        self.message_field().is_some()
+            || !self.tools.is_empty()
+            || self.not.as_ref().is_some_and(|not| !not.tools.is_empty())
     }
 
     /// Says the filter as an SQL condition on `sessions`, with its values. What packed rows tell
@@ -252,6 +279,9 @@ impl Filter {
         conditions.time("sessions.started_at <= ?", self.until);
         if let Some(not) = &self.not {
             not.none(&mut conditions);
+        }
+        if let Some(chosen) = &self.chosen {
+            conditions.all.extend(chosen.sql());
         }
         (conditions.all.join(" AND "), conditions.values)
     }
@@ -402,14 +432,20 @@ impl State {
             Self::SubAgent => "subagent",
             Self::SideChain => "sidechain",
             Self::Error => "error",
+            Self::Failed => "failed",
             Self::Running(_) => "running",
             Self::Gone => "gone",
         }
     }
 
+    /// Whether it is true of messages, not of sessions.
+    fn is_of_messages(self) -> bool {
+        matches!(self, Self::SideChain | Self::Failed)
+    }
+
     fn sql(self) -> Option<String> {
         Some(match self {
-            Self::SideChain => return None,
+            Self::SideChain | Self::Failed => return None,
             Self::SubAgent => "sessions.kind = 1".to_owned(),
             Self::Error => "sessions.failed = 1".to_owned(),
             Self::Gone => source("NOT sources.present"),
@@ -420,6 +456,19 @@ impl State {
                 now.as_millis() - RUNNING
             )),
         })
+    }
+}
+
+impl ChosenSessions {
+    fn sql(&self) -> Vec<String> {
+        // The keys are numbers of our own making: nothing to escape.
+        let among = |keys: &Set<u64>| {
+            let keys: Vec<String> = keys.iter().map(|key| (*key as i64).to_string()).collect();
+            format!("sessions.telling IN ({})", keys.join(","))
+        };
+        let mut all: Vec<String> = self.with.iter().map(among).collect();
+        all.extend((!self.without.is_empty()).then(|| format!("NOT {}", among(&self.without))));
+        all
     }
 }
 

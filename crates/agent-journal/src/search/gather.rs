@@ -33,6 +33,8 @@ pub(super) struct Gather {
     pub(super) tools: (Vec<u16>, Vec<u16>),
     /// Only what is part of a side conversation, or only what is not.
     pub(super) is_side: Option<bool>,
+    /// Only what says that something failed, or only what does not.
+    pub(super) is_failed: Option<bool>,
     /// Only what was recorded in this span, in milliseconds.
     pub(super) span: (i64, i64),
     /// The present, from which age is counted.
@@ -140,7 +142,7 @@ impl Gather {
     }
 
     /// What a match counts in passages of each sort; nothing in those that are not wanted.
-    fn weights(&self) -> [Score; SORTS] {
+    pub(super) fn weights(&self) -> [Score; SORTS] {
         std::array::from_fn(|number| {
             let sort = Sort::of(number);
             let is_wanted = self.kinds.contains(&sort.kind)
@@ -149,15 +151,16 @@ impl Gather {
         })
     }
 
-    /// Whether a passage was recorded in time and is of a wanted tool.
-    fn wants(&self, columns: &Columns, document: DocId) -> bool {
+    /// Whether a passage was recorded in time, is of a wanted tool and failed if it should.
+    pub(super) fn wants(&self, columns: &Columns, document: DocId) -> bool {
         let (tools, without) = &self.tools;
         let at = columns.at.get_val(document);
-        let tool = Likeness::unpack(columns.likeness.get_val(document)).tool;
+        let Likeness { tool, is_failed, .. } = Likeness::unpack(columns.likeness.get_val(document));
         at >= self.span.0
             && at <= self.span.1
             && (tools.is_empty() || tools.contains(&tool))
             && !without.contains(&tool)
+            && self.is_failed.is_none_or(|wanted| wanted == is_failed)
     }
 }
 
@@ -243,7 +246,9 @@ struct Top {
 
 impl<'g> Gathering<'g> {
     fn new(gather: &'g Gather, part: u16) -> Self {
-        let is_open = gather.span == (i64::MIN, i64::MAX) && gather.tools == <_>::default();
+        let is_open = gather.span == (i64::MIN, i64::MAX)
+            && gather.tools == <_>::default()
+            && gather.is_failed.is_none();
         Self {
             gather,
             columns: gather.places.part(part),
@@ -449,6 +454,7 @@ mod tests {
             shared: Arc::default(),
             kinds: TextKind::ALL.to_vec(),
             tools: (Vec::new(), Vec::new()),
+            is_failed: None,
             is_side: None,
             span: (i64::MIN, i64::MAX),
             now: 0,

@@ -78,7 +78,8 @@ impl Search<'_> {
         by_words: &[Group],
     ) -> Result<Vec<Nearby>> {
         // What tools said and side conversations have no vectors.
-        if !gather.tools.0.is_empty() || gather.is_side == Some(true) {
+        let has_none = gather.is_side == Some(true) || gather.is_failed == Some(true);
+        if !gather.tools.0.is_empty() || has_none {
             return Ok(Vec::new());
         }
         let (loose, firm): (Vec<Clause>, Vec<Clause>) =
@@ -132,7 +133,7 @@ impl Search<'_> {
 /// Whether a clause may be missing from what is found by meaning.
 fn is_loose(clause: &Clause) -> bool {
     match &clause.pattern {
-        Pattern::Word(_) => !clause.negated,
+        Pattern::Word(_) | Pattern::OneOf { .. } => !clause.negated,
         Pattern::Any(all) => !clause.negated && all.iter().flatten().all(is_loose),
         _ => false,
     }
@@ -159,6 +160,7 @@ fn wording(clauses: &[Clause], mode: Mode) -> String {
     for clause in clauses {
         clause.each(&mut |pattern| match pattern {
             Pattern::Word(text) | Pattern::Phrase(text) => words.push(text),
+            Pattern::OneOf { typed, .. } => words.push(typed),
             Pattern::Prefix(text) if mode == Mode::Semantic => words.push(text),
             Pattern::Prefix(_) | Pattern::Regex(_) | Pattern::Any(_) => {}
         });

@@ -10,6 +10,7 @@ mod filter;
 mod fold;
 mod fuse;
 mod gather;
+mod listing;
 mod meaning;
 mod parse;
 mod places;
@@ -21,15 +22,17 @@ mod share;
 mod snippet;
 mod typo;
 mod verify;
+mod word_forms;
 
 pub use answer::{Answer, Counts, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};
 pub use date::{Edge, date};
 pub use field::{Field, agent, field_called, fields, nearest, role};
-pub use filter::{Feature, Filter, Hours, Measure, Scope, Size, State};
+pub use filter::{ChosenSessions, Feature, Filter, Hours, Measure, Scope, Size, State};
 pub use fuse::{Blend, Fusion};
 pub use query::{Clause, Pattern, Query};
 pub use regex::Regex;
 pub use snippet::Snippet;
 
 pub(crate) use filter::Packed;
+pub(crate) use listing::list_sessions;
 pub(crate) use run::Search;

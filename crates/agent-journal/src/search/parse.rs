@@ -64,17 +64,23 @@ impl<'t> Parser<'t> {
             }
             if rest.starts_with(')') {
                 if opened.is_none() {
-                    return Err(self.stray());
+                    return Err(self.stray(self.at));
                 }
                 self.at += 1;
                 break;
             }
-            if !all.is_empty() && !joins && is_or(rest) && !rest[2..].trim_start().is_empty() {
-                self.at += 2;
-                joins = true;
-                continue;
+            if !all.is_empty() && !joins {
+                if is_operator(rest, "OR") {
+                    self.at += 2;
+                    joins = true;
+                    continue;
+                }
+                if is_operator(rest, "AND") && !is_shouted_on(&rest[3..]) {
+                    self.at += 3;
+                    continue;
+                }
             }
-            let item = self.item(opened.is_some())?;
+            let Some(item) = self.item(opened.is_some())? else { continue };
             match all.last_mut() {
                 Some(last) if joins => last.push(item),
                 _ => all.push(vec![item]),
@@ -130,13 +136,27 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Reads one item.
-    fn item(&mut self, grouped: bool) -> Result<Item> {
-        let negated = self.rest().strip_prefix('-').is_some_and(begins_something);
-        self.at += usize::from(negated);
+    /// Reads one item; none where a lone `*` stands, which means everything.
+    fn item(&mut self, grouped: bool) -> Result<Option<Item>> {
+        let mut negated = false;
+        if is_operator(self.rest(), "NOT") && !is_shouted(&self.rest()[3..]) {
+            self.at += 3;
+            self.at = self.text.len() - self.rest().trim_start().len();
+            negated = true;
+        }
+        if self.rest().strip_prefix('-').is_some_and(begins_something) {
+            self.at += 1;
+            negated = !negated;
+        }
         let rest = self.rest();
+        if let Some(after) = rest.strip_prefix('*')
+            && after.chars().next().is_none_or(char::is_whitespace)
+        {
+            self.at += 1;
+            return Ok(None);
+        }
         if rest.starts_with('(') && !rest.starts_with("()") {
-            return self.group(negated);
+            return self.group(negated).map(Some);
         }
         let pattern = if rest.starts_with('"') {
             Pattern::Phrase(self.quoted()?.to_owned())
@@ -149,10 +169,10 @@ impl<'t> Parser<'t> {
         } else {
             match self.word(grouped, negated)? {
                 Ok(pattern) => pattern,
-                Err(field) => return Ok(field),
+                Err(field) => return Ok(Some(field)),
             }
         };
-        Ok(Item::Clause(Clause { pattern, negated }))
+        Ok(Some(Item::Clause(Clause { pattern, negated })))
     }
 
     fn group(&mut self, negated: bool) -> Result<Item> {
@@ -221,17 +241,18 @@ impl<'t> Parser<'t> {
             kept = &kept[..kept.len() - 1];
         }
         if !grouped && kept.len() < word.len() {
-            return Err(self.stray());
+            return Err(self.stray(self.at + kept.len()));
         }
         Ok(kept)
     }
 
-    fn stray(&self) -> Error {
+    /// A parenthesis at `at` that closes nothing, in the word that is being read.
+    fn stray(&self, at: usize) -> Error {
         let rest = self.rest();
         let word = rest.split_whitespace().next().unwrap_or(rest);
         wrong(format!(
             "a parenthesis closes nothing{}: {word} — put it in quotes to look for it",
-            self.place(self.at)
+            self.place(at)
         ))
     }
 
@@ -273,8 +294,23 @@ fn begins_something(text: &str) -> bool {
         || regex(text).is_some()
 }
 
-fn is_or(text: &str) -> bool {
-    text.strip_prefix("OR").is_some_and(|rest| rest.starts_with(|one: char| one.is_whitespace()))
+/// Whether a text begins with an operator, and something follows it.
+fn is_operator(text: &str, name: &str) -> bool {
+    text.strip_prefix(name)
+        .is_some_and(|rest| rest.starts_with(char::is_whitespace) && !rest.trim_start().is_empty())
+}
+
+/// Whether a text goes on in capitals, and not with an operator.
+fn is_shouted_on(text: &str) -> bool {
+    is_shouted(text) && !is_operator(text.trim_start(), "NOT")
+}
+
+/// Whether the next word is in capitals: then the one before it is no operator, as in `NOT NULL`
+/// and `FILE NOT FOUND`.
+fn is_shouted(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    word.chars().filter(|one| one.is_alphabetic()).count() > 1
+        && !word.chars().any(char::is_lowercase)
 }
 
 /// Reads `/…/` or `/…/i`: the expression, its flags, the length of all. The first slash that
@@ -348,6 +384,27 @@ mod tests {
     }
 
     #[test]
+    fn not_and_and_mean_what_they_say() {
+        check("login NOT draft", "login -draft");
+        check("NOT draft login", "-draft login");
+        check("login AND signin", "login signin");
+        check("login AND NOT (a OR b)", "login -((a OR b))");
+        check("login NOT -draft", "login draft");
+        check("NOT NULL constraint failed", "NOT NULL constraint failed");
+        check("FILE NOT FOUND", "FILE NOT FOUND");
+        check("why NOT", "why NOT");
+        check("AND x", "AND x");
+        check("not draft", "not draft");
+        check("*", "");
+        check(
+            "login) x",
+            "a parenthesis closes nothing (character 6): login) — put it in quotes to look for it",
+        );
+        let query = parse("x NOT agent:codex").unwrap();
+        assert_eq!(query.filter.to_string(), "-agent:codex");
+    }
+
+    #[test]
     fn code_is_full_of_signs_that_mean_nothing() {
         check("std::mem error: http://x foo:bar", "std::mem error: http://x foo:bar");
         check("line:12 note:this todo:that node:18", "line:12 note:this todo:that node:18");
@@ -374,7 +431,7 @@ mod tests {
         check("a (b OR c", "a parenthesis is not closed (character 3): (b OR c");
         check(
             "a b) c",
-            "a parenthesis closes nothing (character 3): b) — put it in quotes to look for it",
+            "a parenthesis closes nothing (character 4): b) — put it in quotes to look for it",
         );
         check("is:runing x", "unknown `is:runing` — did you mean `is:running`?");
         check(

@@ -10,16 +10,13 @@ use super::gather::Group;
 use super::places::{Located, Places};
 use super::query::{Clause, Pattern};
 use super::run::Search;
-use super::snippet::{Marks, snippet};
+use super::snippet::{Marks, SNIPPET, snippet};
 use super::verify::{Text, has_phrase};
 use crate::error::Result;
 use crate::helper::{Joint, Pieces};
-use crate::index::{TextKind, text_of, window_of, words};
+use crate::index::{TextKind, text_of, window_of};
 use crate::model::Message;
 use crate::store::{Entry, Run};
-
-/// Length of a snippet in bytes.
-const SNIPPET: usize = 200;
 
 /// Messages shown of one session.
 const SHOWN: usize = 3;
@@ -31,7 +28,7 @@ impl Search<'_> {
     pub(super) fn present(
         &self,
         (groups, places): (&[Group], &Places),
-        clauses: &[Clause],
+        wording: Wording<'_>,
         options: &Options,
         answer: &mut Answer,
     ) -> Result<()> {
@@ -48,7 +45,7 @@ impl Search<'_> {
         tellings.sort_unstable();
         tellings.dedup();
         let entries = self.store.sessions_by_telling(&tellings, self.now)?;
-        let how = How::of(clauses, options);
+        let how = How::of(wording, options);
         let read = match how.context {
             0 => {
                 let best = groups.iter().enumerate();
@@ -165,6 +162,14 @@ fn within(entries: &HashMap<u64, Entry>, telling: u64) -> Option<Box<Entry>> {
     entries.get(&telling).cloned().map(Box::new)
 }
 
+/// What was asked for, as it was typed and as it was looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wording<'q> {
+    pub(super) typed: &'q [Clause],
+    /// With mistyped words corrected and other forms of words.
+    pub(super) marked: &'q [Clause],
+}
+
 /// How hits are made ready.
 struct How<'q> {
     clauses: &'q [Clause],
@@ -177,12 +182,13 @@ struct How<'q> {
 }
 
 impl<'q> How<'q> {
-    fn of(clauses: &'q [Clause], options: &Options) -> Self {
-        let mut wanted = clauses.iter().filter(|clause| !clause.negated);
+    fn of(wording: Wording<'q>, options: &Options) -> Self {
+        let Wording { typed, marked } = wording;
+        let mut wanted = typed.iter().filter(|clause| !clause.negated);
         Self {
-            clauses,
-            marks: marks(clauses),
-            phrase: as_typed(clauses),
+            clauses: marked,
+            marks: Marks::of(marked),
+            phrase: as_typed(typed),
             is_exact: wanted
                 .all(|clause| matches!(clause.pattern, Pattern::Phrase(_) | Pattern::Regex(_))),
             context: options.context,
@@ -210,25 +216,4 @@ impl<'q> How<'q> {
         let stands_there = self.phrase.as_ref().is_some_and(|phrase| has_phrase(text, phrase));
         if self.is_exact || stands_there { Tier::ExactPhrase } else { tier }
     }
-}
-
-/// The words to mark in what is shown.
-fn marks(clauses: &[Clause]) -> Marks<'_> {
-    let mut marks = Marks::default();
-    for clause in clauses {
-        clause.each(&mut |pattern| {
-            let (text, is_prefix) = match pattern {
-                Pattern::Word(text) | Pattern::Phrase(text) => (text, false),
-                Pattern::Prefix(text) => (text, true),
-                Pattern::Regex(regex) => return marks.regexes.push(regex),
-                Pattern::Any(_) => return,
-            };
-            let mut parts: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
-            if is_prefix {
-                marks.prefixes.extend(parts.pop());
-            }
-            marks.words.extend(parts);
-        });
-    }
-    marks
 }

@@ -40,6 +40,14 @@ pub enum Pattern {
     Prefix(String),
     /// A text that fits a regular expression.
     Regex(Regex),
+    /// A typed word that stands for any of several words: its other forms, or the nearest ones
+    /// that occur.
+    OneOf {
+        /// As it was typed.
+        typed: String,
+        /// The words it stands for.
+        readings: Vec<String>,
+    },
     /// One of several things, each of which may be several clauses.
     Any(Vec<Vec<Clause>>),
 }
@@ -54,6 +62,11 @@ impl Query {
     /// Whether there is anything that must be there.
     pub fn looks_for_something(&self) -> bool {
         self.clauses.iter().any(|clause| !clause.negated)
+    }
+
+    /// Whether there is nothing to look for: fields alone choose what is listed.
+    pub fn is_fields_only(&self) -> bool {
+        self.clauses.is_empty()
     }
 
     /// Whether messages themselves must be read to know whether they fit.
@@ -103,6 +116,7 @@ impl fmt::Display for Pattern {
             Self::Phrase(text) => write!(formatter, "\"{text}\""),
             Self::Prefix(text) => write!(formatter, "{text}*"),
             Self::Regex(regex) => regex.fmt(formatter),
+            Self::OneOf { readings, .. } => write!(formatter, "({})", readings.join(" OR ")),
             Self::Any(alternatives) => {
                 let all: Vec<String> = alternatives.iter().map(|one| join(one)).collect();
                 write!(formatter, "({})", all.join(" OR "))

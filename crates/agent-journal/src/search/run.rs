@@ -13,6 +13,7 @@ use super::engine::{Engine, deciding};
 use super::fold::{collapse, into_tasks};
 use super::gather::{BEST, Gather, Group, Match, rank};
 use super::places::{Located, Places};
+use super::present::Wording;
 use super::query::{Clause, Pattern, Query, join};
 use super::verify::Text;
 use super::{Filter, Scope, State, share};
@@ -37,6 +38,13 @@ const SCREEN: usize = 20;
 /// tool's output to come before prompts with some of its words.
 const ALL_WORDS: f32 = 3.0;
 
+/// How much a match in other forms of the words is worth beside one in the words themselves.
+const OTHER_FORMS: f32 = 0.8;
+
+/// Fewer sessions than this, found by reading mistyped words as others, are too few: some of the
+/// words are looked for as well.
+const FEW: usize = 3;
+
 /// Answers queries.
 pub(crate) struct Search<'a> {
     pub(crate) store: &'a Store,
@@ -56,8 +64,20 @@ pub(super) struct Progress {
     pub(super) answer: Answer,
     /// What is looked for, mistakes corrected.
     pub(super) clauses: Vec<Clause>,
+    /// What is marked in the answer: the same, with other forms of words where these were looked
+    /// for.
+    pub(super) marked: Vec<Clause>,
     /// Whether what is asked is a question.
     pub(super) is_question: bool,
+}
+
+/// One step of a search by words.
+struct Step<'c> {
+    name: &'static str,
+    tier: Tier,
+    clauses: &'c [Clause],
+    /// The clauses as the engine takes them; `None` when there is nothing to look for.
+    query: Option<Box<dyn tantivy::query::Query>>,
 }
 
 /// Where is looked.
@@ -69,12 +89,15 @@ impl Search<'_> {
         let searcher = self.lexical.searcher();
         let engine = Engine { field: self.lexical.body(), searcher: &searcher };
         let places = Places::of(&searcher).map_err(self.error())?;
-        let gather = Arc::new(self.gather(query, options, places.clone())?);
+        let every = query.has_regex() || options.group == Grouping::Message;
+        let keep = if every { usize::MAX } else { BEST };
+        let gather = Arc::new(self.gather(&query.filter, keep, places.clone())?);
         let mut progress = Progress {
             groups: Vec::new(),
             places,
-            answer: Answer::default(),
+            answer: Answer { group: options.group, ..Answer::default() },
             clauses: query.clauses.clone(),
+            marked: query.clauses.clone(),
             is_question: is_question(&query.clauses),
         };
         if options.mode != Mode::Semantic {
@@ -83,14 +106,15 @@ impl Search<'_> {
         if options.mode != Mode::Lexical {
             self.by_meaning(query, options, &gather, &mut progress)?;
         }
-        let Progress { groups, places, mut answer, clauses, is_question } = progress;
+        let Progress { groups, places, mut answer, marked, is_question, .. } = progress;
         let order = Order { sort: options.sort, is_question, places: &places };
         let groups = self.arrange(groups, options, (gather.keep, order))?;
         answer.total = groups.len() as u64;
         answer.facets = self.facets(&groups, options)?;
         let page: Vec<Group> =
             groups.into_iter().skip(options.offset).take(options.limit).collect();
-        self.present((&page, &places), &clauses, options, &mut answer)?;
+        let wording = Wording { typed: &query.clauses, marked: &marked };
+        self.present((&page, &places), wording, options, &mut answer)?;
         Ok(answer)
     }
 
@@ -98,12 +122,12 @@ impl Search<'_> {
         Error::index(self.path)
     }
 
-    fn gather(&self, query: &Query, options: &Options, places: Places) -> Result<Gather> {
-        let filter = &query.filter;
+    pub(super) fn gather(&self, filter: &Filter, keep: usize, places: Places) -> Result<Gather> {
         let not = filter.not.as_deref();
-        // A search looks into sub-agents too; only facts of sessions need the store. Tools are
-        // known of every passage.
-        let not_tools = not.map(|not| Filter { tools: Vec::new(), ..not.clone() });
+        // A search looks into sub-agents too; only facts of sessions need the store. Tools and
+        // times are known of every passage.
+        let not_tools =
+            not.map(|not| Filter { tools: Vec::new(), since: None, until: None, ..not.clone() });
         let wide = Filter {
             scope: Scope::All,
             since: None,
@@ -118,9 +142,15 @@ impl Search<'_> {
         shared.retain(|one| only.as_ref().is_none_or(|only| only.contains(&one.origin_telling)));
         let shared = shared.into_iter().map(|one| (one.telling, one.shared_messages));
         let millis = |at: Option<Timestamp>, or| at.map_or(or, Timestamp::as_millis);
+        // What is left out begins or ends where the rest ends or begins.
+        let left_out = not.map(|not| (not.since, not.until)).unwrap_or_default();
+        let first = millis(filter.since, i64::MIN)
+            .max(left_out.1.map_or(i64::MIN, |until| until.as_millis().saturating_add(1)));
+        let last = millis(filter.until, i64::MAX)
+            .min(left_out.0.map_or(i64::MAX, |since| since.as_millis().saturating_sub(1)));
         let tools = |filter: &Filter| filter.tools.iter().map(|name| tool_number(name)).collect();
         let is_side = |filter: &Filter| filter.states.contains(&State::SideChain);
-        let every = query.has_regex() || options.group == Grouping::Message;
+        let is_failed = |filter: &Filter| filter.states.contains(&State::Failed);
         Ok(Gather {
             only,
             shared: Arc::new(shared.collect()),
@@ -132,9 +162,14 @@ impl Search<'_> {
                 (_, false) if filter.side_chains => None,
                 _ => Some(false),
             },
-            span: (millis(filter.since, i64::MIN), millis(filter.until, i64::MAX)),
+            is_failed: match (is_failed(filter), not.is_some_and(is_failed)) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
+            span: (first, last),
             now: self.now.as_millis(),
-            keep: if every { usize::MAX } else { BEST },
+            keep,
             places,
         })
     }
@@ -218,53 +253,88 @@ impl Search<'_> {
         place: Place<'_>,
         progress: &mut Progress,
     ) -> Result<()> {
-        let engine = place.0;
-        let all = engine.all(&query.clauses).map_err(self.error())?;
+        let (engine, clauses) = (place.0, &query.clauses);
+        let all = engine.all(clauses).map_err(self.error())?;
+        let name = if query.has_regex() { "regular expression" } else { "all words" };
+        self.take(Step { name, tier: Tier::AllWords, clauses, query: all }, place, progress)?;
         if query.has_regex() {
-            return self.take(("regular expression", Tier::AllWords), all, place, progress);
-        }
-        self.take(("all words", Tier::AllWords), all, place, progress)?;
-        if progress.groups.is_empty() {
-            self.corrected(place, progress)?;
+            return Ok(());
         }
         let wanted = (options.offset + options.limit).max(SCREEN);
-        if progress.groups.is_empty() || progress.is_question && progress.groups.len() < wanted {
-            for one in progress.groups.iter_mut().flat_map(|group| &mut group.best) {
-                one.score *= ALL_WORDS;
-            }
-            let some = engine.some(&progress.clauses).map_err(self.error())?;
-            self.take(("some words", Tier::SomeWords), some, place, progress)?;
+        if progress.groups.len() < wanted {
+            self.in_other_forms(place, progress)?;
+        }
+        let is_corrected = progress.groups.is_empty() && self.corrected(place, progress)?;
+        let found = progress.groups.len();
+        let is_little = found == 0 || is_corrected && found < FEW;
+        if is_little || progress.is_question && found < wanted {
+            self.some_of_them(place, progress)?;
         }
         Ok(())
     }
 
-    /// Reads words that occur nowhere as others.
-    fn corrected(&self, place: Place<'_>, progress: &mut Progress) -> Result<()> {
-        let (clauses, corrections) = place.0.corrected(&progress.clauses).map_err(self.error())?;
-        if corrections.is_empty() {
-            return Ok(());
+    /// Looks for all words in any form that occurs.
+    fn in_other_forms(&self, place: Place<'_>, progress: &mut Progress) -> Result<()> {
+        let forms = place.0.with_word_forms(&progress.clauses).map_err(self.error())?;
+        let Some(forms) = forms else { return Ok(()) };
+        let query = place.0.all(&forms).map_err(self.error())?;
+        let known = progress.groups.len();
+        let step = Step { name: "word forms", tier: Tier::WordForms, clauses: &forms, query };
+        self.take(step, place, progress)?;
+        for one in progress.groups[known..].iter_mut().flat_map(|group| &mut group.best) {
+            one.score *= OTHER_FORMS;
         }
-        progress.clauses = clauses;
+        progress.marked = forms;
+        Ok(())
+    }
+
+    /// Reads words that occur nowhere as others; says whether any was read as its neighbour.
+    fn corrected(&self, place: Place<'_>, progress: &mut Progress) -> Result<bool> {
+        let (clauses, corrections) = place.0.corrected(&progress.clauses).map_err(self.error())?;
+        (progress.clauses, progress.marked) = (clauses.clone(), clauses);
+        if corrections.is_empty() {
+            return Ok(false);
+        }
         progress.answer.corrected = corrections;
-        let all = place.0.all(&progress.clauses).map_err(self.error())?;
-        self.take(("typo", Tier::Typo), all, place, progress)
+        let clauses = &progress.clauses.clone();
+        let query = place.0.all(clauses).map_err(self.error())?;
+        self.take(Step { name: "typo", tier: Tier::Typo, clauses, query }, place, progress)?;
+        Ok(true)
+    }
+
+    /// Looks for some of the words. In a short query they may stand in any form; a question has
+    /// enough words as they are.
+    fn some_of_them(&self, place: Place<'_>, progress: &mut Progress) -> Result<()> {
+        for one in progress.groups.iter_mut().flat_map(|group| &mut group.best) {
+            one.score *= ALL_WORDS;
+        }
+        let mut clauses = progress.clauses.clone();
+        if !progress.is_question
+            && let Some(forms) = place.0.with_word_forms(&clauses).map_err(self.error())?
+        {
+            progress.marked.clone_from(&forms);
+            clauses = forms;
+        }
+        let query = place.0.some(&clauses).map_err(self.error())?;
+        let step = Step { name: "some words", tier: Tier::SomeWords, clauses: &clauses, query };
+        self.take(step, place, progress)
     }
 
     /// Adds the sessions that fit and are not there yet.
     fn take(
         &self,
-        (name, tier): (&str, Tier),
-        query: Option<Box<dyn tantivy::query::Query>>,
+        step: Step<'_>,
         (engine, gather): Place<'_>,
         progress: &mut Progress,
     ) -> Result<()> {
         let started = Instant::now();
+        let Step { name, tier, clauses, query } = step;
         let Some(query) = query else { return Ok(()) };
         let place = (engine.searcher, gather);
         let mut groups = share::gather(&*query, place, self.helper).map_err(self.error())?;
-        if progress.clauses.iter().any(Clause::has_regex) {
+        if clauses.iter().any(Clause::has_regex) {
             progress.answer.untried =
-                self.try_on_messages(&progress.clauses, (&mut groups, &progress.places))?;
+                self.try_on_messages(clauses, (&mut groups, &progress.places))?;
         }
         if !progress.groups.is_empty() {
             let known: Set<u64> = progress.groups.iter().map(|group| group.telling).collect();
@@ -275,7 +345,7 @@ impl Search<'_> {
         }
         progress.answer.stages.push(Stage {
             name: name.to_owned(),
-            query: join(&deciding(&progress.clauses)),
+            query: join(&deciding(clauses)),
             found: groups.len() as u64,
             took: started.elapsed(),
         });

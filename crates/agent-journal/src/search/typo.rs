@@ -12,7 +12,8 @@ const LONG: usize = 8;
 /// Words that a mistyped one may be read as.
 const READINGS: usize = 3;
 
-/// Clauses with mistyped words read as others, and which: empty when nothing was mistyped.
+/// Clauses in which words that occur nowhere are read as others, and which of them were mistyped:
+/// none that occurs in another form.
 pub(super) type Corrected = (Vec<Clause>, Vec<(String, String)>);
 
 impl Engine<'_> {
@@ -21,19 +22,22 @@ impl Engine<'_> {
         let mut clauses = deciding(clauses);
         let mut corrections = Vec::new();
         for clause in &mut clauses {
-            let Pattern::Word(text) = &clause.pattern else { continue };
-            let parts = parts_of(text);
+            let Pattern::Word(typed) = &clause.pattern else { continue };
+            let parts = parts_of(typed);
             let [word] = parts.as_slice() else { continue };
             if clause.negated || !may_be_mistyped(word) || self.frequency(word)? > 0 {
                 continue;
             }
-            let readings = self.nearest(word)?;
+            let typed = typed.clone();
+            let mut readings = self.other_forms(word)?;
             if readings.is_empty() {
-                continue;
+                readings = self.nearest(word)?;
+                if readings.is_empty() {
+                    continue;
+                }
+                corrections.push((typed.clone(), readings.join(" or ")));
             }
-            corrections.push((text.clone(), readings.join(" or ")));
-            let options = readings.into_iter().map(|it| vec![Clause::new(Pattern::Word(it))]);
-            clause.pattern = Pattern::Any(options.collect());
+            clause.pattern = Pattern::OneOf { typed, readings };
         }
         Ok((clauses, corrections))
     }

@@ -38,6 +38,9 @@ impl<'t> Text<'t> {
                 self.has_sequence(&parts, |word, part| word.starts_with(part))
             }
             Pattern::Regex(regex) => regex.fits(self.whole),
+            Pattern::OneOf { readings, .. } => {
+                readings.iter().any(|word| self.has(&Pattern::Word(word.clone())))
+            }
             Pattern::Any(alternatives) => alternatives.iter().any(|clauses| self.fits(clauses)),
         }
     }

@@ -127,8 +127,8 @@ impl Fact {
 }
 
 impl Browse {
-    fn sql(&self, now: Timestamp) -> (String, Vec<Value>) {
-        let (mut sql, mut values) = self.filter.sql();
+    fn sql(&self, store: &Store, now: Timestamp) -> Result<(String, Vec<Value>)> {
+        let (mut sql, mut values) = store.condition(&self.filter)?;
         let mut add = |condition: &str, value: Value| {
             values.push(value);
             sql.push_str(&condition.replace('?', &format!("?{}", values.len())));
@@ -144,7 +144,7 @@ impl Browse {
         if let Some(entry) = &self.under {
             add(" AND sessions.parent = ?", Value::from(entry.key as i64));
         }
-        (sql, values)
+        Ok((sql, values))
     }
 
     /// Whether anything is chosen by a fact.
@@ -175,7 +175,7 @@ impl Browse {
 impl Store {
     /// Lists a window of the chosen sessions.
     pub(crate) fn browse(&self, browse: &Browse, now: Timestamp) -> Result<Listing> {
-        let (condition, values) = browse.sql(now);
+        let (condition, values) = browse.sql(self, now)?;
         let (order, limit, offset) = (browse.order.sql(), browse.limit, browse.offset);
         // Sorting is quicker without what is only shown.
         let sql = format!(
@@ -207,7 +207,7 @@ impl Store {
         now: Timestamp,
         mut tell: impl FnMut(u64, Vec<Spent>),
     ) -> Result<()> {
-        let (condition, values) = browse.sql(now);
+        let (condition, values) = browse.sql(self, now)?;
         let sql = format!(
             "SELECT sessions.key, spending.calls FROM sessions
              LEFT JOIN spending ON spending.session = sessions.key WHERE {condition}"
@@ -244,7 +244,7 @@ impl Store {
         tally: &mut Tally,
         now: Timestamp,
     ) -> Result<u64> {
-        let (condition, values) = browse.sql(now);
+        let (condition, values) = browse.sql(self, now)?;
         // The whole row is read anyway: a way through an index would only be longer.
         let sql = format!(
             "SELECT agent, project, branch, models, {} FROM sessions NOT INDEXED WHERE {condition}",

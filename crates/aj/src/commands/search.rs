@@ -8,7 +8,7 @@ use agent_journal::search::{self, Blend, Fusion, Query};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use super::{FilterArgs, RedactArgs};
+use super::FilterArgs;
 use crate::args::words_without;
 use crate::context::Context;
 use crate::error::found;
@@ -22,11 +22,14 @@ use crate::settings::Settings;
   aj search '\"copper lattice\"' -draft               a phrase, without a word
   aj search 'login OR signin' agent:claude since:7d
   aj search '/E0[0-9]+/' file:main.rs has:error      a regular expression
+  aj search tool:bash is:failed since:7d             fields alone: every command that failed
+  aj search role:you project:web                     your prompts in a project, latest first
   aj search login -C 2 --max-tokens 2000 --json      for an agent
   aj search login --facets agent,month --explain")]
 pub(crate) struct Args {
-    /// Words, "phrases", begin*, -not, /regex/, OR, ( ), and fields: agent: project: path: file:
-    /// branch: model: role: tool: kind: is: has: since: until: session: include:sidechains
+    /// Words, "phrases", begin*, -not, /regex/, OR, NOT, ( ), and fields: agent: project: path:
+    /// file: branch: model: role: tool: kind: is: has: since: until: session: prompts: active:
+    /// hour: include:sidechains. Fields alone list what fits, the latest first
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
 
@@ -68,9 +71,6 @@ pub(crate) struct Args {
     /// Tell how the query was understood and what each step found
     #[arg(long)]
     explain: bool,
-
-    #[command(flatten)]
-    redact: RedactArgs,
 }
 
 /// More results than any history has.
@@ -118,19 +118,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let started = Instant::now();
     let mut query = Query::parse(&args.query.join(" "), &context.now)?;
     args.filter.apply(&mut query.filter, &context.now)?;
-    if !query.looks_for_something() {
-        bail!("nothing to look for: give at least one word; `aj list` takes the same fields");
+    if !query.looks_for_something() && !query.is_fields_only() {
+        bail!("nothing to look for: give at least one word that must be there");
     }
     let options = options(args, context);
     if options.mode == search::Mode::Semantic && !context.settings.flag("index.vector.enabled") {
         bail!("nothing is found by meaning while `index.vector.enabled` is false");
     }
-    let mut answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
-    let mut redactor = args.redact.redactor(&answered.journal);
-    if let Some(redactor) = &mut redactor {
-        answered.journal.redact_answer(&mut answered.answer, redactor)?;
-    }
-    args.redact.report(redactor.as_ref());
+    let answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
     let costs = if context.json {
         let sessions = answered.answer.sessions.iter();
         answered.journal.costs(&sessions.map(|found| found.entry.clone()).collect::<Vec<_>>())?

@@ -11,7 +11,7 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
-use super::FilterArgs;
+use super::{FilterArgs, of_sessions};
 use crate::context::Context;
 use crate::error::{found, remark};
 use crate::output;
@@ -157,7 +157,9 @@ pub(super) fn in_zone(now: &Zoned, zone: Option<&str>) -> Result<Zoned> {
 
 /// The filter that fields and flags describe together.
 pub(super) fn filter(fields: &[String], flags: &FilterArgs, now: &Zoned) -> Result<Filter> {
-    flags.with_fields(fields, Scope::All, now)
+    let filter = flags.with_fields(fields, Scope::All, now)?;
+    of_sessions(&filter)?;
+    Ok(filter)
 }
 
 /// The filter that fields describe.

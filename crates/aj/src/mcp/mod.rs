@@ -5,7 +5,6 @@
 
 mod ask;
 mod caller;
-mod code;
 mod input;
 mod page;
 mod read;
@@ -111,9 +110,6 @@ impl Call {
             "search" => self.search(),
             "show" => self.show(),
             "list" => self.list(),
-            "handoff" => self.handoff(),
-            "files" => self.files(),
-            "blame" => self.blame(),
             _ => self.stats(),
         }
     }

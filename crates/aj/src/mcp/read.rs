@@ -35,12 +35,10 @@ impl Call {
         };
         let answered = self.context.answer(|journal| Ok(journal.session(id)?));
         let answered = answered.map_err(|error| unknown(&error, id))?;
-        let (journal, mut entry) = (answered.journal, answered.answer);
+        let (journal, entry) = (answered.journal, answered.answer);
         let range = range(&entry, place, input.from)?;
-        let mut quoter = Quoter::new(journal.redactor());
-        quoter.entry(&mut entry, &journal)?;
         let mut reading = Reading {
-            quoter,
+            quoter: Quoter::new(journal.redactor()),
             entry: &entry,
             tools: input.tools,
             asked: input.from.or_else(|| place.and_then(|place| place.parse().ok())),
@@ -57,7 +55,7 @@ impl Call {
 }
 
 /// An error about an id says nothing that was recorded.
-pub(super) fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
+fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
     let id = cut(id, 30);
     match error.downcast_ref() {
         Some(Error::AmbiguousSession { count, candidates, .. }) => {
@@ -106,10 +104,10 @@ impl Reading<'_> {
         let date =
             entry.started_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
         let own = format!(
-            "{}{date} {}, {}",
+            "{}{date} {}, {} messages",
             plain_id(&entry.id),
             entry.status,
-            count(entry.transcript_length(), "message")
+            entry.transcript_length()
         );
         let mut page = Page::new(budget, &own);
         let mut facts = vec![self.quoter.line(&entry.title, BRIEF)];
@@ -239,4 +237,18 @@ impl Reading<'_> {
             _ => None,
         }
     }
+}
+
+/// Every text in a message, as it was recorded.
+pub(super) fn texts(message: &Message) -> Vec<String> {
+    let mut all = Vec::new();
+    for block in &message.blocks {
+        match block {
+            Block::Text(text) | Block::Thinking(text) => all.push(text.clone()),
+            Block::ToolResult { output, .. } => all.push(output.clone()),
+            Block::ToolCall { input, .. } => input.strings(&mut |text| all.push(text.to_owned())),
+            _ => {}
+        }
+    }
+    all
 }

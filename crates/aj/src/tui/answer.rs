@@ -37,6 +37,7 @@ pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> 
     let items = answer.sessions.into_iter().map(item);
     let note = match answer.tier {
         Tier::Typo => Some("spelt otherwise"),
+        Tier::WordForms => Some("other word forms"),
         Tier::SomeWords => Some("some words"),
         Tier::Meaning => Some("by meaning"),
         _ => None,

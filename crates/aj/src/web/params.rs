@@ -7,6 +7,7 @@ use anyhow::Result;
 use jiff::Zoned;
 use serde::Deserialize;
 
+use crate::commands::of_sessions;
 use crate::commands::stats::chosen;
 
 /// Names that choose sessions; links keep them from page to page.
@@ -63,6 +64,7 @@ impl Params {
     /// Which sessions are meant, by every name that chooses some.
     pub(super) fn filter(&self, now: &Zoned) -> Result<Filter> {
         let mut filter = self.listed(now)?;
+        of_sessions(&filter)?;
         filter.models.extend(self.all("model").map(|name| format!("={name}")));
         if let Some(status) = self.get("status") {
             with_status(&mut filter, status, now)?;

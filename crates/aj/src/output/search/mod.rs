@@ -37,7 +37,7 @@ pub(crate) struct Report<'a> {
 impl Report<'_> {
     /// What a result is called.
     fn noun(&self) -> &'static str {
-        match self.options.group {
+        match self.answer.group {
             agent_journal::search::Grouping::Session => "session",
             agent_journal::search::Grouping::Message => "message",
         }

@@ -39,8 +39,15 @@ pub(crate) fn text(out: &mut dyn Write, report: &Report<'_>) -> Result<()> {
     }
     for (at, found) in report.answer.sessions.iter().enumerate() {
         let mut piece = Vec::new();
-        if at > 0 || report.explain {
+        // Messages of one session that follow each other stand below one heading.
+        let before = at.checked_sub(1).map(|before| &report.answer.sessions[before].entry.id);
+        let is_further = report.answer.tier == Tier::Listed && before == Some(&found.entry.id);
+        let is_bare = found.hits.is_empty() && at > 0;
+        if (at > 0 || report.explain) && !is_further && !is_bare {
             writeln!(piece)?;
+        }
+        if !is_further {
+            heading(&mut piece, found, report)?;
         }
         session(&mut piece, found, report)?;
         let rest = left_out(report, at);
@@ -62,7 +69,6 @@ fn left_out(report: &Report<'_>, shown: usize) -> String {
 }
 
 fn session(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()> {
-    heading(out, found, report)?;
     // The heading has the title already.
     let is_said = |hit: &&Hit| hit.kind != TextKind::Title || found.hits.len() == 1;
     let hits: Vec<&Hit> = found.hits.iter().filter(is_said).collect();
@@ -96,6 +102,7 @@ fn heading(out: &mut dyn Write, found: &Found, report: &Report<'_>) -> Result<()
     let label = match found.tier {
         Tier::SomeWords => "some words",
         Tier::Typo => "nearly",
+        Tier::WordForms => "other forms",
         Tier::Meaning => "by meaning",
         _ => "",
     };
@@ -225,6 +232,9 @@ pub(crate) fn closing(report: &Report<'_>) {
     let Some(first) = answer.sessions.first() else {
         let where_ = report.query.filter.to_string();
         let where_ = if where_.is_empty() { String::new() } else { format!(" in {where_}") };
+        if answer.tier == Tier::Listed {
+            return remark(&format!(" nothing found{where_} · {took} ms · {fresh}"));
+        }
         return remark(&format!(
             " nothing found{where_} · {took} ms · {fresh} · fewer words or `begin*` find more"
         ));

@@ -4,10 +4,11 @@
 mod before;
 mod complete;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use agent_journal::analyze::{Cost, Extent, StatsQuery};
-use agent_journal::search::{Found, Mode, Options, Query as Wanted};
+use agent_journal::search::{Filter, Found, Mode, Options, Query as Wanted};
 use agent_journal::{Entry, Journal};
 use anyhow::Result;
 use axum::Router;
@@ -169,16 +170,22 @@ async fn answered(app: &Arc<App>, params: Params) -> Result<Value, Failure> {
 fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Value> {
     let mut query = Wanted::parse(params.get("q").unwrap_or_default(), now)?;
     query.filter.join(params.filter(now)?);
-    if !query.looks_for_something() {
+    let is_blank = query.is_fields_only() && query.filter == Filter::default();
+    if is_blank || !query.looks_for_something() && !query.is_fields_only() {
         return Ok(json!({ "query": query.text, "total": 0, "sessions": [], "hits": [] }));
     }
     let limit = params.number("limit").unwrap_or(20).clamp(1, 100) as usize;
     let offset = params.number("offset").unwrap_or(0) as usize;
     let answer = journal.find(&query, &Options { limit, offset, mode, ..Options::default() })?;
     let hits: Vec<Value> = answer.sessions.iter().flat_map(hits).collect();
+    // Where one result is a message, a session may be there several times.
+    let mut sessions: Vec<&Entry> = answer.sessions.iter().map(|found| &found.entry).collect();
+    let mut known = HashSet::new();
+    sessions.retain(|entry| known.insert(&entry.id));
     Ok(json!({
-        "query": query.text, "mode": answer.mode, "tier": answer.tier, "total": answer.total, "offset": offset,
-        "sessions": answer.sessions.iter().map(|found| &found.entry).collect::<Vec<_>>(),
+        "query": query.text, "mode": answer.mode, "tier": answer.tier, "group": answer.group,
+        "total": answer.total, "offset": offset,
+        "sessions": sessions,
         "hits": hits,
     }))
 }

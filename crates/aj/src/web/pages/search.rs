@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agent_journal::search::{
-    Answer, Counts, Facet, Filter, Found, Hit, Mode, Options, Query as Wanted, Snippet, Sort, Tier,
+    Answer, Counts, Facet, Filter, Found, Grouping, Hit, Mode, Options, Query as Wanted, Snippet,
+    Sort, Tier,
 };
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
@@ -29,26 +30,21 @@ const VALUES: usize = 8;
 const TIMES: [(&str, &str); 3] = [("7d", "7 days"), ("30d", "30 days"), ("365d", "A year")];
 
 /// What can be typed, with what it finds.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("flaky login test", "all of the words, ranked; some of them when not all are there"),
     ("\"connection refused\"", "words next to each other"),
     ("tokeniz*", "a beginning of a word"),
     ("retry -draft", "without a word"),
     ("since:7d timeout", "of the last week"),
     ("project:web role:user migration", "in one project, in what you said"),
+    ("tool:bash is:failed since:7d", "fields alone: every command that failed in a week"),
 ];
 
 /// An answer, or why there is none.
 enum Told {
     Nothing,
-    /// Only which sessions are meant, and nothing to look for in them.
-    Sessions,
     Wrong(String),
-    Answer {
-        answer: Box<Answer>,
-        now: Box<Zoned>,
-        took: u128,
-    },
+    Answer { answer: Box<Answer>, now: Box<Zoned>, took: u128 },
 }
 
 /// Shows the search.
@@ -78,9 +74,9 @@ fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Resul
         Ok(query) => query,
         Err(error) => return Ok(Told::Wrong(error.to_string())),
     };
-    if !query.looks_for_something() {
-        let is_list = query.filter != Filter::default() && query.filter.message_field().is_none();
-        return Ok(if is_list { Told::Sessions } else { Told::Nothing });
+    let is_blank = query.is_fields_only() && query.filter == Filter::default();
+    if is_blank || !query.looks_for_something() && !query.is_fields_only() {
+        return Ok(Told::Nothing);
     }
     let options = Options {
         mode,
@@ -114,20 +110,16 @@ fn body(told: &Told, params: &Params) -> Markup {
 fn results(told: &Told, params: &Params) -> Markup {
     match told {
         Told::Nothing => help(),
-        Told::Sessions => html! {
-            p.notice {
-                "This chooses sessions, with no word to look for in them: "
-                a href=(format!("/?where={}", encode(params.get("q").unwrap_or_default()))) { "list them" }
-            }
-        },
         Told::Wrong(message) => html! { p.notice.bad role="alert" { (message) } },
         Told::Answer { answer, .. } if answer.sessions.is_empty() => nothing(params),
         Told::Answer { answer, now, took } => html! {
             p.muted.summary {
-                (thousands(answer.total)) @if answer.total == 1 { " session" } @else { " sessions" }
+                (thousands(answer.total)) " " (noun(answer))
                 " · " (took) " ms · "
-                span class={ "tier " (tier(answer.tier)) } { (tier(answer.tier)) }
-                (orders(params))
+                @if answer.tier == Tier::Listed { "latest first" } @else {
+                    span class={ "tier " (tier(answer.tier)) } { (tier(answer.tier)) }
+                    (orders(params))
+                }
             }
             div.found {
                 ol.hits { @for found in &answer.sessions { (session(found, now)) } }
@@ -135,6 +127,16 @@ fn results(told: &Told, params: &Params) -> Markup {
             }
             (further(answer, params))
         },
+    }
+}
+
+/// What the results of an answer are called.
+fn noun(answer: &Answer) -> &'static str {
+    match (answer.group, answer.total) {
+        (Grouping::Session, 1) => "session",
+        (Grouping::Session, _) => "sessions",
+        (Grouping::Message, 1) => "message",
+        (Grouping::Message, _) => "messages",
     }
 }
 
