@@ -7,6 +7,9 @@
 
 mod support;
 
+#[path = "connectors/drift.rs"]
+mod drift;
+
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;

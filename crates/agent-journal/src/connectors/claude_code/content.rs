@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::rest;
 use crate::connectors::formats::files;
-use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::json::{self, FromOddValue, Text, lenient, lossless};
 use crate::model::{Block, Extensions, Image, Json};
 
 /// Larger put-aside outputs are cut here, with a marker.
@@ -42,17 +42,14 @@ lossless! {
     }
 }
 
-/// Where a picture or document comes from.
-#[derive(serde::Deserialize)]
-pub(super) struct Source<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    media_type: Option<Text<'a>>,
-    #[serde(borrow)]
-    data: Option<Text<'a>>,
-    #[serde(borrow)]
-    url: Option<Text<'a>>,
+lenient! {
+    /// Where a picture or document comes from.
+    struct Source<'a> {
+        "type" kind: Option<Text<'a>>,
+        "media_type" media_type: Option<Text<'a>>,
+        "data" data: Option<Text<'a>>,
+        "url" url: Option<Text<'a>>,
+    }
 }
 
 impl<'a> Content<'a> {
@@ -86,6 +83,11 @@ impl<'a> Part<'a> {
         Self { kind: Some(Text(Cow::Borrowed("text"))), text: Some(Text(text)), ..Self::default() }
     }
 
+    /// Whether a field holds something that is not a text.
+    fn has_odd(&self, key: &str) -> bool {
+        self.rest.iter().any(|(known, _)| known == key)
+    }
+
     pub(super) fn is(&self, kind: &str) -> bool {
         self.kind.as_ref().is_some_and(|known| known.as_str() == kind)
     }
@@ -99,7 +101,8 @@ impl<'a> Part<'a> {
             ("tool_use" | "server_tool_use" | "tool_result", Some(id)) => format!("{kind} {id}"),
             _ => return,
         };
-        let unknown = self.rest.extract_if(.., |(key, _)| key != "citations").collect();
+        let is_kept = |key: &str| key != "citations" && key != "text" && key != "thinking";
+        let unknown = self.rest.extract_if(.., |(key, _)| is_kept(key)).collect();
         rest::keep(&name, unknown, extensions);
     }
 
@@ -107,6 +110,9 @@ impl<'a> Part<'a> {
     pub(super) fn push(self, tool_results: &Path, blocks: &mut Vec<Block>) {
         let kind = self.kind.as_ref().map_or("", |kind| kind.as_str());
         match kind {
+            "text" | "thinking" if self.has_odd(kind) => {
+                blocks.push(Block::Other(self.into_json()));
+            }
             "text" => {
                 let text = self.text.map(Text::into_owned).unwrap_or_default();
                 if !text.is_empty() {
@@ -218,7 +224,7 @@ impl<'a> Part<'a> {
 impl<'a> Source<'a> {
     /// Reads a source that holds or names a picture or document; others are kept as they are.
     fn read(raw: &'a RawValue) -> Option<Self> {
-        let source: Self = serde_json::from_str(raw.get()).ok()?;
+        let source: Self = json::parse(raw.get())?;
         let is_encoded = source.kind.as_ref().is_none_or(|kind| kind.as_str() == "base64");
         (source.url.is_some() || (is_encoded && source.data.is_some())).then_some(source)
     }
@@ -251,6 +257,23 @@ fn put_aside(output: &str, tool_results: &Path) -> Option<String> {
 
 fn owned(text: Option<Text<'_>>) -> String {
     text.map(Text::into_owned).unwrap_or_default()
+}
+
+impl<'a> FromOddValue<'a> for Content<'a> {
+    /// Each block by itself; a number or a truth value as the text it is written as.
+    fn from_odd_value(raw: &'a RawValue, is_complete: &mut bool) -> Option<Self> {
+        if let Some(elements) = json::elements(raw) {
+            let mut parts = Vec::new();
+            for raw in elements {
+                parts.extend(json::parse::<Self>(raw.get()).map(Self::parts).into_iter().flatten());
+            }
+            return Some(Self::Parts(parts));
+        }
+        if raw.get().starts_with('{') {
+            return Part::from_odd_value(raw, is_complete).map(|part| Self::Parts(vec![part]));
+        }
+        Text::from_odd_value(raw, is_complete).map(|text| Self::Text(text.0))
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::content::Content;
-use crate::connectors::formats::json::{Lenient, Text, lossless};
+use crate::connectors::formats::json::{FromOddValue, Lenient, Text, lenient, lossless};
 use crate::model::{Tokens, Usage};
 
 lossless! {
@@ -63,6 +63,14 @@ lossless! {
     }
 }
 
+impl<'a> Body<'a> {
+    /// Makes a message of a value that is not one: what was said is in it.
+    pub(super) fn of(odd: &'a RawValue) -> Option<Self> {
+        let content = Content::from_odd_value(odd, &mut true)?;
+        Some(Self { content: Some(content), ..Self::default() })
+    }
+}
+
 lossless! {
     /// The API's usage.
     struct Counts<'a> {
@@ -76,22 +84,23 @@ lossless! {
     }
 }
 
-#[derive(serde::Deserialize)]
-pub(super) struct Lives {
-    #[serde(default)]
-    ephemeral_1h_input_tokens: Option<u64>,
+lenient! {
+    struct Lives {
+        "ephemeral_1h_input_tokens" ephemeral_1h_input_tokens: Option<u64>,
+    }
 }
 
-#[derive(serde::Deserialize)]
-pub(super) struct Details {
-    thinking_tokens: Option<u64>,
+lenient! {
+    struct Details {
+        "thinking_tokens" thinking_tokens: Option<u64>,
+    }
 }
 
-/// Who put a prompt there, in versions that say.
-#[derive(serde::Deserialize)]
-pub(super) struct From<'a> {
-    #[serde(borrow)]
-    pub(super) kind: Option<Text<'a>>,
+lenient! {
+    /// Who put a prompt there, in versions that say.
+    struct From<'a> {
+        "kind" kind: Option<Text<'a>>,
+    }
 }
 
 impl Line<'_> {

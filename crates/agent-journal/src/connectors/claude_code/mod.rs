@@ -17,9 +17,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::formats::files;
+use super::formats::json::{self, Text, lenient};
 use super::{
     Agent, Checkpoint, Connector, Machine, McpClient, Os, Record, Resume, Retention, Shape, Sink,
     Source,
@@ -178,27 +177,28 @@ fn sidecar(path: &Path) -> Option<PathBuf> {
 fn read_index(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let wrong = |what: &str| Error::Format { path: path.to_owned(), what: what.to_owned() };
     let text = files::small_text(path, MAX_INDEX).ok_or_else(|| wrong("not a small text file"))?;
-    let index: Index = serde_json::from_str(&text).map_err(|_| wrong("not a sessions index"))?;
-    for entry in index.entries {
+    let index: Index<'_> = json::parse(&text).ok_or_else(|| wrong("not a sessions index"))?;
+    for entry in index.entries.unwrap_or_default() {
         let Some(id) = entry.session_id else { continue };
-        let mut session = Session::new(AGENT.id, id);
-        session.title(TitleRank::Listed, entry.summary.unwrap_or_default());
+        let mut session = Session::new(AGENT.id, id.into_owned());
+        let summary = entry.summary.map(Text::into_owned);
+        session.title(TitleRank::Listed, summary.unwrap_or_default());
         sink.accept(Record::Session(Box::new(session)))?;
     }
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Index {
-    #[serde(default)]
-    entries: Vec<Entry>,
+lenient! {
+    struct Index<'a> {
+        "entries" entries: Option<Vec<Entry<'a>>>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    session_id: Option<String>,
-    summary: Option<String>,
+lenient! {
+    struct Entry<'a> {
+        "sessionId" session_id: Option<Text<'a>>,
+        "summary" summary: Option<Text<'a>>,
+    }
 }
 
 /// What a transcript's path says about the session in it.

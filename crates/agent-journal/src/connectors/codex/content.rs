@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor, value::MapAcc
 use serde_json::value::RawValue;
 
 use super::prompt;
-use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::json::{self, FromOddValue, Text, lenient, lossless};
 use crate::model::{Block, Image, Json};
 
 /// The content of an item.
@@ -108,26 +108,26 @@ pub(super) fn image(url: &str) -> Image {
 impl Output {
     /// Reads an output: a text, parts, or an object that says whether the tool succeeded.
     pub(super) fn read(raw: &RawValue) -> Self {
-        #[derive(Deserialize)]
-        struct Answer<'a> {
-            #[serde(borrow)]
-            content: Option<Content<'a>>,
-            success: Option<bool>,
+        lenient! {
+            struct Answer<'a> {
+                "content" content: Option<Content<'a>>,
+                "success" success: Option<bool>,
+            }
         }
         let text = raw.get();
         if let Ok(Text(text)) = serde_json::from_str(text) {
             return Self::of_text(&text);
         }
-        if let Ok(Answer { content: Some(content), success }) = serde_json::from_str(text) {
+        if let Some(Answer { content: Some(content), success }) = json::parse(text) {
             let output = Self::of_parts(content);
             return Self {
                 is_error: success.map(|success| !success).or(output.is_error),
                 ..output
             };
         }
-        match serde_json::from_str::<Vec<Part<'_>>>(text) {
-            Ok(parts) => Self::of_parts(Content(parts)),
-            Err(_) => Self { text: text.to_owned(), ..Self::default() },
+        match json::elements(raw).and_then(|_| json::parse(text)) {
+            Some(content) => Self::of_parts(content),
+            None => Self { text: text.to_owned(), ..Self::default() },
         }
     }
 
@@ -151,19 +151,20 @@ impl Output {
             #[serde(borrow)]
             metadata: Option<&'a RawValue>,
         }
-        #[derive(Deserialize)]
-        struct Metadata {
-            exit_code: Option<i64>,
+        lenient! {
+            struct Metadata {
+                "exit_code" exit_code: Option<f64>,
+            }
         }
         let wrapped = text.starts_with('{').then(|| serde_json::from_str::<Wrapped<'_>>(text));
         let Some(Ok(Wrapped { output, metadata })) = wrapped else {
             let is_error = prompt::exit_code(text).map(|code| code != 0);
             return Self { text: text.to_owned(), is_error, ..Self::default() };
         };
-        let facts = metadata.and_then(|raw| serde_json::from_str::<Metadata>(raw.get()).ok());
+        let facts = metadata.and_then(|raw| json::parse::<Metadata>(raw.get()));
         Self {
             text: output,
-            is_error: facts.and_then(|facts| facts.exit_code).map(|code| code != 0),
+            is_error: facts.and_then(|facts| facts.exit_code).map(|code| code != 0.0),
             metadata: metadata.map(Json::from),
             ..Self::default()
         }
@@ -176,6 +177,23 @@ pub(super) fn arguments(raw: Option<&RawValue>) -> Json {
     let inner = serde_json::from_str::<Text<'_>>(raw.get()).ok();
     let parsed = inner.as_ref().and_then(|text| serde_json::from_str::<&RawValue>(&text.0).ok());
     Json::from(parsed.unwrap_or(raw))
+}
+
+impl<'a> FromOddValue<'a> for Content<'a> {
+    /// Each part by itself; a number or a truth value as the text it is written as.
+    fn from_odd_value(raw: &'a RawValue, is_complete: &mut bool) -> Option<Self> {
+        if let Some(elements) = json::elements(raw) {
+            let mut parts = Vec::new();
+            for raw in elements {
+                parts.extend(json::parse::<Self>(raw.get()).into_iter().flat_map(|part| part.0));
+            }
+            return Some(Self(parts));
+        }
+        if raw.get().starts_with('{') {
+            return Part::from_odd_value(raw, is_complete).map(|part| Self(vec![part]));
+        }
+        Text::from_odd_value(raw, is_complete).map(|text| Self(vec![Part::text(text.0)]))
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::content::Content;
 use super::usage::Info;
-use crate::connectors::formats::json::{Lenient, Text, lossless};
+use crate::connectors::formats::json::{self, Lenient, Text, lenient, lossless};
 
 lossless! {
     /// One line: an envelope, or, without a payload, a bare record.
@@ -52,11 +52,11 @@ lossless! {
     }
 }
 
-/// The session a bare record names.
-#[derive(Deserialize)]
-pub(super) struct Owner<'a> {
-    #[serde(borrow)]
-    pub(super) id: Option<Text<'a>>,
+lenient! {
+    /// The session a bare record names.
+    struct Owner<'a> {
+        "id" id: Option<Text<'a>>,
+    }
 }
 
 /// The files of a patch, each with what was done to it.
@@ -132,43 +132,40 @@ lossless! {
     }
 }
 
-/// What holds for the turn that begins.
-#[derive(Deserialize)]
-pub(super) struct Context<'a> {
-    #[serde(borrow)]
-    pub(super) turn_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) model: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) effort: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) cwd: Option<Text<'a>>,
+lenient! {
+    /// What holds for the turn that begins.
+    struct Context<'a> {
+        "turn_id" turn_id: Option<Text<'a>>,
+        "model" model: Option<Text<'a>>,
+        "effort" effort: Option<Text<'a>>,
+        "cwd" cwd: Option<Text<'a>>,
+    }
 }
 
-/// The history so far, shortened. What replaces it repeats what was told and is not read.
-#[derive(Deserialize)]
-pub(super) struct Compacted<'a> {
-    #[serde(borrow)]
-    pub(super) message: Option<Text<'a>>,
+lenient! {
+    /// The history so far, shortened. What replaces it repeats what was told and is not read.
+    struct Compacted<'a> {
+        "message" message: Option<Text<'a>>,
+    }
 }
 
-/// Who started a thread, as far as it was another thread.
-#[derive(Deserialize)]
-struct Starter<'a> {
-    #[serde(borrow)]
-    subagent: Option<&'a RawValue>,
+lenient! {
+    /// Who started a thread, as far as it was another thread.
+    struct Starter<'a> {
+        "subagent" subagent: Option<&'a RawValue>,
+    }
 }
 
-#[derive(Deserialize)]
-struct Subagent<'a> {
-    #[serde(borrow)]
-    thread_spawn: Option<Spawn<'a>>,
+lenient! {
+    struct Subagent<'a> {
+        "thread_spawn" thread_spawn: Option<Spawn<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-struct Spawn<'a> {
-    #[serde(borrow)]
-    parent_thread_id: Option<Text<'a>>,
+lenient! {
+    struct Spawn<'a> {
+        "parent_thread_id" parent_thread_id: Option<Text<'a>>,
+    }
 }
 
 impl Meta<'_> {
@@ -181,7 +178,7 @@ impl Meta<'_> {
     /// The thread that started this one. A fork that a person made was started by nobody else.
     pub(super) fn parent(&self) -> Option<String> {
         let spawned = || {
-            let subagent: Subagent<'_> = serde_json::from_str(self.starter()?.get()).ok()?;
+            let subagent: Subagent<'_> = json::parse(self.starter()?.get())?;
             subagent.thread_spawn?.parent_thread_id.map(Text::into_owned)
         };
         let named = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.as_str().to_owned());
@@ -197,7 +194,7 @@ impl Meta<'_> {
 
     fn starter(&self) -> Option<&RawValue> {
         let source = self.source?.get();
-        serde_json::from_str::<Starter<'_>>(source).ok()?.subagent
+        json::parse::<Starter<'_>>(source)?.subagent
     }
 }
 

@@ -21,8 +21,7 @@ mod usage;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
+use super::formats::json::{self, Text, lenient};
 use super::formats::{files, jsonl};
 use super::{
     Agent, Checkpoint, Connector, Machine, McpClient, Record, Resume, Shape, Sink, Source,
@@ -135,10 +134,11 @@ fn without_twins(mut sources: Vec<Source>) -> Vec<Source> {
 
 /// Reads the names of threads. The last entry of a thread holds; a blank one takes its name away.
 fn read_index(path: &Path, sink: &mut dyn Sink) -> Result<()> {
-    #[derive(Deserialize)]
-    struct Entry {
-        id: String,
-        thread_name: Option<String>,
+    lenient! {
+        struct Entry<'a> {
+            "id" id: Option<Text<'a>>,
+            "thread_name" name: Option<Text<'a>>,
+        }
     }
     let mut names = BTreeMap::new();
     let mut lines = jsonl::Lines::open(path, 0)?;
@@ -146,10 +146,14 @@ fn read_index(path: &Path, sink: &mut dyn Sink) -> Result<()> {
         if jsonl::is_blank(line.bytes) {
             continue;
         }
-        match serde_json::from_slice::<Entry>(&jsonl::mend(line.bytes)) {
-            Ok(entry) => drop(names.insert(entry.id, entry.thread_name.unwrap_or_default())),
-            Err(_) if line.end == jsonl::End::File => {}
-            Err(_) => sink.accept(Record::bad(line.offset, "not an entry of the index"))?,
+        let mended = String::from_utf8(jsonl::mend(line.bytes)).unwrap_or_default();
+        match json::parse(&mended) {
+            Some(Entry { id: Some(id), name }) => {
+                let name = name.map(Text::into_owned).unwrap_or_default();
+                names.insert(id.into_owned(), name);
+            }
+            _ if line.end == jsonl::End::File => {}
+            _ => sink.accept(Record::bad(line.offset, "not an entry of the index"))?,
         }
     }
     for (id, name) in names {

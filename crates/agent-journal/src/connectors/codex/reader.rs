@@ -16,7 +16,7 @@ use super::prompt;
 use super::usage::{Threads, Totals};
 use super::{AGENT, Name};
 use crate::connectors::formats::files;
-use crate::connectors::formats::json::{self, Text};
+use crate::connectors::formats::json::{self, FromOddValue, Text};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
@@ -128,6 +128,27 @@ pub(super) struct Reader<'s> {
     unfinished: Option<Mark>,
 }
 
+/// How a record is read.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// As every known version writes it.
+    Strict,
+    /// Field by field: an odd value costs its field.
+    Odd,
+}
+
+impl Shape {
+    fn read<'a, T>(self, bytes: &'a [u8]) -> Option<T>
+    where
+        T: Deserialize<'a> + FromOddValue<'a>,
+    {
+        match self {
+            Self::Strict => serde_json::from_slice(bytes).ok(),
+            Self::Odd => serde_json::from_slice(bytes).ok().or_else(|| json::parse_odd(bytes)),
+        }
+    }
+}
+
 /// Where a later read can go on, and what was known there.
 #[derive(Clone)]
 pub(super) struct Mark {
@@ -213,15 +234,17 @@ impl<'s> Reader<'s> {
         if jsonl::is_blank(line.bytes) {
             return Ok(());
         }
-        if let Some(result) = self.parsed(line.bytes) {
+        if let Some(result) = self.parsed(line.bytes, Shape::Strict) {
             return result;
         }
         let mended = jsonl::mend(line.bytes);
-        if let Some(result) = self.parsed(&mended) {
-            return result;
+        for shape in [Shape::Strict, Shape::Odd] {
+            if let Some(result) = self.parsed(&mended, shape) {
+                return result;
+            }
         }
         match serde_json::from_slice::<&RawValue>(&mended) {
-            // Valid, but not of the shape we know: kept as it is.
+            // Its payload is not an object: kept as it is.
             Ok(raw) if raw.get().starts_with('{') => {
                 self.identify(None);
                 self.keep(raw)
@@ -233,38 +256,38 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a line of the known shapes; `None` when it has none of them.
-    fn parsed(&mut self, bytes: &[u8]) -> Option<Result<()>> {
-        let mut line: Line<'_> = serde_json::from_slice(bytes).ok()?;
+    fn parsed(&mut self, bytes: &[u8], shape: Shape) -> Option<Result<()>> {
+        let mut line: Line<'_> = shape.read(bytes)?;
         let at = line.timestamp.take();
         self.now = at.and_then(|text| Timestamp::parse(text.as_str()));
         self.envelope.clear();
         let Some(payload) = line.payload else {
-            let item: Item<'_> = serde_json::from_slice(bytes).ok()?;
-            return self.bare(item, bytes);
+            let item: Item<'_> = shape.read(bytes)?;
+            return self.bare(item, bytes, shape);
         };
         json::keep(line.rest, &mut self.envelope);
         let kind = line.kind.as_ref().map_or("", Text::as_str);
         if kind == "session_meta" {
-            let meta: Meta<'_> = serde_json::from_str(payload.get()).ok()?;
+            let meta: Meta<'_> = shape.read(payload.get().as_bytes())?;
             return Some(self.meta(meta));
         }
         self.identify(None);
         self.see();
         match kind {
             "response_item" => {
-                let item: Item<'_> = serde_json::from_str(payload.get()).ok()?;
+                let item: Item<'_> = shape.read(payload.get().as_bytes())?;
                 Some(self.item(item, payload))
             }
             "event_msg" => {
-                let event = serde_json::from_str(payload.get()).ok()?;
+                let event = shape.read(payload.get().as_bytes())?;
                 Some(self.event(event, payload))
             }
             "turn_context" => {
-                let turn: Context<'_> = serde_json::from_str(payload.get()).ok()?;
+                let turn: Context<'_> = shape.read(payload.get().as_bytes())?;
                 Some(self.turn(turn))
             }
             "compacted" => {
-                let compacted: Compacted<'_> = serde_json::from_str(payload.get()).ok()?;
+                let compacted: Compacted<'_> = shape.read(payload.get().as_bytes())?;
                 Some(self.compacted(compacted))
             }
             kind if STATE.contains(&kind) => Some(self.pass(kind)),
@@ -273,12 +296,12 @@ impl<'s> Reader<'s> {
     }
 
     /// A record without an envelope: an item as the first versions wrote it, or a flat message.
-    fn bare(&mut self, mut item: Item<'_>, bytes: &[u8]) -> Option<Result<()>> {
+    fn bare(&mut self, mut item: Item<'_>, bytes: &[u8], shape: Shape) -> Option<Result<()>> {
         if item.record_type.is_some() {
             return Some(self.pass("state"));
         }
         if item.kind.is_none() && item.role.is_none() && item.id.is_some() {
-            return Some(self.meta(serde_json::from_slice(bytes).ok()?));
+            return Some(self.meta(shape.read(bytes)?));
         }
         let owner = item.session.take().and_then(|session| session.id);
         self.identify(owner.as_ref().map(Text::as_str));

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::connectors::formats::json::{self, FromOddValue, lenient};
 use crate::model::{Tokens, Usage};
 
-/// What a `token_count` says. In between, versions wrote the total without its envelope.
-#[derive(Deserialize)]
-pub(super) struct Info {
-    total_token_usage: Option<Totals>,
-    last_token_usage: Option<Totals>,
+lenient! {
+    /// What a `token_count` says. In between, versions wrote the total without its envelope.
+    struct Info {
+        "total_token_usage" total_token_usage: Option<Totals>,
+        "last_token_usage" last_token_usage: Option<Totals>,
+    }
 }
 
 /// Tokens as Codex counts them: `input` includes what was read from and written to the cache,
@@ -16,17 +18,33 @@ pub(super) struct Info {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Totals {
-    #[serde(rename = "input_tokens", alias = "total_input_tokens")]
+    #[serde(
+        deserialize_with = "json::count",
+        rename = "input_tokens",
+        alias = "total_input_tokens"
+    )]
     input: u64,
-    #[serde(rename = "cached_input_tokens", alias = "total_cached_input_tokens")]
+    #[serde(
+        deserialize_with = "json::count",
+        rename = "cached_input_tokens",
+        alias = "total_cached_input_tokens"
+    )]
     cached: u64,
-    #[serde(rename = "cache_write_input_tokens")]
+    #[serde(deserialize_with = "json::count", rename = "cache_write_input_tokens")]
     written: u64,
-    #[serde(rename = "output_tokens", alias = "total_output_tokens")]
+    #[serde(
+        deserialize_with = "json::count",
+        rename = "output_tokens",
+        alias = "total_output_tokens"
+    )]
     output: u64,
-    #[serde(rename = "reasoning_output_tokens", alias = "total_reasoning_output_tokens")]
+    #[serde(
+        deserialize_with = "json::count",
+        rename = "reasoning_output_tokens",
+        alias = "total_reasoning_output_tokens"
+    )]
     reasoning: u64,
-    #[serde(rename = "total_tokens")]
+    #[serde(deserialize_with = "json::count", rename = "total_tokens")]
     total: u64,
 }
 
@@ -78,6 +96,8 @@ impl Info {
         (used.input > 0 || used.output > 0).then_some(used)
     }
 }
+
+impl FromOddValue<'_> for Totals {}
 
 impl Totals {
     fn plus(self, other: Self) -> Self {
@@ -133,7 +153,8 @@ impl Threads {
     pub(super) fn turn(&mut self, started_at: Option<f64>, turn_id: Option<&str>) {
         self.has_turn = true;
         // Whole seconds count to their end: a turn may begin in the second its thread did.
-        let started = started_at.map(|seconds| seconds as i64 * 1000 + 999);
+        let started =
+            started_at.map(|seconds| (seconds as i64).saturating_mul(1000).saturating_add(999));
         let Some(at) = turn_id.and_then(uuid_millis).or(started) else { return };
         self.is_timed = true;
         let begun = |thread: &Thread| thread.since.filter(|since| *since <= at);

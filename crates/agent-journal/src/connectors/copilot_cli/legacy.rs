@@ -79,7 +79,7 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let wrong = |what: &str| Error::Format { path: path.to_owned(), what: what.to_owned() };
     let text = files::small_text(path, MAX_DOCUMENT).ok_or_else(|| wrong("not a text file"))?;
     let document: Document<'_> =
-        serde_json::from_str(&text).map_err(|_| wrong("not a session document"))?;
+        json::parse(&text).ok_or_else(|| wrong("not a session document"))?;
     let timeline = document.timeline.unwrap_or_default();
     let chat = document.chat.unwrap_or_default();
     let native = document.id.map_or_else(|| named(path), Text::into_owned);

@@ -6,9 +6,11 @@ use serde_json::value::RawValue;
 
 use super::tool::{Tool, plain};
 use super::value::{self, Moment};
-use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::json::{self, FromOddValue, Text, lenient, lossless};
 use crate::connectors::formats::vscode;
-use crate::model::{Block, Extensions, Image, Message, Origin, Role, Timestamp, Tokens, Usage};
+use crate::model::{
+    Block, Extensions, Image, Json, Message, Origin, Role, Timestamp, Tokens, Usage,
+};
 
 /// What a bubble records of the interface, repeats from its text, or points at elsewhere.
 const NOISE: &[&str] = &[
@@ -82,28 +84,29 @@ impl<'de> Deserialize<'de> for Side {
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct Timing {
-    #[serde(rename = "clientEndTime")]
-    end: Option<Moment>,
-    #[serde(rename = "clientSettleTime")]
-    settled: Option<Moment>,
-    #[serde(rename = "clientRpcSendTime")]
-    sent: Option<Moment>,
+impl FromOddValue<'_> for Side {}
+
+impl FromOddValue<'_> for Thought {}
+
+lenient! {
+    struct Timing {
+        "clientEndTime" end: Option<Moment>,
+        "clientSettleTime" settled: Option<Moment>,
+        "clientRpcSendTime" sent: Option<Moment>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Model<'a> {
-    #[serde(borrow)]
-    model_name: Option<Text<'a>>,
+lenient! {
+    struct Model<'a> {
+        "modelName" model_name: Option<Text<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Count {
-    input_tokens: Option<f64>,
-    output_tokens: Option<f64>,
+lenient! {
+    struct Count {
+        "inputTokens" input_tokens: Option<f64>,
+        "outputTokens" output_tokens: Option<f64>,
+    }
 }
 
 /// Readable reasoning, alone or beside its signature.
@@ -138,17 +141,17 @@ impl Bubble<'_> {
             blocks.push(Block::Text(text));
         }
         let in_context = self.context.and_then(|context| {
-            #[derive(Deserialize)]
-            #[serde(rename_all = "camelCase")]
-            struct Context<'a> {
-                #[serde(borrow)]
-                selected_images: Option<&'a RawValue>,
+            lenient! {
+                struct Context<'a> {
+                    "selectedImages" selected_images: Option<&'a RawValue>,
+                }
             }
-            serde_json::from_str::<Context<'_>>(context.get()).ok()?.selected_images
+            json::parse::<Context<'_>>(context.get())?.selected_images
         });
         for raw in [in_context, self.selected_images, self.images].into_iter().flatten() {
             blocks.extend(pictures(raw).into_iter().map(Block::Image));
         }
+        blocks.extend(self.odd_text());
         if blocks.is_empty() {
             return None;
         }
@@ -174,6 +177,7 @@ impl Bubble<'_> {
         if !text.trim().is_empty() {
             blocks.push(Block::Text(text));
         }
+        blocks.extend(self.odd_text());
         let tool = self.tool.take();
         let usage = self.usage();
         let mut message = Message {
@@ -195,6 +199,12 @@ impl Bubble<'_> {
         let plain = [&self.text, &self.raw_text].into_iter().flatten();
         let rich = [self.rich_text, self.init_text].into_iter().flatten().map(leaves);
         plain.map(|text| text.as_str().to_owned()).chain(rich).find(says).unwrap_or_default()
+    }
+
+    /// A text that is not a string, as it is written.
+    fn odd_text(&self) -> Option<Block> {
+        let odd = self.rest.iter().find(|(key, _)| key == "text" || key == "rawText");
+        odd.map(|(_, raw)| Block::Other(Json::from(*raw)))
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -279,14 +289,15 @@ fn leaves(raw: &RawValue) -> String {
 
 /// The pictures of a list, wherever each build keeps their place.
 fn pictures(raw: &RawValue) -> Vec<Image> {
-    #[derive(Deserialize)]
-    struct Picture {
-        path: Option<String>,
-        url: Option<String>,
-        uuid: Option<String>,
+    lenient! {
+        struct Picture<'a> {
+            "path" path: Option<Text<'a>>,
+            "url" url: Option<Text<'a>>,
+            "uuid" uuid: Option<Text<'a>>,
+        }
     }
-    let pictures: Vec<Picture> = serde_json::from_str(raw.get()).unwrap_or_default();
-    let place = |one: Picture| one.path.or(one.url).or(one.uuid);
+    let pictures: Vec<Picture<'_>> = json::parse(raw.get()).unwrap_or_default();
+    let place = |one: Picture<'_>| one.path.or(one.url).or(one.uuid).map(Text::into_owned);
     pictures.into_iter().map(|one| Image { location: place(one), ..Image::default() }).collect()
 }
 

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::AGENT;
 use super::value::{self, Moment};
-use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::json::{self, Text, lenient, lossless};
 use crate::connectors::formats::vscode;
 use crate::model::{Json, Kind, Session, TitleRank};
 
@@ -67,60 +66,51 @@ lossless! {
     }
 }
 
-/// The place of a bubble in its conversation; the list's order is the only one there is.
-#[derive(Deserialize)]
-pub(super) struct Header<'a> {
-    #[serde(borrow, rename = "bubbleId")]
-    pub(super) id: Option<Text<'a>>,
+lenient! {
+    /// The place of a bubble in its conversation; the list's order is the only one there is.
+    struct Header<'a> {
+        "bubbleId" id: Option<Text<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ModelConfig<'a> {
-    #[serde(borrow)]
-    model_name: Option<Text<'a>>,
+lenient! {
+    struct ModelConfig<'a> {
+        "modelName" model_name: Option<Text<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Workspace<'a> {
-    #[serde(borrow)]
-    uri: Option<Uri<'a>>,
-    #[serde(borrow)]
-    config_path: Option<Uri<'a>>,
+lenient! {
+    struct Workspace<'a> {
+        "uri" uri: Option<Uri<'a>>,
+        "configPath" config_path: Option<Uri<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Uri<'a> {
-    #[serde(borrow)]
-    fs_path: Option<Text<'a>>,
-    #[serde(borrow)]
-    external: Option<Text<'a>>,
+lenient! {
+    struct Uri<'a> {
+        "fsPath" fs_path: Option<Text<'a>>,
+        "external" external: Option<Text<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Repository<'a> {
-    #[serde(borrow)]
-    repo_path: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    branches: Vec<Branch<'a>>,
+lenient! {
+    struct Repository<'a> {
+        "repoPath" repo_path: Option<Text<'a>>,
+        "branches" branches: Option<Vec<Branch<'a>>>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Branch<'a> {
-    #[serde(borrow)]
-    branch_name: Option<Text<'a>>,
-    last_interaction_at: Option<Moment>,
+lenient! {
+    struct Branch<'a> {
+        "branchName" branch_name: Option<Text<'a>>,
+        "lastInteractionAt" last_interaction_at: Option<Moment>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Subagent<'a> {
-    #[serde(borrow)]
-    parent_composer_id: Option<Text<'a>>,
+lenient! {
+    struct Subagent<'a> {
+        "parentComposerId" parent_composer_id: Option<Text<'a>>,
+    }
 }
 
 impl Composer<'_> {
@@ -137,6 +127,7 @@ impl Composer<'_> {
             let last = repository
                 .branches
                 .into_iter()
+                .flatten()
                 .max_by_key(|branch| branch.last_interaction_at.and_then(|at| at.0));
             session.branch = last.and_then(|branch| some(branch.branch_name));
             session.repository = some(repository.repo_path);
@@ -165,16 +156,17 @@ impl Composer<'_> {
 
     /// Recorded cost by model, in millionths of a dollar.
     pub(super) fn costs(&self) -> Vec<(String, u64)> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Cost {
-            #[serde(default)]
-            cost_in_cents: f64,
+        lenient! {
+            struct Cost {
+                "costInCents" cost_in_cents: Option<f64>,
+            }
         }
         let Some(usage) = self.usage else { return Vec::new() };
-        let costs: BTreeMap<String, Cost> = serde_json::from_str(usage.get()).unwrap_or_default();
-        let costs = costs.into_iter().filter(|(_, cost)| cost.cost_in_cents > 0.0);
-        costs.map(|(model, cost)| (model, (cost.cost_in_cents * 10_000.0).round() as u64)).collect()
+        let costs: BTreeMap<String, Cost> = json::parse(usage.get()).unwrap_or_default();
+        let costs =
+            costs.into_iter().map(|(model, cost)| (model, cost.cost_in_cents.unwrap_or(0.0)));
+        let costs = costs.filter(|(_, cents)| *cents > 0.0);
+        costs.map(|(model, cents)| (model, (cents * 10_000.0).round() as u64)).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::prompt;
 use super::tool::plain;
 use super::value::{self, Moment};
-use crate::connectors::formats::json::{Text, lossless};
+use crate::connectors::formats::json::{self, Text, lossless};
 use crate::model::{Block, Extensions, Image, Json, Message, Origin, Role, Timestamp};
 
 lossless! {
@@ -186,9 +186,9 @@ fn push_content(content: &RawValue, role: Role, calls: &mut Calls, blocks: &mut 
         return blocks.push(Block::Other(Json::from(content)));
     };
     for raw in parts {
-        match serde_json::from_str::<Part<'_>>(raw.get()) {
-            Ok(part) => part.push(raw, role, calls, blocks),
-            Err(_) => match serde_json::from_str::<Text<'_>>(raw.get()) {
+        match json::parse::<Part<'_>>(raw.get()) {
+            Some(part) => part.push(raw, role, calls, blocks),
+            None => match serde_json::from_str::<Text<'_>>(raw.get()) {
                 Ok(text) => push_text(text.as_str(), role, blocks),
                 Err(_) => blocks.push(Block::Other(Json::from(raw))),
             },

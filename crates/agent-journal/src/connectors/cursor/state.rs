@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::composer::Composer;
 use super::telling::Telling;
-use crate::connectors::formats::json::Text;
+use crate::connectors::formats::json::{self, Text};
 use crate::connectors::formats::sqlite::{self, Database};
 use crate::connectors::formats::{jsonl, vscode};
 use crate::connectors::{Record, Sink};
@@ -76,9 +76,9 @@ impl Reader<'_> {
             return self.sink.accept(Record::bad(0, "not a list of chat tabs"));
         };
         for (at, raw) in list.tabs.into_iter().enumerate() {
-            match serde_json::from_str::<Composer<'_>>(raw.get()) {
-                Ok(tab) => self.inline(tab, at as u64)?,
-                Err(_) => self.sink.accept(Record::bad(at as u64, "not a chat tab"))?,
+            match json::parse::<Composer<'_>>(raw.get()) {
+                Some(tab) => self.inline(tab, at as u64)?,
+                None => self.sink.accept(Record::bad(at as u64, "not a chat tab"))?,
             }
         }
         Ok(())
@@ -97,12 +97,12 @@ impl Reader<'_> {
             return self.sink.accept(Record::bad(0, "not a list of composers"));
         };
         for (at, raw) in list.all_composers.into_iter().enumerate() {
-            match serde_json::from_str::<Composer<'_>>(raw.get()) {
-                Ok(composer) if composer.conversation.is_some() => {
+            match json::parse::<Composer<'_>>(raw.get()) {
+                Some(composer) if composer.conversation.is_some() => {
                     self.inline(composer, at as u64)?;
                 }
-                Ok(head) => self.head(head),
-                Err(_) => self.sink.accept(Record::bad(at as u64, "not a composer"))?,
+                Some(head) => self.head(head),
+                None => self.sink.accept(Record::bad(at as u64, "not a composer"))?,
             }
         }
         Ok(())
@@ -122,7 +122,8 @@ impl Reader<'_> {
             else {
                 return Ok(());
             };
-            if let Ok(mut head) = serde_json::from_slice::<Composer<'_>>(bytes) {
+            let head = std::str::from_utf8(bytes).ok().and_then(json::parse::<Composer<'_>>);
+            if let Some(mut head) = head {
                 found.extend(native(&head).map(|native| head.session(&native)));
             }
             Ok(())
@@ -200,9 +201,10 @@ impl Reader<'_> {
         if let Ok(composer) = serde_json::from_slice::<Composer<'_>>(bytes) {
             return self.split(native, composer, at, bubbles);
         }
-        match serde_json::from_slice(&jsonl::mend(bytes)) {
-            Ok(composer) => self.split(native, composer, at, bubbles),
-            Err(_) => self.sink.accept(Record::bad(at, "not a composer")),
+        let mended = String::from_utf8(jsonl::mend(bytes)).unwrap_or_default();
+        match json::parse::<Composer<'_>>(&mended) {
+            Some(composer) => self.split(native, composer, at, bubbles),
+            None => self.sink.accept(Record::bad(at, "not a composer")),
         }
     }
 

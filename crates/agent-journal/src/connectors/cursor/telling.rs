@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::bubble::{Bubble, Side};
 use super::value;
-use crate::connectors::formats::jsonl;
+use crate::connectors::formats::{json, jsonl};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
 use crate::model::{Block, Json, Message, Session, Usage};
@@ -50,9 +50,9 @@ impl<'s> Telling<'s> {
         if let Ok(bubble) = serde_json::from_slice::<Bubble<'_>>(&mended) {
             return self.known(bubble, &mended, at);
         }
-        match serde_json::from_slice::<&RawValue>(&mended) {
-            Ok(raw) if raw.get().starts_with('{') => self.other(raw),
-            _ => self.sink.accept(Record::bad(at, "not a JSON object")),
+        match json::parse_odd::<Bubble<'_>>(&mended) {
+            Some(bubble) => self.known(bubble, &mended, at),
+            None => self.sink.accept(Record::bad(at, "not a JSON object")),
         }
     }
 

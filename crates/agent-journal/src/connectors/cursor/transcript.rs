@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::entry::{Calls, Entry};
 use super::value::{self, Moment};
 use super::{place, prompt};
+use crate::connectors::formats::json;
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
@@ -100,10 +101,10 @@ impl<'s> Reader<'s> {
         if let Ok(entry) = serde_json::from_slice::<Entry<'_>>(&mended) {
             return self.entry(entry, &mended, at);
         }
-        match serde_json::from_slice::<&RawValue>(&mended) {
-            Ok(raw) if raw.get().starts_with('{') => self.other(raw, None),
-            _ if end == End::File => Ok(()),
-            _ => self.sink.accept(Record::bad(at, "not a JSON object")),
+        match json::parse_odd::<Entry<'_>>(&mended) {
+            Some(entry) => self.entry(entry, &mended, at),
+            None if end == End::File => Ok(()),
+            None => self.sink.accept(Record::bad(at, "not a JSON object")),
         }
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::connectors::formats::json::Rest;
+use crate::connectors::formats::json::{FromOddValue, Rest};
 use crate::connectors::formats::jsonl;
 use crate::model::{Extensions, Json, Timestamp};
 
@@ -28,6 +28,8 @@ impl<'de> Deserialize<'de> for Moment {
         }))
     }
 }
+
+impl FromOddValue<'_> for Moment {}
 
 /// Mends a record in which half a surrogate pair may be escaped. Parts that are kept as written
 /// are not looked into at first, so the parser would find it too late.

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::{Text, lossless};
+use super::json::{self, Text, lenient, lossless};
 use crate::model::{Block, Image, Json, Tokens};
 
 lossless! {
@@ -19,37 +19,29 @@ lossless! {
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct Call<'a> {
-    #[serde(borrow)]
-    id: Option<Text<'a>>,
-    #[serde(borrow)]
-    name: Option<Text<'a>>,
-    #[serde(borrow)]
-    args: Option<&'a RawValue>,
+lenient! {
+    struct Call<'a> {
+        "id" id: Option<Text<'a>>,
+        "name" name: Option<Text<'a>>,
+        "args" args: Option<&'a RawValue>,
+    }
 }
 
-#[derive(Deserialize)]
-pub(super) struct Response<'a> {
-    #[serde(borrow)]
-    id: Option<Text<'a>>,
-    #[serde(borrow)]
-    name: Option<Text<'a>>,
-    #[serde(borrow, rename = "response")]
-    outcome: Option<&'a RawValue>,
-    #[serde(borrow)]
-    parts: Option<&'a RawValue>,
+lenient! {
+    struct Response<'a> {
+        "id" id: Option<Text<'a>>,
+        "name" name: Option<Text<'a>>,
+        "response" outcome: Option<&'a RawValue>,
+        "parts" parts: Option<&'a RawValue>,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Blob<'a> {
-    #[serde(borrow)]
-    mime_type: Option<Text<'a>>,
-    #[serde(borrow)]
-    data: Option<Text<'a>>,
-    #[serde(borrow)]
-    file_uri: Option<Text<'a>>,
+lenient! {
+    struct Blob<'a> {
+        "mimeType" mime_type: Option<Text<'a>>,
+        "data" data: Option<Text<'a>>,
+        "fileUri" file_uri: Option<Text<'a>>,
+    }
 }
 
 /// Appends what a content becomes: a string, one part, or a list of both.
@@ -69,7 +61,7 @@ fn push(raw: &RawValue, blocks: &mut Vec<Block>) {
     if let Ok(text) = serde_json::from_str::<Text<'_>>(raw.get()) {
         return push_text(text, blocks);
     }
-    let Ok(part) = serde_json::from_str::<Part<'_>>(raw.get()) else {
+    let Some(part) = json::parse::<Part<'_>>(raw.get()) else {
         return blocks.push(Block::Other(Json::from(raw)));
     };
     let is_thought = part.thought.is_some_and(|thought| thought.get() == "true");
@@ -162,16 +154,17 @@ pub fn plain(raw: &RawValue) -> String {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct UsageMetadata {
-    #[serde(rename = "promptTokenCount")]
+    #[serde(deserialize_with = "json::count", rename = "promptTokenCount")]
     prompt: u64,
-    #[serde(rename = "candidatesTokenCount")]
+    #[serde(deserialize_with = "json::count", rename = "candidatesTokenCount")]
     candidates: u64,
-    #[serde(rename = "thoughtsTokenCount")]
+    #[serde(deserialize_with = "json::count", rename = "thoughtsTokenCount")]
     thoughts: u64,
-    #[serde(rename = "cachedContentTokenCount")]
+    #[serde(deserialize_with = "json::count", rename = "cachedContentTokenCount")]
     cached_content: u64,
+    #[serde(deserialize_with = "json::count")]
     tool_use_prompt: u64,
-    #[serde(rename = "totalTokenCount")]
+    #[serde(deserialize_with = "json::count", rename = "totalTokenCount")]
     total: u64,
 }
 
@@ -180,11 +173,15 @@ impl UsageMetadata {
     /// candidates include thoughts depends on the service behind the API: the total tells.
     pub fn tokens(&self) -> Tokens {
         let thoughts = self.thoughts;
-        let without = self.prompt + self.candidates + self.tool_use_prompt;
-        let apart = if self.total == without + thoughts { thoughts } else { 0 };
+        let without =
+            self.prompt.saturating_add(self.candidates).saturating_add(self.tool_use_prompt);
+        let apart = if self.total == without.saturating_add(thoughts) { thoughts } else { 0 };
         Tokens {
-            input: self.prompt.saturating_sub(self.cached_content) + self.tool_use_prompt,
-            output: self.candidates + apart,
+            input: self
+                .prompt
+                .saturating_sub(self.cached_content)
+                .saturating_add(self.tool_use_prompt),
+            output: self.candidates.saturating_add(apart),
             cache_read: self.cached_content.min(self.prompt),
             cache_creation: 0,
             reasoning: Some(thoughts),

@@ -1,9 +1,11 @@
 //! Types that name the fields they use and keep the rest.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::value::RawValue;
 
+use super::jsonl;
 use crate::model::{Extensions, Json};
 
 /// The fields of an object that its type does not name.
@@ -11,6 +13,9 @@ pub type Rest<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
 /// Declares a struct that reads the named keys of a JSON object and keeps every other key, as
 /// written, in `rest`. A key that occurs twice counts as it stands last; `null` is absence.
+///
+/// Its `Deserialize` is strict, which is quick. [`parse`] reads a record that it refuses once
+/// more, field by field: an odd value costs that field and is kept in `rest`.
 ///
 /// ```text
 /// lossless! {
@@ -57,10 +62,91 @@ macro_rules! lossless {
                 deserializer.deserialize_map(Visitor(std::marker::PhantomData))
             }
         }
+
+        impl<$life> $crate::connectors::formats::json::FromOddValue<$life> for $name<$life> {
+            fn from_odd_value(
+                raw: &$life serde_json::value::RawValue,
+                _is_complete: &mut bool,
+            ) -> Option<Self> {
+                use $crate::connectors::formats::json;
+                let mut value = Self::default();
+                for (key, raw) in json::fields(raw)? {
+                    let is_read = match &*key {
+                        $($key => json::read_field(raw, &mut value.$field),)*
+                        _ => false,
+                    };
+                    if !is_read {
+                        value.rest.push((key, raw));
+                    }
+                }
+                Some(value)
+            }
+        }
     };
 }
 
-pub(crate) use lossless;
+/// Declares a struct like [`lossless!`] whose other keys are of no interest.
+macro_rules! lenient {
+    ($(#[$meta:meta])* struct $name:ident$(<$life:lifetime>)? {
+        $($key:literal $field:ident: Option<$type:ty>,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Default)]
+        pub(super) struct $name$(<$life>)? {
+            $(pub(super) $field: Option<$type>,)*
+        }
+
+        impl<'de$(: $life, $life)?> serde::Deserialize<'de> for $name$(<$life>)? {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Visitor<T>(std::marker::PhantomData<T>);
+                impl<'de$(: $life, $life)?> serde::de::Visitor<'de> for Visitor<$name$(<$life>)?> {
+                    type Value = $name$(<$life>)?;
+
+                    fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+                        formatter.write_str("an object")
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<'de>>(
+                        self,
+                        mut map: A,
+                    ) -> Result<Self::Value, A::Error> {
+                        let mut value = $name::default();
+                        while let Some($crate::connectors::formats::json::Key(key)) = map.next_key()? {
+                            match &*key {
+                                $($key => value.$field = map.next_value()?,)*
+                                _ => drop(map.next_value::<serde::de::IgnoredAny>()?),
+                            }
+                        }
+                        Ok(value)
+                    }
+                }
+                deserializer.deserialize_map(Visitor(std::marker::PhantomData::<Self>))
+            }
+        }
+
+        impl<'odd$(: $life, $life)?> $crate::connectors::formats::json::FromOddValue<'odd>
+            for $name$(<$life>)?
+        {
+            fn from_odd_value(
+                raw: &'odd serde_json::value::RawValue,
+                is_complete: &mut bool,
+            ) -> Option<Self> {
+                use $crate::connectors::formats::json;
+                let mut value = Self::default();
+                for (key, raw) in json::fields(raw)? {
+                    let is_read = match &*key {
+                        $($key => json::read_field(raw, &mut value.$field),)*
+                        _ => true,
+                    };
+                    *is_complete &= is_read;
+                }
+                Some(value)
+            }
+        }
+    };
+}
+
+pub(crate) use {lenient, lossless};
 
 /// A key that is borrowed when it can be (`Cow` alone would always copy).
 #[derive(serde::Deserialize)]
@@ -91,6 +177,197 @@ impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Lenient<T> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         Ok(Self(serde_json::from_str(raw.get()).ok()))
     }
+}
+
+/// Reads a JSON text. A value of an unexpected type costs its own field, never the record.
+/// `None` when the text is not JSON, or not of the shape at all (a number for an object).
+pub fn parse<'a, T>(text: &'a str) -> Option<T>
+where
+    T: serde::Deserialize<'a> + FromOddValue<'a>,
+{
+    serde_json::from_str(text).ok().or_else(|| parse_odd(text.as_bytes()))
+}
+
+/// Reads a record that the strict shape refuses, field by field.
+pub fn parse_odd<'a, T: FromOddValue<'a>>(bytes: &'a [u8]) -> Option<T> {
+    T::from_odd_value(serde_json::from_slice(bytes).ok()?, &mut true)
+}
+
+/// Makes what can be made of a value that is not of the expected type.
+pub trait FromOddValue<'a>: Sized {
+    /// Reads the value after the strict shape refused it. Sets `is_complete` to `false` when a
+    /// part of it is not in what is returned.
+    fn from_odd_value(_raw: &'a RawValue, _is_complete: &mut bool) -> Option<Self> {
+        None
+    }
+}
+
+/// Reads one field of a record; returns whether all of the value is in the field.
+pub fn read_field<'a, T>(raw: &'a RawValue, field: &mut Option<T>) -> bool
+where
+    T: serde::Deserialize<'a> + FromOddValue<'a>,
+{
+    if raw.get() == "null" {
+        *field = None;
+        return true;
+    }
+    let mut is_complete = true;
+    *field = read_value(raw, &mut is_complete);
+    field.is_some() && is_complete
+}
+
+fn read_value<'a, T>(raw: &'a RawValue, is_complete: &mut bool) -> Option<T>
+where
+    T: serde::Deserialize<'a> + FromOddValue<'a>,
+{
+    serde_json::from_str(raw.get()).ok().or_else(|| T::from_odd_value(raw, is_complete))
+}
+
+/// The fields of an object, as written; `None` when the value is not an object.
+pub fn fields(raw: &RawValue) -> Option<Rest<'_>> {
+    lossless! {
+        struct Fields<'a> {}
+    }
+    serde_json::from_str::<Fields<'_>>(raw.get()).ok().map(|fields| fields.rest)
+}
+
+/// Takes a field out of those that are kept as written.
+pub fn take<'a>(rest: &mut Rest<'a>, key: &str) -> Option<&'a RawValue> {
+    let at = rest.iter().position(|(known, _)| known == key)?;
+    Some(rest.remove(at).1)
+}
+
+/// The elements of a list, as written; `None` when the value is not a list.
+pub fn elements(raw: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+impl<'a> FromOddValue<'a> for Text<'a> {
+    /// A number or a truth value as it is written; a damaged string after mending.
+    fn from_odd_value(raw: &'a RawValue, _is_complete: &mut bool) -> Option<Self> {
+        match raw.get().as_bytes().first()? {
+            b'{' | b'[' | b'n' => None,
+            b'"' => {
+                let mended = jsonl::mend(raw.get().as_bytes());
+                serde_json::from_slice::<String>(&mended).ok().map(|text| Self(Cow::Owned(text)))
+            }
+            _ => Some(Self(Cow::Borrowed(raw.get()))),
+        }
+    }
+}
+
+impl<'a> FromOddValue<'a> for u64 {
+    /// A number written as a string or with a fraction.
+    fn from_odd_value(raw: &'a RawValue, _is_complete: &mut bool) -> Option<Self> {
+        number(raw).filter(|number| (0.0..=MAX_COUNT).contains(number)).map(|number| number as Self)
+    }
+}
+
+impl<'a> FromOddValue<'a> for f64 {
+    /// A number written as a string.
+    fn from_odd_value(raw: &'a RawValue, _is_complete: &mut bool) -> Option<Self> {
+        number(raw)
+    }
+}
+
+impl<'a> FromOddValue<'a> for bool {
+    /// A truth value written as a string.
+    fn from_odd_value(raw: &'a RawValue, _is_complete: &mut bool) -> Option<Self> {
+        raw.get().trim_matches('"').parse().ok()
+    }
+}
+
+impl<'a> FromOddValue<'a> for &'a RawValue {}
+
+impl<'a> FromOddValue<'a> for HashMap<Text<'a>, &'a RawValue> {}
+
+impl FromOddValue<'_> for serde::de::IgnoredAny {}
+
+impl<T> FromOddValue<'_> for Lenient<T> {}
+
+impl<'a, T: serde::Deserialize<'a> + FromOddValue<'a>> FromOddValue<'a> for Vec<T> {
+    /// The elements that can be read.
+    fn from_odd_value(raw: &'a RawValue, is_complete: &mut bool) -> Option<Self> {
+        let read = |raw| {
+            let value = read_value(raw, is_complete);
+            *is_complete &= value.is_some();
+            value
+        };
+        Some(elements(raw)?.into_iter().filter_map(read).collect())
+    }
+}
+
+impl<'a, T> FromOddValue<'a> for BTreeMap<String, T>
+where
+    T: serde::Deserialize<'a> + FromOddValue<'a>,
+{
+    /// The entries that can be read.
+    fn from_odd_value(raw: &'a RawValue, is_complete: &mut bool) -> Option<Self> {
+        let read = |(key, raw): (Cow<'a, str>, &'a RawValue)| {
+            let value = read_value(raw, is_complete);
+            *is_complete &= value.is_some();
+            value.map(|value| (key.into_owned(), value))
+        };
+        Some(fields(raw)?.into_iter().filter_map(read).collect())
+    }
+}
+
+/// No counter of tokens is larger: above it, whole numbers have gaps.
+const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
+
+fn number(raw: &RawValue) -> Option<f64> {
+    raw.get().trim_matches('"').trim().parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Reads a counter that stands in every record, for `serde(deserialize_with)`: a number, also
+/// written as a string or with a fraction. Anything else is 0.
+pub fn count<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    struct Count;
+
+    impl<'de> serde::de::Visitor<'de> for Count {
+        type Value = u64;
+
+        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("a count")
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<u64, E> {
+            Ok(number)
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<u64, E> {
+            Ok(number.try_into().unwrap_or(0))
+        }
+
+        fn visit_f64<E>(self, number: f64) -> Result<u64, E> {
+            Ok(if (0.0..=MAX_COUNT).contains(&number) { number as u64 } else { 0 })
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<u64, E> {
+            self.visit_f64(text.trim().parse().unwrap_or(0.0))
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<u64, E> {
+            Ok(0)
+        }
+
+        fn visit_unit<E>(self) -> Result<u64, E> {
+            Ok(0)
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<u64, A::Error> {
+            while items.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+            Ok(0)
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<u64, A::Error> {
+            type Ignored = serde::de::IgnoredAny;
+            while map.next_entry::<Ignored, Ignored>()?.is_some() {}
+            Ok(0)
+        }
+    }
+
+    deserializer.deserialize_any(Count)
 }
 
 /// Keeps what says something: `null`, `false` and empty values are left out.
@@ -141,11 +418,10 @@ pub fn small(raw: &RawValue) -> Option<Json> {
     if raw.get().len() <= MAX_SMALL {
         return Some(Json::from(raw)).filter(|json| !matches!(json.as_str(), "null" | "\"\""));
     }
-    let fields: std::collections::BTreeMap<&str, &RawValue> =
-        serde_json::from_str(raw.get()).ok()?;
+    let fields: BTreeMap<&str, &RawValue> = serde_json::from_str(raw.get()).ok()?;
     let is_small =
         |key: &str, value: &RawValue| value.get().len() <= MAX_SMALL || key == "fileDiff";
-    let kept: std::collections::BTreeMap<_, _> =
+    let kept: BTreeMap<_, _> =
         fields.into_iter().filter(|(key, value)| is_small(key, value)).collect();
     (!kept.is_empty()).then(|| Json::from_value(&kept))
 }
@@ -170,6 +446,24 @@ mod tests {
         let mut extensions = Extensions::new();
         keep(line.rest, &mut extensions);
         assert_eq!(extensions["x"].as_str(), r#"{"a": 1.0}"#);
+    }
+
+    #[test]
+    fn a_value_of_another_type_costs_its_field_and_is_kept() {
+        let check = |text: &str, kind: Option<&str>, number: Option<u64>, kept: &[&str]| {
+            let line: Line = parse(text).unwrap();
+            assert_eq!(line.kind.as_ref().map(Text::as_str), kind, "{text}");
+            assert_eq!(line.number, number, "{text}");
+            let rest: Vec<&str> = line.rest.iter().map(|(key, _)| &**key).collect();
+            assert_eq!(rest, kept, "{text}");
+        };
+        check(r#"{"type":3,"n":"12"}"#, Some("3"), Some(12), &[]);
+        check(r#"{"type":["t"],"n":1.5}"#, None, Some(1), &["type"]);
+        check(r#"{"type":"t","n":-5}"#, Some("t"), None, &["n"]);
+        check(r#"{"type":"t","n":1e30,"x":1}"#, Some("t"), None, &["n", "x"]);
+        check(r#"{"type":"\ud800t","n":{}}"#, Some("\u{fffd}t"), None, &["n"]);
+        assert!(parse::<Line<'_>>("[]").is_none());
+        assert!(parse::<Line<'_>>("{").is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::connectors::formats::json::{self, Text, lossless};
+use crate::connectors::formats::json::{self, FromOddValue, Text, lenient, lossless};
 use crate::model::{Extensions, Json, Message, Timestamp};
 
 lossless! {
@@ -30,16 +30,22 @@ lossless! {
     }
 }
 
-/// The API's content inside a record.
-#[derive(Deserialize)]
-pub(super) struct Content<'a> {
-    #[serde(borrow)]
-    pub(super) parts: Option<&'a RawValue>,
+lenient! {
+    /// The API's content inside a record.
+    struct Content<'a> {
+        "parts" parts: Option<&'a RawValue>,
+    }
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
     pub(super) fn at(&self) -> Option<Timestamp> {
         Timestamp::parse(self.timestamp.as_ref()?.as_str())
+    }
+
+    /// Takes what was said; a message that is not an object is read as its parts.
+    pub(super) fn take_parts(&mut self) -> Option<&'a RawValue> {
+        let parts = self.message.take().and_then(|content| content.parts);
+        parts.or_else(|| json::take(&mut self.rest, "message"))
     }
 
     pub(super) fn subtype(&self) -> &str {
@@ -47,8 +53,11 @@ impl Line<'_> {
     }
 
     /// Reads the payload as any type that fits it.
-    pub(super) fn payload<'b, T: Deserialize<'b>>(&'b self) -> Option<T> {
-        serde_json::from_str(self.payload?.get()).ok()
+    pub(super) fn payload<'b, T>(&'b self) -> Option<T>
+    where
+        T: Deserialize<'b> + FromOddValue<'b>,
+    {
+        json::parse(self.payload?.get())
     }
 
     /// Makes a message of the record's envelope; what it holds beyond the model is kept.

@@ -12,7 +12,7 @@ use super::place::{self, Place};
 use super::system::{self, Told};
 use super::telemetry::{Event, Payload};
 use crate::connectors::formats::genai;
-use crate::connectors::formats::json::{self, Text};
+use crate::connectors::formats::json::{self, Text, lenient};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
@@ -151,12 +151,11 @@ impl<'s> Reader<'s> {
         if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(&mended) {
             return self.record(parsed, &jsonl::Line { bytes: &mended, ..*line });
         }
-        match serde_json::from_slice::<&RawValue>(&mended) {
-            // Valid, but not of the shape we know: kept as it is.
-            Ok(raw) if raw.get().starts_with('{') => self.keep(Message::default(), raw),
+        match json::parse_odd::<Line<'_>>(&mended) {
+            Some(parsed) => self.record(parsed, &jsonl::Line { bytes: &mended, ..*line }),
             // A line that is still being written is read again when it is whole.
-            _ if line.end == End::File => Ok(()),
-            _ => self.sink.accept(Record::bad(line.offset, "not a JSON object")),
+            None if line.end == End::File => Ok(()),
+            None => self.sink.accept(Record::bad(line.offset, "not a JSON object")),
         }
     }
 
@@ -206,7 +205,7 @@ impl<'s> Reader<'s> {
             ("mid_turn_user_message", _) => Origin::Queued,
             _ => Origin::Injected,
         };
-        let parts = line.message.take().and_then(|content| content.parts);
+        let parts = line.take_parts();
         let shown = displayed(&line);
         let mut message = Message { role: Role::User, origin, ..line.envelope() };
         if let Some(parts) = parts {
@@ -224,7 +223,7 @@ impl<'s> Reader<'s> {
     }
 
     fn assistant(&mut self, mut line: Line<'_>) -> Result<()> {
-        let parts = line.message.take().and_then(|content| content.parts);
+        let parts = line.take_parts();
         let usage: Option<genai::UsageMetadata> =
             line.usage.take().and_then(|raw| serde_json::from_str(raw.get()).ok());
         let mut message =
@@ -241,17 +240,14 @@ impl<'s> Reader<'s> {
     }
 
     fn result(&mut self, mut line: Line<'_>) -> Result<()> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Outcome<'a> {
-            #[serde(borrow)]
-            status: Option<Text<'a>>,
-            #[serde(borrow)]
-            result_display: Option<&'a RawValue>,
+        lenient! {
+            struct Outcome<'a> {
+                "status" status: Option<Text<'a>>,
+                "resultDisplay" result_display: Option<&'a RawValue>,
+            }
         }
-        let parts = line.message.take().and_then(|content| content.parts);
-        let outcome: Option<Outcome<'_>> =
-            line.result.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let parts = line.take_parts();
+        let outcome: Option<Outcome<'_>> = line.result.and_then(|raw| json::parse(raw.get()));
         let mut message = Message { role: Role::Tool, origin: Origin::Tool, ..line.envelope() };
         if let Some(parts) = parts {
             genai::blocks(parts, &mut message.blocks);
@@ -282,8 +278,8 @@ impl<'s> Reader<'s> {
     /// Telemetry of a sub-agent stands for the transcript it did not get.
     fn telemetry(&mut self, line: Line<'_>, offset: u64) -> Result<()> {
         let raw = line.payload;
-        let event = raw.and_then(|raw| serde_json::from_str::<Payload<'_>>(raw.get()).ok());
-        let event: Option<Event<'_>> = event.map(|payload| payload.event);
+        let event = raw.and_then(|raw| json::parse::<Payload<'_>>(raw.get()));
+        let event: Option<Event<'_>> = event.and_then(|payload| payload.event);
         let agent = event.as_ref().and_then(Event::agent);
         let agent = agent.map(|(session, agent)| (session.to_owned(), agent.to_owned()));
         let known = agent.filter(|(session, _)| !self.place.has_transcripts(session));
@@ -318,12 +314,15 @@ impl<'s> Reader<'s> {
 
 /// The text a prompt was shown as.
 fn displayed(line: &Line<'_>) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Display {
-        display_text: Option<String>,
+    lenient! {
+        struct Display<'a> {
+            "displayText" display_text: Option<Text<'a>>,
+        }
     }
-    line.payload::<Display>()?.display_text.filter(|text| !text.trim().is_empty())
+    line.payload::<Display<'_>>()?
+        .display_text
+        .map(Text::into_owned)
+        .filter(|text| !text.trim().is_empty())
 }
 
 fn set(known: &mut Option<String>, text: Option<&Text<'_>>) {

@@ -1,11 +1,10 @@
 //! System records: facts about the session, commands, summaries, and state of the program.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::line::Line;
 use crate::connectors::formats::genai;
-use crate::connectors::formats::json::Text;
+use crate::connectors::formats::json::{self, Text, lenient};
 use crate::model::{Block, Json, Kind, Message, Origin, Role, Session, TitleRank};
 
 /// Subtypes that are state of the program, or repeat what stands elsewhere.
@@ -39,35 +38,25 @@ pub(super) enum Told {
     Nothing,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Payload<'a> {
-    #[serde(borrow)]
-    custom_title: Option<Text<'a>>,
-    #[serde(borrow)]
-    title_source: Option<Text<'a>>,
-    #[serde(borrow)]
-    parent_session_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    model_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    phase: Option<Text<'a>>,
-    #[serde(borrow)]
-    raw_command: Option<Text<'a>>,
-    #[serde(borrow)]
-    output_history_items: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
-    compressed_history: Option<Vec<Content<'a>>>,
-    #[serde(borrow)]
-    info: Option<&'a RawValue>,
-    #[serde(borrow)]
-    display_text: Option<Text<'a>>,
+lenient! {
+    struct Payload<'a> {
+        "customTitle" custom_title: Option<Text<'a>>,
+        "titleSource" title_source: Option<Text<'a>>,
+        "parentSessionId" parent_session_id: Option<Text<'a>>,
+        "modelId" model_id: Option<Text<'a>>,
+        "phase" phase: Option<Text<'a>>,
+        "rawCommand" raw_command: Option<Text<'a>>,
+        "outputHistoryItems" output_history_items: Option<Vec<&'a RawValue>>,
+        "compressedHistory" compressed_history: Option<Vec<Content<'a>>>,
+        "info" info: Option<&'a RawValue>,
+        "displayText" display_text: Option<Text<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow)]
-    parts: Option<&'a RawValue>,
+lenient! {
+    struct Content<'a> {
+        "parts" parts: Option<&'a RawValue>,
+    }
 }
 
 /// Reads a system record.
@@ -77,8 +66,7 @@ pub(super) fn read(line: Line<'_>, session: &mut Session) -> Told {
         return Told::Nothing;
     }
     let raw = line.payload;
-    let Some(payload) = raw.and_then(|raw| serde_json::from_str::<Payload<'_>>(raw.get()).ok())
-    else {
+    let Some(payload) = raw.and_then(|raw| json::parse::<Payload<'_>>(raw.get())) else {
         return other(line.envelope(), raw);
     };
     match subtype.as_str() {
@@ -115,10 +103,10 @@ fn about(payload: Payload<'_>, session: &mut Session) {
 
 /// A command as it was typed, or what it printed.
 fn command(mut message: Message, payload: Payload<'_>) -> Told {
-    #[derive(Deserialize)]
-    struct Item<'a> {
-        #[serde(borrow)]
-        text: Option<Text<'a>>,
+    lenient! {
+        struct Item<'a> {
+            "text" text: Option<Text<'a>>,
+        }
     }
     if payload.phase.as_ref().is_some_and(|phase| phase.as_str() == "invocation") {
         message.role = Role::User;
@@ -126,7 +114,7 @@ fn command(mut message: Message, payload: Payload<'_>) -> Told {
         message.blocks.extend(payload.raw_command.map(|text| Block::Text(text.into_owned())));
     } else {
         for item in payload.output_history_items.unwrap_or_default() {
-            let text = serde_json::from_str::<Item<'_>>(item.get()).ok().and_then(|item| item.text);
+            let text = json::parse::<Item<'_>>(item.get()).and_then(|item| item.text);
             message.blocks.push(match text {
                 Some(text) => Block::Text(text.into_owned()),
                 None => Block::Other(Json::from(item)),

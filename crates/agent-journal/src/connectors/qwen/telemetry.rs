@@ -1,46 +1,34 @@
 //! Telemetry in a transcript. What it says of the session's own calls stands in the transcript
 //! as well; what it says of a sub-agent may stand nowhere else.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::connectors::formats::json::Text;
+use crate::connectors::formats::json::{Text, lenient};
 use crate::model::{Block, Json, Message, Origin, Role, Tokens, Usage};
 
-#[derive(Deserialize)]
-pub(super) struct Payload<'a> {
-    #[serde(borrow, rename = "uiEvent")]
-    pub(super) event: Event<'a>,
+lenient! {
+    struct Payload<'a> {
+        "uiEvent" event: Option<Event<'a>>,
+    }
 }
 
-/// One event: a call of a model, a call of a tool, an error.
-#[derive(Deserialize)]
-pub(super) struct Event<'a> {
-    #[serde(borrow, rename = "event.name")]
-    name: Text<'a>,
-    #[serde(borrow)]
-    prompt_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    response_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    model: Option<Text<'a>>,
-    #[serde(default)]
-    input_token_count: u64,
-    #[serde(default)]
-    output_token_count: u64,
-    #[serde(default)]
-    cached_content_token_count: u64,
-    #[serde(default)]
-    thoughts_token_count: u64,
-    #[serde(borrow)]
-    function_name: Option<Text<'a>>,
-    #[serde(borrow)]
-    function_args: Option<&'a RawValue>,
-    success: Option<bool>,
-    #[serde(borrow)]
-    error: Option<Text<'a>>,
-    #[serde(borrow)]
-    error_message: Option<Text<'a>>,
+lenient! {
+    /// One event: a call of a model, a call of a tool, an error.
+    struct Event<'a> {
+        "event.name" name: Option<Text<'a>>,
+        "prompt_id" prompt_id: Option<Text<'a>>,
+        "response_id" response_id: Option<Text<'a>>,
+        "model" model: Option<Text<'a>>,
+        "input_token_count" input_token_count: Option<u64>,
+        "output_token_count" output_token_count: Option<u64>,
+        "cached_content_token_count" cached_content_token_count: Option<u64>,
+        "thoughts_token_count" thoughts_token_count: Option<u64>,
+        "function_name" function_name: Option<Text<'a>>,
+        "function_args" function_args: Option<&'a RawValue>,
+        "success" success: Option<bool>,
+        "error" error: Option<Text<'a>>,
+        "error_message" error_message: Option<Text<'a>>,
+    }
 }
 
 impl Event<'_> {
@@ -53,7 +41,8 @@ impl Event<'_> {
 
     /// Makes messages of an event, in place of the ones nobody wrote down.
     pub(super) fn messages(self, envelope: Message) -> Vec<Message> {
-        let kind = self.name.as_str().rsplit('.').next().unwrap_or_default();
+        let kind =
+            self.name.as_ref().map_or("", Text::as_str).rsplit('.').next().unwrap_or_default();
         let mut message = Message {
             role: Role::Assistant,
             origin: Origin::Assistant,
@@ -64,12 +53,14 @@ impl Event<'_> {
         match kind {
             "api_response" => {
                 let identity = message.api_id.clone().or_else(|| message.uuid.clone());
+                let input = self.input_token_count.unwrap_or(0);
+                let cached = self.cached_content_token_count.unwrap_or(0);
                 let tokens = Tokens {
-                    input: self.input_token_count.saturating_sub(self.cached_content_token_count),
-                    output: self.output_token_count,
-                    cache_read: self.cached_content_token_count.min(self.input_token_count),
+                    input: input.saturating_sub(cached),
+                    output: self.output_token_count.unwrap_or(0),
+                    cache_read: cached.min(input),
                     cache_creation: 0,
-                    reasoning: Some(self.thoughts_token_count),
+                    reasoning: Some(self.thoughts_token_count.unwrap_or(0)),
                 };
                 // The sub-agent's transcript may turn up in another folder.
                 let since = message.at;

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde_json::value::RawValue;
 
-use super::shape::{Metadata, Part, instant, is_true, list, place, read, text, word};
+use super::shape::{Metadata, Part, instant, list, place, read, text, word};
 use crate::connectors::formats::files;
+use crate::connectors::formats::json::{Text, lenient, parse};
 use crate::model::{Block, Json, Timestamp};
 
 /// Larger put-aside outputs are cut here, with a marker.
@@ -210,7 +211,7 @@ impl Part<'_> {
     pub(super) fn told(&self) -> Told {
         let id = word(self.tool_call_id).unwrap_or_else(|| "call".to_owned());
         let specifics: Specifics<'_> = read(self.tool_specific_data).unwrap_or_default();
-        let details: Details<'_> = read(self.result_details).unwrap_or_default();
+        let details: Details<'_> = read(self.details()).unwrap_or_default();
         let input = if let Some(input) = word(details.input) {
             json(&input)
         } else if let Some(command) = specifics.command() {
@@ -226,17 +227,23 @@ impl Part<'_> {
         Told { call: Block::ToolCall { id, name, input }, result }
     }
 
+    /// What is shown of a result, where it is an object: a list names files.
+    fn details(&self) -> Option<&RawValue> {
+        self.result_details.filter(|raw| raw.get().starts_with('{'))
+    }
+
     /// Where a terminal ran.
     pub(super) fn directory(&self) -> Option<String> {
         place(read::<Specifics<'_>>(self.tool_specific_data)?.cwd)
     }
 
     fn result(&self, id: &str) -> Option<Block> {
-        if !is_true(self.is_complete) {
+        let is_open = |raw: &RawValue| matches!(raw.get(), "false" | "null");
+        if self.is_complete.is_none_or(is_open) {
             return None;
         }
         let specifics: Specifics<'_> = read(self.tool_specific_data).unwrap_or_default();
-        let details: Details<'_> = read(self.result_details).unwrap_or_default();
+        let details: Details<'_> = read(self.details()).unwrap_or_default();
         let output = text(specifics.terminal_command_output)
             .or_else(|| shown_output(details.output))
             .or_else(|| text(specifics.result))
@@ -322,9 +329,10 @@ fn output(raw: &RawValue, resources: &Path) -> String {
     for item in list(content) {
         let Some(item) = read::<Item<'_>>(Some(item)) else { continue };
         let before = all.len();
-        match (word(item.value), read::<Rendered>(item.value)) {
+        let rendered = || parse::<Rendered<'_>>(item.value?.get())?.node;
+        match (word(item.value), rendered()) {
             (Some(text), _) => all.push_str(&text),
-            (None, Some(rendered)) => rendered.node.write(&mut all),
+            (None, Some(node)) => node.write(&mut all),
             (None, None) => {
                 all.extend(word(item.mime_type).map(|kind| format!("[{kind}]")));
             }
@@ -336,31 +344,30 @@ fn output(raw: &RawValue, resources: &Path) -> String {
     put_aside(&all, resources).unwrap_or(all)
 }
 
-/// A text in the form prompts are rendered from.
-#[derive(serde::Deserialize)]
-struct Rendered {
-    node: Tree,
+lenient! {
+    /// A text in the form prompts are rendered from.
+    struct Rendered<'a> {
+        "node" node: Option<Tree<'a>>,
+    }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Tree {
-    text: Option<String>,
-    #[serde(default)]
-    line_break_before: Option<bool>,
-    #[serde(default)]
-    children: Vec<Tree>,
+lenient! {
+    struct Tree<'a> {
+        "text" text: Option<Text<'a>>,
+        "lineBreakBefore" line_break_before: Option<bool>,
+        "children" children: Option<Vec<Tree<'a>>>,
+    }
 }
 
-impl Tree {
+impl Tree<'_> {
     fn write(&self, into: &mut String) {
         if let Some(text) = &self.text {
             if self.line_break_before == Some(true) && !into.is_empty() {
                 into.push('\n');
             }
-            into.push_str(text);
+            into.push_str(text.as_str());
         }
-        self.children.iter().for_each(|child| child.write(into));
+        self.children.iter().flatten().for_each(|child| child.write(into));
     }
 }
 

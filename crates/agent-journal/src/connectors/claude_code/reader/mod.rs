@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::line::Line;
+use super::line::{Body, Line};
 use super::{AGENT, Place};
 use crate::connectors::formats::files;
-use crate::connectors::formats::json::Text;
+use crate::connectors::formats::json::{self, Text, lenient};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::formats::parents::PassedParents;
 use crate::connectors::{Checkpoint, Record, Sink};
@@ -157,18 +157,20 @@ impl<'s> Reader<'s> {
 
     /// A sub-agent's task, kept beside its transcript.
     fn sidecar(&mut self, path: &Path) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Meta {
-            agent_type: Option<String>,
-            description: Option<String>,
+        lenient! {
+            struct Meta<'a> {
+                "agentType" agent_type: Option<Text<'a>>,
+                "description" description: Option<Text<'a>>,
+            }
         }
         let text = super::sidecar(path).and_then(|path| files::small_text(&path, 1 << 20));
         let Some(text) = text else { return };
-        let Ok(meta) = serde_json::from_str::<Meta>(&text) else { return };
-        self.session.title(TitleRank::Generated, meta.description.unwrap_or_default());
+        let Some(meta) = json::parse::<Meta<'_>>(&text) else { return };
+        let description = meta.description.map(Text::into_owned).unwrap_or_default();
+        self.session.title(TitleRank::Generated, description);
         if let Some(agent_type) = meta.agent_type {
-            self.session.extensions.insert("agentType".into(), Json::from_value(&agent_type));
+            let agent_type = Json::from_value(&agent_type.as_str());
+            self.session.extensions.insert("agentType".into(), agent_type);
         }
     }
 
@@ -224,16 +226,18 @@ impl<'s> Reader<'s> {
         if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(&mended) {
             return self.record(parsed, &mended, line.offset);
         }
-        match serde_json::from_slice::<&RawValue>(&mended) {
-            // Valid, but not of the shape we know: kept as it is.
-            Ok(raw) if raw.get().starts_with('{') => self.keep(Message::default(), raw),
+        match json::parse_odd::<Line<'_>>(&mended) {
+            Some(parsed) => self.record(parsed, &mended, line.offset),
             // A line that is still being written is read again when it is whole.
-            _ if line.end == End::File => Ok(()),
-            _ => self.sink.accept(Record::bad(line.offset, "not a JSON object")),
+            None if line.end == End::File => Ok(()),
+            None => self.sink.accept(Record::bad(line.offset, "not a JSON object")),
         }
     }
 
     fn record(&mut self, mut line: Line<'_>, bytes: &[u8], offset: u64) -> Result<()> {
+        if let Some(odd) = json::take(&mut line.rest, "message") {
+            line.message = Body::of(odd);
+        }
         let at = line.timestamp.take().and_then(|text| text.0);
         let at = at.and_then(|text| Timestamp::parse(text.as_str()));
         self.session.seen(at);

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,7 +10,7 @@ use super::super::line::{Body, Line};
 use super::super::{prompt, rest};
 use super::{Open, Reader};
 use crate::connectors::Record;
-use crate::connectors::formats::json::{self, Lenient, Text};
+use crate::connectors::formats::json::{self, Lenient, Text, lenient};
 use crate::error::Result;
 use crate::model::{Block, Extensions, Json, Message, Origin, Role, Timestamp};
 
@@ -126,18 +125,16 @@ impl Reader<'_> {
 
     /// Context the program attached. A prompt that was typed while the agent worked is one of them.
     pub(super) fn attachment(&mut self, mut line: Line<'_>, at: Option<Timestamp>) -> Result<()> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Attachment<'a> {
-            #[serde(borrow, rename = "type")]
-            kind: Option<Text<'a>>,
-            #[serde(borrow)]
-            prompt: Option<Content<'a>>,
+        lenient! {
+            struct Attachment<'a> {
+                "type" kind: Option<Text<'a>>,
+                "prompt" prompt: Option<Content<'a>>,
+            }
         }
         let Some(raw) = line.attachment.take() else {
             return self.tell(envelope(line, Body::default(), at, Role::User));
         };
-        let attachment: Option<Attachment<'_>> = serde_json::from_str(raw.get()).ok();
+        let attachment: Option<Attachment<'_>> = json::parse(raw.get());
         let queued = attachment
             .filter(|one| one.kind.as_ref().is_some_and(|kind| kind.as_str() == "queued_command"));
         let mut message = envelope(line, Body::default(), at, Role::User);

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::connectors::formats::genai;
-use crate::connectors::formats::json::{self, Text, lossless};
+use crate::connectors::formats::json::{self, Text, lenient, lossless};
 use crate::connectors::formats::jsonl;
 use crate::model::{Block, Extensions, Json, Message, Origin, Role, Timestamp, Tokens, Usage};
 
@@ -40,33 +39,32 @@ lossless! {
     }
 }
 
-#[derive(Deserialize)]
-struct Thought<'a> {
-    #[serde(borrow)]
-    subject: Option<Text<'a>>,
-    #[serde(borrow)]
-    description: Option<Text<'a>>,
+lenient! {
+    struct Thought<'a> {
+        "subject" subject: Option<Text<'a>>,
+        "description" description: Option<Text<'a>>,
+    }
 }
 
-/// Tokens of one call of the model. `input` includes `cached`; `thoughts` are not in `output`.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Counts {
-    input: u64,
-    output: u64,
-    cached: u64,
-    thoughts: u64,
-    tool: u64,
+lenient! {
+    /// Tokens of one call of the model. `input` includes `cached`; `thoughts` are not in `output`.
+    struct Counts {
+        "input" input: Option<u64>,
+        "output" output: Option<u64>,
+        "cached" cached: Option<u64>,
+        "thoughts" thoughts: Option<u64>,
+        "tool" tool: Option<u64>,
+    }
 }
 
 /// When a message was recorded.
 pub(super) fn at(held: &str) -> Option<Timestamp> {
-    #[derive(Deserialize)]
-    struct Instant<'a> {
-        #[serde(borrow)]
-        timestamp: Option<Text<'a>>,
+    lenient! {
+        struct Instant<'a> {
+            "timestamp" timestamp: Option<Text<'a>>,
+        }
     }
-    instant(serde_json::from_str::<Instant<'_>>(held).ok()?.timestamp.as_ref())
+    instant(json::parse::<Instant<'_>>(held)?.timestamp.as_ref())
 }
 
 /// What a recorded message says, the same in every form of it; `None` when it says nothing.
@@ -86,9 +84,9 @@ pub(super) fn gist(held: &str) -> Option<String> {
 pub(super) fn messages(held: &str) -> Vec<Message> {
     let mended = jsonl::mend_escapes(held.as_bytes());
     let text = std::str::from_utf8(&mended).unwrap_or(held);
-    match serde_json::from_str::<Line<'_>>(text) {
-        Ok(line) => told(line, text),
-        Err(_) => vec![Message { blocks: other(text), ..Message::default() }],
+    match json::parse::<Line<'_>>(text) {
+        Some(line) => told(line, text),
+        None => vec![Message { blocks: other(text), ..Message::default() }],
     }
 }
 
@@ -221,21 +219,19 @@ fn answer(mut line: Line<'_>) -> Vec<Message> {
         _ => true,
     });
     blocks.extend(calls.iter().map(Call::block));
-    let counts = line.tokens.take().and_then(|raw| serde_json::from_str::<Counts>(raw.get()).ok());
+    let counts = line.tokens.take().and_then(|raw| json::parse::<Counts>(raw.get()));
     let mut message =
         Message { role: Role::Assistant, origin: Origin::Assistant, ..envelope(line) };
     message.blocks = blocks;
-    message.usage = counts.map(|counts| Usage {
-        identity: message.uuid.clone(),
-        tokens: counts.tokens(),
-        ..Usage::default()
-    });
+    let tokens = counts.and_then(|counts| counts.tokens());
+    message.usage =
+        tokens.map(|tokens| Usage { identity: message.uuid.clone(), tokens, ..Usage::default() });
     let results = results(calls, message.uuid.as_deref());
     std::iter::once(message).chain(results).collect()
 }
 
 fn push_thoughts(raw: &RawValue, blocks: &mut Vec<Block>) {
-    let Ok(thoughts) = serde_json::from_str::<Vec<Thought<'_>>>(raw.get()) else {
+    let Some(thoughts) = json::parse::<Vec<Thought<'_>>>(raw.get()) else {
         return blocks.push(Block::Other(Json::from(raw)));
     };
     for thought in thoughts {
@@ -350,13 +346,21 @@ fn exit_code(output: &str) -> Option<i64> {
 }
 
 impl Counts {
-    fn tokens(&self) -> Tokens {
+    /// The tokens by class; `None` when none of them is known.
+    fn tokens(&self) -> Option<Tokens> {
+        let counts = [self.input, self.output, self.cached, self.thoughts, self.tool];
+        counts.iter().any(Option::is_some).then(|| self.sorted())
+    }
+
+    fn sorted(&self) -> Tokens {
+        let count = |count: Option<u64>| count.unwrap_or(0);
+        let (input, cached) = (count(self.input), count(self.cached));
         Tokens {
-            input: self.input.saturating_sub(self.cached) + self.tool,
-            output: self.output + self.thoughts,
-            cache_read: self.cached.min(self.input),
+            input: input.saturating_sub(cached).saturating_add(count(self.tool)),
+            output: count(self.output).saturating_add(count(self.thoughts)),
+            cache_read: cached.min(input),
             cache_creation: 0,
-            reasoning: Some(self.thoughts),
+            reasoning: Some(count(self.thoughts)),
         }
     }
 }
@@ -402,7 +406,7 @@ mod tests {
     #[test]
     fn cached_input_is_taken_out_and_thoughts_are_added_to_the_output() {
         let raw = r#"{"input":6398,"output":1,"cached":5693,"thoughts":21,"tool":0,"total":6420}"#;
-        let tokens = serde_json::from_str::<Counts>(raw).unwrap().tokens();
+        let tokens = serde_json::from_str::<Counts>(raw).unwrap().tokens().unwrap();
         assert_eq!((tokens.input, tokens.cache_read), (705, 5693));
         assert_eq!((tokens.output, tokens.reasoning), (22, Some(21)));
         assert_eq!(tokens.total(), 6420);

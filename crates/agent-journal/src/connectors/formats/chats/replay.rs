@@ -66,7 +66,7 @@ enum Precedence {
 lossless! {
     /// One line of a log. What it does depends on which of the fields it has.
     struct Step<'a> {
-        "$rewindTo" rewind: Option<Text<'a>>,
+        "$rewindTo" rewind: Option<&'a RawValue>,
         "$set" set: Option<Set<'a>>,
         "id" id: Option<Text<'a>>,
         "sessionId" session: Option<&'a RawValue>,
@@ -199,17 +199,21 @@ impl Chat {
         if !raw.get().starts_with('{') {
             return false;
         }
-        match serde_json::from_str::<Step<'_>>(raw.get()) {
-            Ok(step) => self.step(step, raw),
+        match json::parse::<Step<'_>>(raw.get()) {
+            Some(step) => self.step(step, raw),
             // Valid, but not of a shape we know: kept as it is.
-            Err(_) => self.messages.push(Held::nameless(raw.get().into())),
+            None => self.messages.push(Held::nameless(raw.get().into())),
         }
         true
     }
 
     fn step(&mut self, step: Step<'_>, raw: &RawValue) {
-        if let Some(id) = step.rewind {
-            self.rewind(id.as_str());
+        if let Some(rewind) = step.rewind {
+            match serde_json::from_str::<Text<'_>>(rewind.get()) {
+                Ok(id) => self.rewind(id.as_str()),
+                // It names no message: nothing is taken back.
+                Err(_) => self.messages.push(Held::nameless(raw.get().into())),
+            }
         } else if let Some(id) = step.id {
             self.put(id.as_str(), raw, Fields::of(&step.rest), Precedence::Later);
         } else if let Some(set) = step.set {
@@ -238,8 +242,8 @@ impl Chat {
     }
 
     fn upsert(&mut self, raw: &RawValue) {
-        match serde_json::from_str(raw.get()) {
-            Ok(Named { id: Some(id), rest }) => {
+        match json::parse(raw.get()) {
+            Some(Named { id: Some(id), rest }) => {
                 self.put(id.as_str(), raw, Fields::of(&rest), Precedence::Later);
             }
             _ => self.messages.push(Held::nameless(json::compact(raw.get()))),
@@ -251,13 +255,13 @@ impl Chat {
     /// that say the same as one that the list leaves out are that one.
     fn repeat(&mut self, list: &[&RawValue]) {
         let id = |raw: &RawValue| {
-            let named: Named<'_> = serde_json::from_str(raw.get()).ok()?;
+            let named: Named<'_> = json::parse(raw.get())?;
             named.id.map(Text::into_owned)
         };
         let listed: HashSet<String> = list.iter().filter_map(|raw| id(raw)).collect();
         let mut left_out: Option<HashMap<String, usize>> = None;
         for raw in list {
-            let Named { id, rest } = serde_json::from_str(raw.get()).unwrap_or_default();
+            let Named { id, rest } = json::parse(raw.get()).unwrap_or_default();
             let id = id.map(Text::into_owned);
             if let Some(id) = id.as_deref().filter(|id| self.places.contains_key(*id)) {
                 self.put(id, raw, Fields::of(&rest), Precedence::Earlier);
@@ -345,8 +349,8 @@ fn is_nothing(value: &RawValue) -> bool {
 /// An object with the fields of both; where both say something, the first holds. A content that
 /// is empty stays so: what a list has there may repeat thoughts and calls.
 fn united(first: &str, second: &str) -> Option<Box<str>> {
-    let mut first: Whole<'_> = serde_json::from_str(first).ok()?;
-    let second: Whole<'_> = serde_json::from_str(second).ok()?;
+    let mut first: Whole<'_> = json::parse(first)?;
+    let second: Whole<'_> = json::parse(second)?;
     for (key, value) in second.rest {
         match first.rest.iter_mut().find(|(known, _)| *known == key) {
             Some(known) if is_nothing(known.1) && known.0 != "content" => known.1 = value,

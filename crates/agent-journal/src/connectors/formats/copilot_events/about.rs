@@ -1,12 +1,11 @@
 //! Events that speak of the session as a whole: where it runs, with which model, what it used.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Reader;
 use super::event::{Begin, Context, Counts, ModelChange, Shutdown, Truncation};
 use super::tell::{Envelope, Told, owned, parse, put};
-use crate::connectors::formats::json::{self, Text};
+use crate::connectors::formats::json::{self, Text, lenient};
 use crate::error::Result;
 use crate::model::{Block, Extensions, Json, Kind, Message, Role, Timestamp, Tokens, Usage};
 
@@ -96,15 +95,15 @@ impl Reader<'_> {
 
     /// Counters of the whole session so far: the last ones hold.
     pub(super) fn checkpoint(&mut self, data: &RawValue) -> Told {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Counters {
-            total_nano_aiu: Option<Json>,
+        lenient! {
+            struct Counters<'a> {
+                "totalNanoAiu" total_nano_aiu: Option<&'a RawValue>,
+            }
         }
-        let Some(counters) = parse::<Counters>(data) else { return Told::Unknown };
-        self.session
-            .extensions
-            .extend(counters.total_nano_aiu.map(|nano| ("totalNanoAiu".to_owned(), nano)));
+        let Some(counters) = parse::<Counters<'_>>(data) else { return Told::Unknown };
+        self.session.extensions.extend(
+            counters.total_nano_aiu.map(|nano| ("totalNanoAiu".to_owned(), Json::from(nano))),
+        );
         Told::Nothing
     }
 

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use self::event::Event;
+use super::json;
 use super::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
@@ -206,11 +207,8 @@ impl<'s> Reader<'s> {
         if jsonl::is_blank(&mended) || self.event(&mended, line.offset)? {
             return Ok(());
         }
-        if let Ok(raw) = serde_json::from_slice::<&RawValue>(&mended)
-            && raw.get().starts_with('{')
-        {
-            // Valid, but not of the shape we know: kept as it is.
-            return self.keep(Message::default(), raw);
+        if let Some(event) = json::parse_odd::<Event<'_>>(&mended) {
+            return self.record(event, &mended, line.offset);
         }
         self.damaged(&mended, line)
     }

@@ -8,7 +8,7 @@ use super::Reader;
 use super::event::{Answer, Asset, Completion, Event, Notice, Prompt, Request};
 use super::tools;
 use crate::connectors::Record;
-use crate::connectors::formats::json::{self, Text};
+use crate::connectors::formats::json::{self, FromOddValue, Text};
 use crate::error::Result;
 use crate::model::{
     Block, Extensions, Image, Json, Message, Origin, Role, Timestamp, Tokens, Usage,
@@ -160,7 +160,8 @@ impl Reader<'_> {
     }
 
     fn prompt(&mut self, envelope: &Envelope, data: &RawValue) -> Result<Told> {
-        let Some(prompt) = parse::<Prompt<'_>>(data) else { return Ok(Told::Unknown) };
+        let Some(mut prompt) = parse::<Prompt<'_>>(data) else { return Ok(Told::Unknown) };
+        let odd = json::take(&mut prompt.rest, "content");
         let content = prompt.content.as_ref().map_or("", Text::as_str);
         let text = tools::typed(content);
         let (mut message, _) = envelope.inside(Role::User, prompt.parent_call);
@@ -168,6 +169,7 @@ impl Reader<'_> {
         if !text.is_empty() {
             message.blocks.push(Block::Text(text.to_owned()));
         }
+        message.blocks.extend(odd.map(|raw| Block::Other(Json::from(raw))));
         let mut extensions = std::mem::take(&mut message.extensions);
         tools::attach(prompt.attachments.unwrap_or_default(), &mut message.blocks, &mut extensions);
         message.origin = if prompt.source.is_some() || prompt.is_continuation == Some(true) {
@@ -198,6 +200,8 @@ impl Reader<'_> {
         message.request_id = owned(answer.request_id.take());
         message.usage = answer.output.map(|output| self.call(output, message.api_id.as_deref()));
         message.blocks.extend(owned(answer.content.take()).map(Block::Text));
+        let odd = json::take(&mut answer.rest, "content");
+        message.blocks.extend(odd.map(|raw| Block::Other(Json::from(raw))));
         self.ask(answer.requests.take().unwrap_or_default(), &mut message);
         json::keep(answer.rest, &mut message.extensions);
         if message.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. })) {
@@ -368,8 +372,11 @@ impl Reader<'_> {
 }
 
 /// Reads an event's data; `None` when it is of another shape.
-pub(super) fn parse<'a, T: serde::Deserialize<'a>>(data: &'a RawValue) -> Option<T> {
-    serde_json::from_str(data.get()).ok()
+pub(super) fn parse<'a, T>(data: &'a RawValue) -> Option<T>
+where
+    T: serde::Deserialize<'a> + FromOddValue<'a>,
+{
+    json::parse(data.get())
 }
 
 /// An owned text, when there is one.

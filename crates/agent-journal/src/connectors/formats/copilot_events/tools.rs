@@ -38,8 +38,8 @@ pub(super) fn attach(
 ) {
     let mut references = Vec::new();
     for raw in attachments {
-        match serde_json::from_str::<Part<'_>>(raw.get()) {
-            Ok(Part { data: Some(data), media_type, .. }) => {
+        match json::parse::<Part<'_>>(raw.get()) {
+            Some(Part { data: Some(data), media_type, .. }) => {
                 let media_type = media_type.map(Text::into_owned);
                 blocks.push(Block::Image(Image::from_base64(media_type, data.as_str())));
             }
@@ -99,7 +99,7 @@ pub(super) fn answer(call_id: String, completion: Completion<'_>, message: &mut 
 
 /// The text of a result; its pictures and facts go where they belong.
 fn output(raw: &RawValue, images: &mut Vec<Block>, extensions: &mut Extensions) -> String {
-    let Ok(output) = serde_json::from_str::<Output<'_>>(raw.get()) else { return plain(raw) };
+    let Some(output) = json::parse::<Output<'_>>(raw.get()) else { return plain(raw) };
     let mut texts = Vec::new();
     let mut facts = Vec::new();
     let parts = output.contents.into_iter().chain(output.binaries).flatten();
