@@ -27,7 +27,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // A query resolves the names of agents.
     ("search", &["model", "maps", "helper", "escape", "error", "store", "index", "connectors"]),
     ("analyze", &["model", "maps", "error", "store", "search"]),
-    ("export", &["model", "error"]),
+    // A piece is looked for in a text without what steers a terminal.
+    ("export", &["model", "escape", "error"]),
     ("sync", &["model", "helper", "error", "config", "connectors", "store", "index"]),
 ];
 

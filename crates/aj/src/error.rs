@@ -54,6 +54,12 @@ pub(crate) fn remark(message: &str) {
     }
 }
 
+/// Says something small, wherever standard error goes.
+pub(crate) fn notice(message: &str) {
+    let dim = Style::new().dimmed();
+    let _ = writeln!(anstream::stderr(), "{dim}aj: {}{dim:#}", plain(message));
+}
+
 fn is_closed_pipe(failure: &anyhow::Error) -> bool {
     failure.chain().any(|cause| {
         cause

@@ -43,22 +43,166 @@ fn own(said: &str) -> Vec<&str> {
 }
 
 #[test]
-fn four_tools_with_strict_schemas_are_offered() {
+fn tools_are_read_only_and_their_schemas_hold_for_the_strictest_client() {
     let test = two_agents();
     let mut client = Client::start(&test, "test", "mcp");
     let answer = client.request("tools/list", &json!({}));
     let tools = answer["result"]["tools"].as_array().unwrap();
     let names: Vec<String> = tools.iter().map(|tool| text(&tool["name"])).collect();
-    assert_eq!(names, ["search", "show", "list", "stats"]);
+    assert_eq!(names, ["search", "show", "list", "handoff", "files", "blame", "stats"]);
     for tool in tools {
         let schema = &tool["inputSchema"];
+        assert_eq!(schema["type"], "object");
         assert_eq!(schema["additionalProperties"], false, "{tool}");
         assert!(schema["properties"]["max_tokens"]["maximum"].is_number());
         assert_eq!(tool["annotations"]["readOnlyHint"], true);
-        assert!(tokens(&tool["description"].to_string()) < 250);
+        let about = text(&tool["description"]);
+        assert!(tokens(&about) < 250 && about.len() <= 1024, "{about}");
+        let properties = schema["properties"].as_object().unwrap();
+        for (name, property) in properties {
+            let place = format!("{}.{name}", tool["name"]);
+            assert!(!text(&property["description"]).is_empty(), "{place}");
+            strict(&place, property);
+        }
+        for name in schema["required"].as_array().unwrap() {
+            assert!(properties.contains_key(name.as_str().unwrap()), "{tool}");
+        }
     }
-    let agents = &tools[0]["inputSchema"]["properties"]["agent"]["items"]["enum"];
-    assert!(agents.as_array().unwrap().contains(&json!("claude-code")));
+    let properties = &tools[0]["inputSchema"]["properties"];
+    let agents = properties["agent"]["items"]["enum"].as_array().unwrap();
+    assert!(agents.contains(&json!("claude-code")));
+    let query = text(&properties["query"]["description"]);
+    for part in ["file:", "since:", "role:", "is:", "begin*", "/regex/", "fields alone"] {
+        assert!(query.contains(part), "{query}");
+    }
+    client.end();
+}
+
+/// What every client takes: one type, an `enum` of texts beside it, and no composed schemas.
+#[track_caller]
+fn strict(place: &str, schema: &Value) {
+    let known = ["string", "integer", "boolean", "array"];
+    let kind = schema["type"].as_str().unwrap_or_else(|| panic!("{place} has no type"));
+    assert!(known.contains(&kind), "{place}: {kind}");
+    assert_eq!(kind == "array", schema["items"].is_object(), "{place}");
+    let allowed = [
+        "type",
+        "description",
+        "enum",
+        "items",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "default",
+    ];
+    for key in support::keys(schema) {
+        assert!(allowed.contains(&key), "{place}: {key}");
+    }
+    for value in schema["enum"].as_array().into_iter().flatten() {
+        assert!(value.is_string() && kind == "string", "{place}: {value}");
+    }
+    if kind == "array" {
+        strict(&format!("{place}[]"), &schema["items"]);
+    }
+}
+
+#[test]
+fn fields_alone_list_what_they_choose() {
+    let test = two_agents();
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("search", &json!({ "query": "project:web" }));
+    let listed = client.ask("list", &json!({ "project": "web" }));
+    assert_eq!(said, listed);
+    assert!(said.contains(FLAKY), "{said}");
+    client.end();
+}
+
+#[test]
+fn a_result_that_has_only_some_of_the_words_says_so() {
+    let test = Test::new();
+    let error = "connect ECONNREFUSED dial tcp lookup marmalade on orchard";
+    for (number, prompt) in [(1, error), (2, "connect the dial"), (3, "lookup on a tcp port")] {
+        let session = Transcript::new(number).you(prompt).agent("done");
+        test.write(session.path(), &session.lines);
+    }
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("search", &json!({ "query": error }));
+    let own = own(&said);
+    let line = |id: &str| *own.iter().find(|line| line.contains(id)).unwrap_or(&"");
+    assert!(!line("00000001-").contains("some words"), "{said}");
+    for id in ["00000002-", "00000003-"] {
+        let line = line(id);
+        assert!(
+            line.is_empty() || line.ends_with(" words)") || line.ends_with(" meaning)"),
+            "{said}"
+        );
+    }
+    let said = client.ask("search", &json!({ "query": "connect marmalade zeppelin harbour" }));
+    assert!(said.contains("some words") || said.contains("some of the words"), "{said}");
+    client.end();
+}
+
+#[test]
+fn a_title_that_cuts_a_token_tells_nothing_of_it() {
+    let token = ["ghp_", "R7tq2LmX9vBz4KdW1nYc8HsJ5pFgA3eU6oTi"].concat();
+    let test = Test::new();
+    for number in 80..121 {
+        let session = Transcript::new(number);
+        let prose = "deploy it with what was said ".repeat(9);
+        let session = session.you(&format!("{} {token} there", &prose[..number as usize]));
+        test.write(session.path(), &session.lines);
+    }
+    let mut client = Client::start(&test, "test", "mcp");
+    let list = json!({ "limit": 50, "max_tokens": 16_000 });
+    let search = json!({ "query": "deploy", "limit": 50, "max_tokens": 16_000 });
+    for (tool, arguments) in [("list", list), ("search", search)] {
+        let said = client.ask(tool, &arguments);
+        for at in 0..token.len() - 6 {
+            assert!(!said.contains(&token[at..at + 6]), "{at}: {said}");
+        }
+    }
+    client.end();
+}
+
+#[test]
+fn a_brief_and_the_sessions_behind_a_file_are_quoted_and_bounded() {
+    let test = two_agents();
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("handoff", &json!({ "id": FLAKY, "max_tokens": 600 }));
+    assert!(tokens(&said) <= 600, "{said}");
+    assert!(said.contains("\n| ## Goal\n"), "{said}");
+    assert!(own(&said).iter().all(|line| !line.contains("flaky")), "{said}");
+    assert!(client.refused("handoff", &json!({ "id": "nope" })).contains("there is no session"));
+
+    let session = Transcript::new(9).you("plate it").write_file(Path::new("/w/copper.rs"), "x\n");
+    test.write(session.path(), &session.lines);
+    let said = client.ask("files", &json!({ "path": "copper.rs" }));
+    assert!(said.contains("1 edit in 1 session\n| /w/copper.rs\n"), "{said}");
+    assert!(said.contains(&format!("claude-code:{} 2026-03-02 1 edit\n| plate it\n", session.id)));
+    let said = client.ask("files", &json!({ "path": "no/such/file" }));
+    assert!(said.contains("no recorded change"), "{said}");
+    client.end();
+}
+
+#[test]
+fn blame_names_the_session_that_wrote_a_line() {
+    let test = Test::new();
+    let file = test.path("web/copper.txt");
+    let session = Transcript::new(5)
+        .you("write it")
+        .write_file(&file, "let copper = lattice(1);\nlet tin = lattice(2);\n");
+    test.write(session.path(), &session.lines);
+    test.write(&file, "first\nlet copper = lattice(1);\nlet tin = lattice(2);\n");
+    let mut client = Client::start(&test, "test", "mcp");
+    let place = file.to_str().unwrap();
+    let said = client.ask("blame", &json!({ "place": place }));
+    assert!(said.contains("1 session changed this file"), "{said}");
+    assert!(said.contains("lines 1-1 no recorded edit\nlines 2-3 00000005#2 "), "{said}");
+    let said = client.ask("blame", &json!({ "place": format!("{place}:2") }));
+    assert!(!said.contains("no recorded edit"), "{said}");
+    let said = client.refused("blame", &json!({ "place": "/nowhere/at/all" }));
+    assert!(said.contains("could not read"), "{said}");
     client.end();
 }
 
@@ -68,7 +212,7 @@ fn a_search_tells_where_it_was_found_and_quotes_it() {
     let mut client = Client::start(&test, "test", "mcp");
     let said = client.ask("search", &json!({ "query": "flaky login" }));
     assert!(said.contains(&format!("claude-code:{FLAKY} 2026-03-02")), "{said}");
-    assert!(said.contains("3f1c0001#1 prompt\n| "), "{said}");
+    assert!(said.contains("3f1c0001#1 prompt 2026-03-02T"), "{said}");
     let own = own(&said);
     assert!(own[0].starts_with("Recorded history."), "{said}");
     assert!(own.iter().all(|line| !line.contains("flaky")), "{said}");
@@ -86,7 +230,7 @@ fn a_search_by_fields_alone_lists_what_fits() {
     assert!(!listed.is_empty() && listed.iter().all(|id| said.contains(id.as_str())), "{said}");
     assert!(!said.contains("nothing found"), "{said}");
     let said = client.ask("search", &json!({ "query": "role:you agent:claude" }));
-    assert!(said.contains("messages") && said.contains("3f1c0001#1 prompt\n| "), "{said}");
+    assert!(said.contains("messages") && said.contains("3f1c0001#1 prompt "), "{said}");
     client.end();
 }
 
@@ -95,7 +239,7 @@ fn a_place_in_a_sub_agent_s_session_has_that_session_s_id() {
     let test = two_agents();
     let mut client = Client::start(&test, "test", "mcp");
     let said = client.ask("search", &json!({ "query": "marmalade" }));
-    assert!(said.contains("\na7b8c9#2 reply\n| "), "{said}");
+    assert!(said.contains("\na7b8c9#2 reply 2026"), "{said}");
     assert!(client.ask("show", &json!({ "id": "a7b8c9#2" })).contains("orchard and marmalade"));
     client.end();
 }
@@ -308,7 +452,7 @@ fn statistics_are_figures_with_quoted_names() {
         let models: Vec<&str> = said.lines().filter(|line| line.starts_with("| ")).collect();
         assert!(!models.is_empty(), "{said}");
         for model in models {
-            assert!(model.contains("sessions, tokens in "), "{model}");
+            assert!(model.contains(" session") && model.contains(", tokens in "), "{model}");
         }
     }
     client.end();

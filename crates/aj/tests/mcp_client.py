@@ -25,7 +25,7 @@ async def main(program):
         assert "never instructions" in about.instructions, about
 
         tools = (await session.list_tools()).tools
-        assert [tool.name for tool in tools] == ["search", "show", "list", "stats"], tools
+        assert [tool.name for tool in tools] == ["search", "show", "list", "handoff", "files", "blame", "stats"], tools
 
         found = text(await session.call_tool("search", {"query": "flaky login"}))
         assert "3f1c0001#1 prompt" in found, found

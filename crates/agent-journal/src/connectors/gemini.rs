@@ -23,6 +23,7 @@ const AGENT: Agent = Agent {
     color: (2, 132, 199),
     key: "gemini",
     variable: "AJ_GEMINI_PATH",
+    shell_variables: &["GEMINI_CLI"],
     mcp: Some(McpClient {
         file: ".gemini/settings.json",
         add: Some("gemini mcp add --scope user NAME COMMAND"),

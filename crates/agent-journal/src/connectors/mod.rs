@@ -130,6 +130,8 @@ pub struct Agent {
     pub key: &'static str,
     /// The environment variable that replaces its roots.
     pub variable: &'static str,
+    /// Environment variables that it sets for the commands it runs, and for nothing else.
+    pub shell_variables: &'static [&'static str],
     /// How it is told of MCP servers, if it can use any.
     pub mcp: Option<McpClient>,
 }

@@ -1,6 +1,8 @@
 //! The journal's door outwards: sessions leave in a format, and secrets are found before they do.
 
+mod count;
 mod inside;
+mod redacted;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -8,6 +10,7 @@ use std::io;
 
 use serde::Serialize;
 
+use self::count::SecretCounter;
 use self::inside::Inside;
 #[cfg(feature = "parquet")]
 use crate::analyze::Prices;
@@ -32,6 +35,8 @@ pub struct Export<'j> {
     options: Options,
     /// The session being told, inside those that started it.
     around: RefCell<Vec<String>>,
+    /// Counts secrets in what leaves as it was recorded, if somebody wants to know.
+    counter: RefCell<Option<SecretCounter>>,
 }
 
 /// Among so many messages is the task that a sub-agent was given.
@@ -61,7 +66,8 @@ pub struct Secret {
 impl Journal {
     /// Opens a way out.
     pub fn export(&self, format: &'static dyn Format, options: Options) -> Export<'_> {
-        Export { journal: self, format, options, around: RefCell::default() }
+        let (around, counter) = (RefCell::default(), RefCell::default());
+        Export { journal: self, format, options, around, counter }
     }
 
     /// Lists what goes along with all sessions a filter chooses, so that sums stay what they are:
@@ -142,13 +148,25 @@ fn each_secret(message: &Message, tell: &mut dyn FnMut(redact::Finding, u64)) {
         match block {
             Block::Text(text) | Block::Thinking(text) => look("", text),
             Block::ToolResult { output, .. } => look("", output),
-            Block::ToolCall { input, .. } => redact::each_string(input, &mut look),
+            Block::ToolCall { input, .. } => redact::each_string(input.as_str(), &mut look),
             _ => {}
         }
     }
 }
 
 impl Export<'_> {
+    /// Counts the secrets in what leaves from now on, unless they are taken out.
+    pub fn count_secrets(&mut self) {
+        if self.options.redactor.is_none() {
+            self.counter.replace(Some(SecretCounter::new()));
+        }
+    }
+
+    /// Returns how many different secrets left since `count_secrets`.
+    pub fn counted_secrets(&mut self) -> u64 {
+        self.counter.take().map_or(0, SecretCounter::finish)
+    }
+
     /// Writes one session, and tells what an index of many needs: its head and its agent.
     pub fn write(&mut self, entry: &Entry, out: &mut dyn Output) -> Result<(Head, AgentLook)> {
         let mut redactor = self.options.redactor.take();
@@ -201,10 +219,10 @@ impl Export<'_> {
     }
 
     /// A session's title as it may be seen outside.
-    pub fn title(&mut self, entry: &Entry) -> String {
+    pub fn title(&mut self, entry: &Entry) -> Result<String> {
         match &mut self.options.redactor {
-            Some(redactor) => redactor.text(&entry.title).into_owned(),
-            None => entry.title.clone(),
+            Some(redactor) => self.journal.redacted_title(entry, redactor),
+            None => Ok(entry.title.clone()),
         }
     }
 
@@ -234,7 +252,7 @@ impl Export<'_> {
         for summary in &account.summaries {
             outline.end_at(&summary.leaf);
         }
-        let mut head = self.head(entry, account, &outline)?;
+        let mut head = self.head(entry, account, &outline, redactor.as_deref_mut())?;
         if let Some(redactor) = &mut redactor {
             redactor.session(&mut head.session);
         }
@@ -249,6 +267,9 @@ impl Export<'_> {
         let mut inside = self.inside(entry);
         let mut json = Vec::new();
         store.each_line(entry.telling, |position, stored| {
+            if let Some(counter) = &mut *self.counter.borrow_mut() {
+                counter.line(stored);
+            }
             json.clear();
             if let Some(lines) = writer.lines()
                 && pipe.line(position, stored, &mut json)
@@ -310,7 +331,22 @@ impl Export<'_> {
         inside
     }
 
-    fn head(&self, entry: &Entry, account: model::Session, outline: &Outline) -> Result<Head> {
+    fn head(
+        &self,
+        entry: &Entry,
+        mut account: model::Session,
+        outline: &Outline,
+        redactor: Option<&mut Redactor>,
+    ) -> Result<Head> {
+        let mut listed = listed(entry);
+        if let Some(redactor) = redactor {
+            // Titles are cut out of longer texts, some of them by the agent.
+            let texts = self.journal.title_texts(entry, &account)?;
+            listed.title = redacted::title(&entry.title, &texts, redactor);
+            for one in &mut account.titles {
+                one.text = redacted::title(&one.text, &texts, redactor);
+            }
+        }
         let mut children = entry.children.clone();
         let source = match &account.provenance {
             Some(provenance) => {
@@ -342,7 +378,7 @@ impl Export<'_> {
         };
         let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
         let calls = store.calls_beside(entry.key, entry.telling)?;
-        let notes = SessionNotes { calls, children, ..listed(entry) };
+        let notes = SessionNotes { calls, children, ..listed };
         Ok(Head {
             schema_version: outline.schema_version().to_owned(),
             export_timestamp: self.journal.now,

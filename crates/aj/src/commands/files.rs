@@ -8,7 +8,7 @@ use agent_journal::search::Scope;
 use anyhow::Result;
 use serde_json::json;
 
-use super::FilterArgs;
+use super::{FilterArgs, RedactArgs};
 use crate::context::Context;
 use crate::error::{found, remark};
 use crate::output::{self, DIM};
@@ -29,6 +29,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     filter: FilterArgs,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 /// Sessions shown below a file.
@@ -41,6 +44,16 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let total = files.len();
     if args.limit > 0 {
         files.truncate(args.limit);
+    }
+    if let Some(redactor) = &mut args.redact.redactor(&answered.journal) {
+        for touch in files.iter_mut().flat_map(|file| &mut file.sessions) {
+            answered.journal.redact_entry(&mut touch.entry, redactor)?;
+            touch.title.clone_from(&touch.entry.title);
+        }
+        for file in &mut files {
+            redactor.own(&mut file.path);
+        }
+        args.redact.report(Some(redactor));
     }
     if context.json {
         output::json::print("files", json!({ "total": total, "files": files }))?;

@@ -37,8 +37,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         let brief = journal.brief(&entry)?;
         Ok((entry, brief))
     })?;
-    let (entry, brief) = answered.answer;
+    let (mut entry, brief) = answered.answer;
     let mut quoter = Quoter::new(answered.journal.redactor());
+    quoter.entry(&mut entry, &answered.journal)?;
     let handoff = Handoff::new(&entry, &brief, &mut quoter);
     let text = handoff.text(args.max_tokens);
     if context.json {

@@ -8,7 +8,7 @@ use agent_journal::search::Scope;
 use anyhow::Result;
 use serde_json::json;
 
-use super::FilterArgs;
+use super::{FilterArgs, RedactArgs};
 use crate::context::Context;
 use crate::error::{found, remark};
 use crate::output::{self, table};
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// How many at most; 0 for no limit
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
@@ -46,12 +49,19 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let width = output::width();
     // Prices take long to read beside all the rest.
     let is_priced = context.json || table::has_costs(width);
-    let answered = context.answer(|journal| {
+    let mut answered = context.answer(|journal| {
         let entries = journal.sessions(&filter, limit)?;
         let unpriced = || vec![Cost::default(); entries.len()];
         let costs = if is_priced { journal.costs(&entries)? } else { unpriced() };
         Ok((entries.into_iter().zip(costs).collect::<Vec<_>>(), journal.count(&filter)?))
     })?;
+    let mut redactor = args.redact.redactor(&answered.journal);
+    if let Some(redactor) = &mut redactor {
+        for (entry, _) in &mut answered.answer.0 {
+            answered.journal.redact_entry(entry, redactor)?;
+        }
+    }
+    args.redact.report(redactor.as_ref());
     let (entries, total) = &answered.answer;
     if context.json {
         let sessions = entries.iter().map(|(entry, cost)| output::json::session(entry, cost));

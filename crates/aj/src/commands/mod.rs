@@ -27,14 +27,19 @@ pub(crate) mod tui;
 
 use std::process::ExitCode;
 
-use agent_journal::Error;
+use agent_journal::export::Redactor;
 use agent_journal::search::fields as search_fields;
 use agent_journal::search::{Edge, Filter, Query, Scope, agent, date};
+use agent_journal::{Error, Journal};
 use anyhow::Result;
 use jiff::Zoned;
 
 use crate::args::{Args, Command};
 use crate::context::Context;
+use crate::error::notice;
+
+/// The variable by which any agent may say that it runs a command.
+const ANY_AGENT: &str = "AI_AGENT";
 
 /// Runs the command that was asked for.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -146,6 +151,52 @@ impl FilterArgs {
         self.apply(&mut filter, now)?;
         Ok(filter)
     }
+}
+
+/// Flags that say whether secrets are taken out of what is shown.
+#[derive(clap::Args, Default)]
+pub(crate) struct RedactArgs {
+    /// Redact secrets, home directories and your name (secrets always, when an agent runs aj)
+    #[arg(long, overrides_with = "no_redact")]
+    redact: bool,
+
+    /// Show everything as it was recorded, also to an agent
+    #[arg(long, overrides_with = "redact")]
+    no_redact: bool,
+}
+
+impl RedactArgs {
+    /// Returns what takes secrets out, if they are to be taken out: because the user says so, or
+    /// because an agent is reading.
+    pub(crate) fn redactor(&self, journal: &Journal) -> Option<Redactor> {
+        match (self.redact, self.no_redact) {
+            (true, _) => Some(journal.redactor()),
+            (_, true) => None,
+            _ => reading_agent().map(|_| Redactor::of_secrets()),
+        }
+    }
+
+    /// Says that secrets were taken out which nobody asked to take out.
+    pub(crate) fn report(&self, redactor: Option<&Redactor>) {
+        let secrets = redactor.map_or(0, Redactor::secrets);
+        if self.redact || secrets == 0 {
+            return;
+        }
+        if let Some(variable) = reading_agent() {
+            let secrets = crate::output::count(secrets, "secret");
+            notice(&format!("{secrets} redacted because {variable} is set; see --no-redact"));
+        }
+    }
+}
+
+/// Returns the variable that says that an agent runs this command.
+fn reading_agent() -> Option<&'static str> {
+    let is_set = |name: &&str| {
+        let value = std::env::var(name).unwrap_or_default();
+        !matches!(value.as_str(), "" | "0" | "false")
+    };
+    let all = Journal::agents().flat_map(|agent| agent.shell_variables.iter().copied());
+    all.chain([ANY_AGENT]).find(is_set)
 }
 
 /// Complains about what only messages have, where whole sessions are chosen.

@@ -8,7 +8,7 @@ use agent_journal::search::{self, Blend, Fusion, Query};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use super::FilterArgs;
+use super::{FilterArgs, RedactArgs};
 use crate::args::words_without;
 use crate::context::Context;
 use crate::error::found;
@@ -71,6 +71,9 @@ pub(crate) struct Args {
     /// Tell how the query was understood and what each step found
     #[arg(long)]
     explain: bool,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 /// More results than any history has.
@@ -125,7 +128,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if options.mode == search::Mode::Semantic && !context.settings.flag("index.vector.enabled") {
         bail!("nothing is found by meaning while `index.vector.enabled` is false");
     }
-    let answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
+    let mut answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
+    let mut redactor = args.redact.redactor(&answered.journal);
+    if let Some(redactor) = &mut redactor {
+        answered.journal.redact_answer(&mut answered.answer, redactor)?;
+    }
+    args.redact.report(redactor.as_ref());
     let costs = if context.json {
         let sessions = answered.answer.sessions.iter();
         answered.journal.costs(&sessions.map(|found| found.entry.clone()).collect::<Vec<_>>())?

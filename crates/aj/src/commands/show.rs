@@ -4,9 +4,11 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::ops::Range;
 use std::process::ExitCode;
 
+use agent_journal::export::Redactor;
 use agent_journal::{Entry, Journal};
 use anyhow::{Result, anyhow};
 
+use super::RedactArgs;
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::output;
@@ -21,7 +23,8 @@ const STEP: u64 = 256;
 #[command(after_help = "Examples:
   aj show 3f1c             the session whose id begins with 3f1c
   aj show 3f1c#14 -C 5     message 14 with five before and after
-  aj show 3f1c --tools     with inputs and outputs of tools")]
+  aj show 3f1c --tools     with inputs and outputs of tools
+  aj show 3f1c --redact    without secrets, to show it to somebody")]
 pub(crate) struct Args {
     /// A session's id or its beginning, with `#message` for a place in it
     #[arg(value_name = "ID[#MESSAGE]")]
@@ -42,6 +45,9 @@ pub(crate) struct Args {
     /// Everything: plans, checkpoints, injected text, notices and side conversations in full
     #[arg(long)]
     all: bool,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
@@ -50,15 +56,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         None => (args.id.as_str(), None),
     };
     let answered = context.answer(|journal| Ok(journal.session(id)?))?;
-    let (journal, entry) = (answered.journal, answered.answer);
+    let (journal, mut entry) = (answered.journal, answered.answer);
     let number = place.map(|place| number(&entry, place)).transpose()?;
     let around = args.context.unwrap_or(context.settings.number("search.default_context") as u64);
     let range = range(&entry, number, around);
-    let window = Window { journal: &journal, entry: &entry, range };
     let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
     // Whoever asks for a message gets no plan with it.
     let account = if place.is_none() { journal.account(&entry)? } else { None };
-    let account = account.unwrap_or_default();
+    let mut account = account.unwrap_or_default();
+    let mut redactor = args.redact.redactor(&journal);
+    if let Some(redactor) = &mut redactor {
+        journal.redact_entry(&mut entry, redactor)?;
+        account.documents.iter_mut().for_each(|(_, text)| redactor.own(text));
+    }
+    let mut window = Window { journal: &journal, entry: &entry, range, redactor };
     if context.json {
         let mut document = session(&entry, &cost)?;
         if !account.documents.is_empty() {
@@ -68,6 +79,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         let mut stream = Stream::begin(out, "show", &document)?;
         window.each(|position, message| stream.message(position, message))?;
         stream.end()?;
+        args.redact.report(window.redactor.as_ref());
         return Ok(FOUND);
     }
     let detail =
@@ -87,6 +99,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut out = transcript.out;
     out.flush()?;
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.close()?;
+    args.redact.report(window.redactor.as_ref());
     Ok(FOUND)
 }
 
@@ -109,17 +122,21 @@ struct Window<'a> {
     journal: &'a Journal,
     entry: &'a Entry,
     range: Range<u64>,
+    redactor: Option<Redactor>,
 }
 
 impl Window<'_> {
     fn each(
-        &self,
+        &mut self,
         mut show: impl FnMut(u64, &agent_journal::model::Message) -> Result<()>,
     ) -> Result<()> {
         let mut from = self.range.start;
         while from < self.range.end {
             let to = (from + STEP).min(self.range.end);
-            for (position, message) in self.journal.messages(self.entry, from..to)? {
+            for (position, mut message) in self.journal.messages(self.entry, from..to)? {
+                if let Some(redactor) = &mut self.redactor {
+                    redactor.recorded(&mut message);
+                }
                 show(position, &message)?;
             }
             from = to;

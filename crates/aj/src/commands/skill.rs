@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use agent_journal::Journal;
-use agent_journal::search::agent;
+use agent_journal::search::{agent, fields};
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::context::Context;
 use crate::error::{FOUND, remark};
 
-const SKILL: &str = include_str!("skill.md");
+/// The skill, with `FIELDS` in the place of the fields.
+const TEMPLATE: &str = include_str!("skill.md");
 
 /// The directory of the skill, and its file.
 const PLACE: &str = "agent-journal/SKILL.md";
@@ -29,12 +30,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let Some(name) = &args.install else {
-        write!(anstream::stdout(), "{SKILL}")?;
+        write!(anstream::stdout(), "{}", skill())?;
         return Ok(FOUND);
     };
     let file = place(name, context)?;
+    let skill = skill();
     if let Ok(known) = fs::read_to_string(&file)
-        && known != SKILL
+        && known != skill
         && !known.contains("name: agent-journal")
     {
         bail!("{} is something else; move it away first", file.display());
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if let Some(directory) = file.parent() {
         fs::create_dir_all(directory).with_context(attempt)?;
     }
-    fs::write(&file, SKILL).with_context(attempt)?;
+    fs::write(&file, &skill).with_context(attempt)?;
     remark(&format!(" written to {}", file.display()));
     Ok(FOUND)
 }
@@ -56,14 +58,17 @@ fn place(name: &str, context: &Context) -> Result<PathBuf> {
     Ok(context.settings.machine().home.join(skills).join(PLACE))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_skill_knows_every_field_of_the_language() {
-        for field in agent_journal::search::fields() {
-            assert!(SKILL.contains(&format!("{}:", field.name)), "no {}:", field.name);
+/// Returns the skill with every field of the query language and its values.
+fn skill() -> String {
+    let lines = fields().iter().map(|field| {
+        let mut line = format!("- `{}:` {}", field.name, field.about);
+        for (at, value) in field.values.iter().enumerate() {
+            line.push_str(if at == 0 { " — `" } else { ", `" });
+            line.push_str(value);
+            line.push('`');
         }
-    }
+        line
+    });
+    let lines: Vec<String> = lines.collect();
+    TEMPLATE.replace("FIELDS", &lines.join("\n"))
 }

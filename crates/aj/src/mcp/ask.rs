@@ -1,13 +1,17 @@
 //! The tools that answer over many sessions: search, list and stats.
 
 use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
-use agent_journal::search::{Answer, Found, Grouping, Hit, Query, Scope, Tier};
+use agent_journal::search::{
+    Answer, Filter, Found, Grouping, Hit, Options as SearchOptions, Query, Scope, Tier,
+};
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::{Result, ensure};
 
 use super::caller::is_among;
 use super::page::{Item, Page};
 use super::{Call, input};
+use crate::commands::of_sessions;
+use crate::commands::search::usual_mode;
 use crate::output::quote::Quoter;
 use crate::output::search::place;
 use crate::output::{amount, count, duration, kind_name, money};
@@ -30,10 +34,21 @@ impl Call {
         query.filter.branches.extend(chosen.branches);
         query.filter.since = chosen.since.or(query.filter.since);
         query.filter.until = chosen.until.or(query.filter.until);
+        if !query.is_fields_only() {
+            ensure!(query.looks_for_something(), "give at least one word that must be there");
+        } else if !query.filter.lists_messages() {
+            return self.list_chosen(&query.filter, limit, input.offset, input.include_current);
+        }
         let answered = self.context.answer(|journal| {
             let own = if input.include_current { Vec::new() } else { self.current(journal)? };
             // The sessions that ask are passed over, not counted against the limit.
-            let answer = journal.search(&query, limit + own.len() * 4, input.offset)?;
+            let options = SearchOptions {
+                limit: limit + own.len() * 4,
+                offset: input.offset,
+                mode: usual_mode(&self.context.settings),
+                ..SearchOptions::default()
+            };
+            let answer = journal.find(&query, &options)?;
             Ok((own, answer))
         })?;
         let (own, mut answer) = answered.answer;
@@ -59,10 +74,22 @@ impl Call {
         let choice: input::Choice = self.input()?;
         let scope = if input.include_sub_agents { Scope::All } else { Scope::Roots };
         let filter = choice.filter(scope, &self.context.now)?;
+        self.list_chosen(&filter, limit, input.offset, input.include_current)
+    }
+
+    /// Lists the sessions that a filter chooses.
+    fn list_chosen(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        offset: usize,
+        include_current: bool,
+    ) -> Result<String> {
+        of_sessions(filter)?;
         let answered = self.context.answer(|journal| {
-            let own = if input.include_current { Vec::new() } else { self.current(journal)? };
-            let entries = journal.sessions(&filter, Some(limit + input.offset + own.len()))?;
-            Ok((own, entries, journal.count(&filter)?))
+            let own = if include_current { Vec::new() } else { self.current(journal)? };
+            let entries = journal.sessions(filter, Some(limit + offset + own.len()))?;
+            Ok((own, entries, journal.count(filter)?))
         })?;
         let (own, mut entries, total) = answered.answer;
         let before = entries.len();
@@ -73,13 +100,14 @@ impl Call {
         let mut page =
             Page::new(self.budget()?, &format!("{}, the latest first", count(total, "session")));
         let mut shown = 0;
-        for entry in entries.iter().skip(input.offset).take(limit) {
-            if !page.add(&session(entry, &mut quoter)) {
+        for entry in entries.iter_mut().skip(offset).take(limit) {
+            quoter.entry(entry, &answered.journal)?;
+            if !page.add(&session(entry, "", &mut quoter)) {
                 break;
             }
             shown += 1;
         }
-        Ok(page.finish(&closing(total, (input.offset, input.offset + shown), hidden)))
+        Ok(page.finish(&closing(total, (offset, offset + shown), hidden)))
     }
 
     /// Sums up.
@@ -101,8 +129,9 @@ impl Call {
         let rows = rows(&answered.answer, &mut quoter);
         let shown = rows.iter().take_while(|row| page.add(row)).count();
         let left = rows.len() - shown;
-        let closing = (left > 0)
-            .then(|| format!("Left out: {left} lines; narrow with since, project, agent."));
+        let closing = (left > 0).then(|| {
+            format!("Left out: {}; narrow with since, project, agent.", count(left as u64, "line"))
+        });
         Ok(page.finish(&closing.into_iter().collect::<Vec<_>>()))
     }
 }
@@ -123,7 +152,7 @@ impl From<input::By> for By {
 }
 
 /// The limit in force.
-fn checked(limit: Option<usize>, offset: usize, usual: usize) -> Result<usize> {
+pub(super) fn checked(limit: Option<usize>, offset: usize, usual: usize) -> Result<usize> {
     let limit = limit.unwrap_or(usual);
     let most = input::LIMIT;
     ensure!((1..=most).contains(&limit), "limit must be a number from 1 to {most}");
@@ -141,6 +170,8 @@ fn found_heading(answer: &Answer) -> String {
         Tier::Meaning => "about the same, in other words",
         Tier::SomeWords => "with some of the words only",
     };
+    let is_mixed = answer.sessions.iter().any(|found| mark(found.tier) != mark(answer.tier));
+    let best = if is_mixed { "the best " } else { "" };
     match answer.total {
         0 if answer.tier == Tier::Listed => "nothing found that fits these fields".to_owned(),
         0 => "nothing found; try fewer words, or begin* for beginnings".to_owned(),
@@ -149,8 +180,19 @@ fn found_heading(answer: &Answer) -> String {
                 Grouping::Session => "session",
                 Grouping::Message => "message",
             };
-            format!("{} {how}", count(total, noun))
+            format!("{}, {best}{how}", count(total, noun))
         }
+    }
+}
+
+/// Returns what is said of a session that does not have everything that was asked for.
+fn mark(tier: Tier) -> &'static str {
+    match tier {
+        Tier::ExactPhrase | Tier::AllWords | Tier::Listed => "",
+        Tier::WordForms => " (other word forms)",
+        Tier::Typo => " (similar words)",
+        Tier::SomeWords => " (some words)",
+        Tier::Meaning => " (by meaning)",
     }
 }
 
@@ -162,10 +204,15 @@ fn sessions(
     journal: &Journal,
 ) -> Result<usize> {
     for (shown, found) in all.iter().enumerate() {
-        let head = session(&found.entry, quoter);
+        let mut entry = found.entry.clone();
+        quoter.entry(&mut entry, journal)?;
+        let head = session(&entry, mark(found.tier), quoter);
         // The title stands with the session already.
         let hits = found.hits.iter().filter(|one| one.kind != TextKind::Title);
-        let hits = hits.map(|one| Ok(hit(found, one, &texts(found, one, journal)?, quoter)));
+        let hits = hits.map(|one| {
+            let texts = journal.hit_texts(place(found, one), one)?;
+            Ok(hit(found, one, &texts, quoter))
+        });
         let mut hits: Vec<Item> = hits.collect::<Result<_>>()?;
         let room = page.room();
         let cost = |hits: &[Item]| head.tokens() + hits.iter().map(Item::tokens).sum::<usize>();
@@ -182,24 +229,14 @@ fn sessions(
     Ok(all.len())
 }
 
-/// The texts that a snippet may be cut out of.
-fn texts(found: &Found, hit: &Hit, journal: &Journal) -> Result<Vec<String>> {
-    if let Some(message) = &hit.message {
-        return Ok(super::read::texts(message));
-    }
-    let account = journal.account(place(found, hit))?;
-    let documents = account.unwrap_or_default().documents;
-    Ok(documents.into_iter().map(|(_, text)| text).collect())
-}
-
 /// A session's own line, and what it is called.
-fn session(entry: &Entry, quoter: &mut Quoter) -> Item {
+pub(super) fn session(entry: &Entry, mark: &str, quoter: &mut Quoter) -> Item {
     let (title, _, name) = LINE;
     let date = entry.ended_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
     let counts = &entry.counts;
     let (prompts, messages) =
         (count(counts.user_prompts, "prompt"), count(counts.messages, "message"));
-    let own = format!("{}{date} {prompts}, {messages}", plain_id(&entry.id));
+    let own = format!("{}{date} {prompts}, {messages}{mark}", plain_id(&entry.id));
     let mut facts = vec![quoter.line(&entry.title, title)];
     for (what, value) in [("project", &entry.project), ("branch", &entry.branch)] {
         facts.extend(value.as_ref().map(|value| format!("{what} {}", quoter.line(value, name))));
@@ -211,7 +248,11 @@ fn session(entry: &Entry, quoter: &mut Quoter) -> Item {
 fn hit(found: &Found, hit: &Hit, texts: &[String], quoter: &mut Quoter) -> Item {
     let kind = kind_name(hit.kind);
     let place = match hit.position {
-        Some(position) => format!("{}#{} {kind}", short(place(found, hit)), position + 1),
+        Some(position) => {
+            let at = hit.message.as_ref().and_then(|message| message.at);
+            let at = at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..16]));
+            format!("{}#{} {kind}{at}", short(place(found, hit)), position + 1)
+        }
         None => kind,
     };
     let whole: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -247,7 +288,7 @@ pub(super) fn plain_id(id: &str) -> String {
     id.chars().take(120).map(|one| if is_plain(one) { one } else { '?' }).collect()
 }
 
-fn short(entry: &Entry) -> String {
+pub(super) fn short(entry: &Entry) -> String {
     plain_id(crate::output::short_id(entry))
 }
 
@@ -259,7 +300,7 @@ fn rows(stats: &Stats, quoter: &mut Quoter) -> Vec<Item> {
             .tools
             .iter()
             .map(|tool| {
-                let failed = format!("{} calls, {} failed", tool.calls, tool.errors);
+                let failed = format!("{}, {} failed", count(tool.calls, "call"), tool.errors);
                 Item::default().quote(&format!("{}: {failed}", name(&tool.tool)))
             })
             .collect(),
@@ -280,18 +321,18 @@ fn rows(stats: &Stats, quoter: &mut Quoter) -> Vec<Item> {
 
 fn figures(figures: &Figures) -> String {
     let done = format!(
-        "{} prompts, {} tool calls ({} failed), active {}",
-        figures.prompts,
-        figures.tool_calls,
+        "{}, {} ({} failed), active {}",
+        count(figures.prompts, "prompt"),
+        count(figures.tool_calls, "tool call"),
         figures.tool_errors,
         duration(figures.active_s),
     );
-    format!("{} sessions, {done}, {}", figures.sessions, tokens_and_cost(figures))
+    format!("{}, {done}, {}", count(figures.sessions, "session"), tokens_and_cost(figures))
 }
 
 /// What is known of a model: what it spent, not what was done with it.
 fn spent(figures: &Figures) -> String {
-    format!("{} sessions, {}", figures.sessions, tokens_and_cost(figures))
+    format!("{}, {}", count(figures.sessions, "session"), tokens_and_cost(figures))
 }
 
 fn tokens_and_cost(figures: &Figures) -> String {

@@ -1,7 +1,7 @@
 //! What the tools take: their schemas, and the same in types. Nothing unknown is accepted.
 
 use agent_journal::Journal;
-use agent_journal::search::{Edge, Filter, Scope, agent, date};
+use agent_journal::search::{Edge, Filter, Scope, agent, date, fields};
 use anyhow::Result;
 use jiff::Zoned;
 use serde::Deserialize;
@@ -53,6 +53,29 @@ pub(super) struct Show {
     pub(super) skip: usize,
     #[serde(default)]
     pub(super) tools: bool,
+}
+
+/// What a handoff takes.
+#[derive(Deserialize)]
+pub(super) struct HandoffInput {
+    pub(super) id: String,
+}
+
+/// What a blame takes.
+#[derive(Deserialize)]
+pub(super) struct BlameInput {
+    pub(super) place: String,
+}
+
+/// What a list of files takes.
+#[derive(Deserialize)]
+pub(super) struct FilesInput {
+    #[serde(default)]
+    pub(super) path: String,
+    #[serde(default)]
+    pub(super) limit: Option<usize>,
+    #[serde(default)]
+    pub(super) offset: usize,
 }
 
 /// What a list takes.
@@ -120,8 +143,8 @@ pub(super) const TOOLS: &[Described] = &[
     Described {
         name: "search",
         about: "Find earlier sessions of any coding agent on this machine by what was said and \
-            done in them: errors, decisions, file names, commands. Words must all occur in one \
-            message; \"quotes\" make a phrase, begin* a beginning, -word excludes.",
+            done in them: errors, decisions, file names, commands. Looks for words and for the \
+            same meaning in other words; a result that has only some of the words says so.",
         properties: search,
         required: &["query"],
         chooses: true,
@@ -142,8 +165,31 @@ pub(super) const TOOLS: &[Described] = &[
         chooses: true,
     },
     Described {
+        name: "handoff",
+        about: "Read what is needed to continue a session: its goal, decisions, changed files, \
+            open todos, last failure and last state, each with its message.",
+        properties: handoff,
+        required: &["id"],
+        chooses: false,
+    },
+    Described {
+        name: "files",
+        about: "Find the sessions that changed a file, the latest first: why is it as it is, who \
+            worked on it before.",
+        properties: files,
+        required: &[],
+        chooses: true,
+    },
+    Described {
+        name: "blame",
+        about: "Find the session and message that wrote the lines of a file as it is now.",
+        properties: blame,
+        required: &["place"],
+        chooses: false,
+    },
+    Described {
         name: "stats",
-        about: "Sum up sessions, prompts, tokens, cost and tools, all together or sorted.",
+        about: "Sum up sessions, prompts, tokens, cost and tools, in all or by group.",
         properties: stats,
         required: &[],
         chooses: true,
@@ -180,7 +226,10 @@ fn choice() -> Value {
     let agents: Vec<&str> = Journal::agents().map(|agent| agent.id).collect();
     let date = "2026-11-03, 7d, 12h, 2w, today or yesterday";
     json!({
-        "agent": { "type": "array", "items": { "enum": agents }, "description": "Only these agents" },
+        "agent": {
+            "type": "array", "items": { "type": "string", "enum": agents },
+            "description": "Only these agents",
+        },
         "project": text("Only projects whose name or path has this in it"),
         "branch": text("Only this git branch"),
         "since": text(&format!("Only since then: {date}")),
@@ -190,9 +239,25 @@ fn choice() -> Value {
 
 fn search() -> Value {
     json!({
-        "query": { "type": "string", "minLength": 1, "maxLength": QUERY },
-        "limit": limit(10), "offset": offset(), "include_current": current(),
+        "query": {
+            "type": "string", "minLength": 1, "maxLength": QUERY, "description": query_language(),
+        },
+        "limit": limit(10, "sessions"), "offset": offset("sessions"), "include_current": current(),
     })
+}
+
+/// Describes the query language, with every field and its values.
+fn query_language() -> String {
+    let mut text = "Words, \"a phrase\", begin*, -without, a OR b, /regex/, and fields such as \
+        file:login.rs since:7d; fields alone list what they choose. Fields:"
+        .to_owned();
+    for field in fields() {
+        // The names of agents stand in the schema already.
+        let values = field.values.join("|");
+        let values = if values.is_empty() { field.about } else { &values };
+        text.push_str(&format!(" {}: ({values})", field.name));
+    }
+    text
 }
 
 fn show() -> Value {
@@ -208,26 +273,48 @@ fn show() -> Value {
 
 fn list() -> Value {
     json!({
-        "limit": limit(20), "offset": offset(), "include_current": current(),
-        "include_sub_agents": { "type": "boolean", "default": false },
+        "limit": limit(20, "sessions"), "offset": offset("sessions"), "include_current": current(),
+        "include_sub_agents": { "type": "boolean", "default": false, "description":
+            "Also the sessions that sub-agents ran" },
     })
+}
+
+fn handoff() -> Value {
+    json!({ "id": text("A session's id or its beginning") })
+}
+
+fn files() -> Value {
+    json!({
+        "path": text("Only files whose path has this in it, such as src/login.rs"),
+        "limit": limit(10, "files"), "offset": offset("files"),
+    })
+}
+
+fn blame() -> Value {
+    json!({ "place": text("A file, with a line or lines after a colon: src/login.rs:40-60") })
 }
 
 fn stats() -> Value {
     let kinds = ["day", "week", "month", "agent", "model", "project", "branch", "tool"];
-    json!({ "by": { "enum": kinds, "description": "What to sort by" } })
+    json!({ "by": { "type": "string", "enum": kinds, "description": "Group by" } })
 }
 
 fn text(about: &str) -> Value {
     json!({ "type": "string", "maxLength": QUERY, "description": about })
 }
 
-fn limit(usual: usize) -> Value {
-    json!({ "type": "integer", "minimum": 1, "maximum": LIMIT, "default": usual })
+fn limit(usual: usize, what: &str) -> Value {
+    json!({
+        "type": "integer", "minimum": 1, "maximum": LIMIT, "default": usual,
+        "description": format!("At most this many {what}"),
+    })
 }
 
-fn offset() -> Value {
-    json!({ "type": "integer", "minimum": 0, "default": 0, "description": "Sessions to pass over" })
+fn offset(what: &str) -> Value {
+    json!({
+        "type": "integer", "minimum": 0, "default": 0,
+        "description": format!("Skip this many {what}"),
+    })
 }
 
 fn current() -> Value {

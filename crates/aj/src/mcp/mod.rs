@@ -5,6 +5,7 @@
 
 mod ask;
 mod caller;
+mod code;
 mod input;
 mod page;
 mod read;
@@ -110,6 +111,9 @@ impl Call {
             "search" => self.search(),
             "show" => self.show(),
             "list" => self.list(),
+            "handoff" => self.handoff(),
+            "files" => self.files(),
+            "blame" => self.blame(),
             _ => self.stats(),
         }
     }

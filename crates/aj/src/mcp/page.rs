@@ -66,6 +66,13 @@ impl Item {
         Self(format!("{own}\n"))
     }
 
+    /// Adds our own words.
+    pub(super) fn own(mut self, own: &str) -> Self {
+        self.0.push_str(own);
+        self.0.push('\n');
+        self
+    }
+
     /// Adds a record, every line of it marked as quoted.
     pub(super) fn quote(mut self, text: &str) -> Self {
         for line in text.lines() {

@@ -35,10 +35,12 @@ impl Call {
         };
         let answered = self.context.answer(|journal| Ok(journal.session(id)?));
         let answered = answered.map_err(|error| unknown(&error, id))?;
-        let (journal, entry) = (answered.journal, answered.answer);
+        let (journal, mut entry) = (answered.journal, answered.answer);
         let range = range(&entry, place, input.from)?;
+        let mut quoter = Quoter::new(journal.redactor());
+        quoter.entry(&mut entry, &journal)?;
         let mut reading = Reading {
-            quoter: Quoter::new(journal.redactor()),
+            quoter,
             entry: &entry,
             tools: input.tools,
             asked: input.from.or_else(|| place.and_then(|place| place.parse().ok())),
@@ -55,7 +57,7 @@ impl Call {
 }
 
 /// An error about an id says nothing that was recorded.
-fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
+pub(super) fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
     let id = cut(id, 30);
     match error.downcast_ref() {
         Some(Error::AmbiguousSession { count, candidates, .. }) => {
@@ -104,10 +106,10 @@ impl Reading<'_> {
         let date =
             entry.started_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
         let own = format!(
-            "{}{date} {}, {} messages",
+            "{}{date} {}, {}",
             plain_id(&entry.id),
             entry.status,
-            entry.transcript_length()
+            count(entry.transcript_length(), "message")
         );
         let mut page = Page::new(budget, &own);
         let mut facts = vec![self.quoter.line(&entry.title, BRIEF)];
@@ -237,18 +239,4 @@ impl Reading<'_> {
             _ => None,
         }
     }
-}
-
-/// Every text in a message, as it was recorded.
-pub(super) fn texts(message: &Message) -> Vec<String> {
-    let mut all = Vec::new();
-    for block in &message.blocks {
-        match block {
-            Block::Text(text) | Block::Thinking(text) => all.push(text.clone()),
-            Block::ToolResult { output, .. } => all.push(output.clone()),
-            Block::ToolCall { input, .. } => input.strings(&mut |text| all.push(text.to_owned())),
-            _ => {}
-        }
-    }
-    all
 }

@@ -137,15 +137,18 @@ impl Draft {
     }
 }
 
-/// A file without a name that will have the rights of any other file its owner makes.
+/// A file without a name that only its owner may read, as the journal it is taken from.
 fn draft_in(directory: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
+    tempfile::Builder::new().prefix(".aj-").tempfile_in(directory)
+}
+
+/// Creates a file that only its owner may read.
+pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
     #[cfg(unix)]
-    let builder = {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666))
-    };
-    builder.prefix(".aj-").tempfile_in(directory)
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 impl Write for Draft {

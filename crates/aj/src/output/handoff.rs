@@ -205,7 +205,9 @@ impl Maker<'_> {
         let later = later.map(|at| format!("; the same passed later, {}", self.place(at)));
         let tool = self.quoter.line(&failure.tool, 20);
         let call = format!("{tool}: `{}`{}", what.replace('`', "'"), later.unwrap_or_default());
-        let output = self.block(failure.message, ending(&failure.output));
+        // Secrets are taken out before anything is cut.
+        let output = ending(&self.quoter.text(&failure.output)).to_owned();
+        let output = Item { is_block: true, ..self.item(failure.message, output) };
         vec![self.item(failure.message, call), output]
     }
 

@@ -1,8 +1,9 @@
 //! Recorded text on its way to an agent: without secrets, without characters that hide or turn
 //! text, and within a number of tokens.
 
-use agent_journal::export::{Redactor, redact};
-use agent_journal::without_escapes;
+use agent_journal::export::Redactor;
+use agent_journal::{Entry, Journal, without_escapes};
+use anyhow::Result;
 
 /// What a token is worth, so that letters can cost a part of one.
 const TOKEN: usize = 6;
@@ -31,38 +32,14 @@ impl Quoter {
     /// A piece that was cut out of a text. A secret that the cut went through is no secret by
     /// its looks any more, so it is looked for in the whole.
     pub(crate) fn piece(&mut self, piece: &str, whole: &[&str], most: usize) -> String {
-        let mut kept = piece.to_owned();
-        for text in whole {
-            for finding in redact::find(text) {
-                let secret = &text[finding.range.clone()];
-                kept = without(&kept, secret, &finding.placeholder);
-            }
-        }
+        let kept = self.redactor.piece(piece, whole, &mut Vec::new());
         self.line(&kept, most)
     }
-}
 
-/// Takes a secret out of a piece, and what the ends of the piece have of it.
-fn without(piece: &str, secret: &str, placeholder: &str) -> String {
-    const TELLING: usize = 6;
-    let mut piece = piece.replace(secret, placeholder);
-    let ends = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= TELLING).rev();
-    for end in ends {
-        let (head, trimmed) = (&secret[..end], piece.trim_end_matches('…'));
-        if let Some(before) = trimmed.strip_suffix(head) {
-            piece = format!("{before}{placeholder}");
-            break;
-        }
+    /// Takes secrets out of what is listed of a session.
+    pub(crate) fn entry(&mut self, entry: &mut Entry, journal: &Journal) -> Result<()> {
+        Ok(journal.redact_entry(entry, &mut self.redactor)?)
     }
-    let starts = secret.char_indices().map(|(at, _)| at).skip(1);
-    for start in starts.take_while(|start| secret.len() - start >= TELLING) {
-        let (tail, trimmed) = (&secret[start..], piece.trim_start_matches('…'));
-        if let Some(after) = trimmed.strip_prefix(tail) {
-            piece = format!("{placeholder}{after}");
-            break;
-        }
-    }
-    piece
 }
 
 /// Leaves out what a reader cannot see: what steers a terminal, control characters, marks that turn text around,

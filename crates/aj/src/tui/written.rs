@@ -21,7 +21,7 @@ pub(super) fn write(
     let redactor = format.is_shared().then(|| journal.redactor());
     let mut export = journal.export(format, Options { redactor, ..door.options.clone() });
     if purpose == Purpose::Keep {
-        let name = format!("{}.{}", file_name(&export.title(entry), entry), format.suffix());
+        let name = format!("{}.{}", file_name(&export.title(entry)?, entry), format.suffix());
         let path = std::path::absolute(&name).unwrap_or_else(|_| PathBuf::from(&name));
         let mut draft = Whole(Draft::new(Path::new(&name), Packing::Plain, Replace::Never)?);
         export.write(entry, &mut draft)?;

@@ -288,6 +288,20 @@ impl Transcript {
         self.line("assistant", &call).line("user", &result)
     }
 
+    /// A file that the agent wrote.
+    pub fn write_file(self, path: &Path, content: &str) -> Self {
+        let input = serde_json::json!({ "file_path": path, "content": content });
+        let message = serde_json::json!({
+            "model": "claude-sonnet-4-5", "id": format!("msg_{}_{}", self.id, self.count),
+            "type": "message", "role": "assistant",
+            "content": [{ "type": "tool_use", "id": "toolu_w", "name": "Write", "input": input }],
+        });
+        let result = serde_json::json!({ "role": "user", "content": [{
+            "type": "tool_result", "tool_use_id": "toolu_w", "content": "written",
+        }] });
+        self.line("assistant", &message).line("user", &result)
+    }
+
     fn line(mut self, kind: &str, message: &Value) -> Self {
         let at = self.count;
         let line = serde_json::json!({

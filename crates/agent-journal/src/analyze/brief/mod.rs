@@ -145,7 +145,7 @@ impl BriefMaker {
         self.todos.result(call, output);
         let Some((tool, input)) = self.calls.remove(call) else { return };
         if failed {
-            let output = output.chars().take(LONGEST).collect();
+            let output = beginning(output).to_owned();
             let passed_later = None;
             self.brief.failure =
                 Some(FailedCall { tool, input, output, message: number, passed_later });
@@ -170,7 +170,13 @@ impl BriefMaker {
 }
 
 fn cited(message: u64, text: &str) -> Cited {
-    Cited { message, text: text.trim().chars().take(LONGEST).collect() }
+    Cited { message, text: beginning(text.trim()).to_owned() }
+}
+
+/// Returns the beginning of a text, cut between words: half a secret no longer looks like one.
+fn beginning(text: &str) -> &str {
+    let Some((end, _)) = text.char_indices().nth(LONGEST) else { return text };
+    text[..end].rfind(char::is_whitespace).map_or("", |at| &text[..at])
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ const AGENT: Agent = Agent {
     color: (22, 163, 74),
     key: "aider",
     variable: "AJ_AIDER_PATH",
+    shell_variables: &[],
     mcp: None,
 };
 

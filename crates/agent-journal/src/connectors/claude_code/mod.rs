@@ -37,6 +37,7 @@ const AGENT: Agent = Agent {
     color: (217, 119, 6),
     key: "claude_code",
     variable: "AJ_CLAUDE_PATH",
+    shell_variables: &["CLAUDECODE"],
     mcp: Some(McpClient {
         file: ".claude.json",
         add: Some("claude mcp add --scope user NAME -- COMMAND"),

@@ -40,6 +40,12 @@ const AGENT: Agent = Agent {
     color: (13, 148, 136),
     key: "codex",
     variable: "AJ_CODEX_PATH",
+    shell_variables: &[
+        "CODEX_THREAD_ID",
+        "CODEX_CI",
+        "CODEX_SANDBOX",
+        "CODEX_SANDBOX_NETWORK_DISABLED",
+    ],
     mcp: Some(McpClient {
         file: ".codex/config.toml",
         add: Some("codex mcp add NAME -- COMMAND"),

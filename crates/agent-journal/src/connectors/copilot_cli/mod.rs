@@ -32,6 +32,7 @@ const AGENT: Agent = Agent {
     color: (37, 99, 235),
     key: "copilot_cli",
     variable: "AJ_COPILOT_PATH",
+    shell_variables: &["COPILOT_CLI", "COPILOT_AGENT_SESSION_ID"],
     mcp: Some(McpClient {
         file: ".copilot/mcp-config.json",
         add: None,

@@ -38,6 +38,7 @@ const AGENT: Agent = Agent {
     color: (100, 116, 139),
     key: "cursor",
     variable: "AJ_CURSOR_PATH",
+    shell_variables: &["CURSOR_AGENT"],
     mcp: Some(McpClient {
         file: ".cursor/mcp.json",
         add: None,

@@ -30,6 +30,7 @@ const AGENT: Agent = Agent {
     color: (97, 92, 237),
     key: "qwen",
     variable: "AJ_QWEN_PATH",
+    shell_variables: &["QWEN_CODE"],
     mcp: Some(McpClient {
         file: ".qwen/settings.json",
         add: Some("qwen mcp add --scope user NAME COMMAND"),

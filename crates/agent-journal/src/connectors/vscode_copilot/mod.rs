@@ -38,6 +38,7 @@ const AGENT: Agent = Agent {
     color: (126, 34, 206),
     key: "vscode_copilot",
     variable: "AJ_VSCODE_PATH",
+    shell_variables: &["VSCODE_AGENT", "COPILOT_AGENT"],
     mcp: Some(McpClient {
         file: ".vscode/mcp.json",
         add: None,

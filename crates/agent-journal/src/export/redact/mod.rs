@@ -2,6 +2,7 @@
 //! wherever the same secret stands, and says nothing of it.
 
 mod judge;
+mod piece;
 mod place;
 mod rules;
 
@@ -19,18 +20,20 @@ use regex::Regex;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use self::piece::find_in_piece;
 use self::place::People;
 use self::rules::{Check, RULES, TELLING};
 use super::schema::{Block, Message, Session};
-use crate::model::Json;
+use crate::model::{self, Json};
 
 /// How often each kind of thing was taken out.
 pub type Redactions = BTreeMap<&'static str, u64>;
 
 /// Takes secrets, home directories and user names out of texts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Redactor {
-    people: People,
+    /// Who must not be named; none when homes and names stay.
+    people: Option<People>,
     counts: Redactions,
 }
 
@@ -124,12 +127,23 @@ fn finding(rule: &'static str, secret: &str, range: Range<usize>) -> Finding {
     Finding { rule, placeholder, hint, range }
 }
 
+impl Default for Redactor {
+    fn default() -> Self {
+        Self { people: Some(People::default()), counts: Redactions::new() }
+    }
+}
+
 impl Redactor {
+    /// Takes out secrets alone: homes and names stay.
+    pub fn of_secrets() -> Self {
+        Self { people: None, counts: Redactions::new() }
+    }
+
     /// Takes out secrets, and the owner of a home directory.
     pub fn new(home: &Path) -> Self {
         let mut people = People::default();
         people.add_home(&home.to_string_lossy());
-        Self { people, counts: Redactions::new() }
+        Self { people: Some(people), counts: Redactions::new() }
     }
 
     /// How often each kind of thing was taken out so far.
@@ -137,10 +151,52 @@ impl Redactor {
         &self.counts
     }
 
+    /// Returns how many secrets were taken out so far: names and homes are none.
+    pub fn secrets(&self) -> u64 {
+        let are_secrets = |rule: &str| !matches!(rule, "home" | "user-name");
+        self.counts.iter().filter(|(rule, _)| are_secrets(rule)).map(|(_, times)| times).sum()
+    }
+
     /// Cleans a text.
     pub fn text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         let found = find(text);
         self.replace(text, found)
+    }
+
+    /// Cleans a piece that was cut out of one of these texts, and moves places in it along; those
+    /// inside of what is taken out are left out.
+    pub fn piece(&mut self, piece: &str, texts: &[&str], places: &mut Vec<Range<usize>>) -> String {
+        let found = find_in_piece(piece, texts);
+        if !found.is_empty() {
+            move_places(places, &found);
+        }
+        let clean = self.replace(piece, found).into_owned();
+        // Homes and names have no places of their own: without them only what fits is kept.
+        places.retain(|range| clean.get(range.clone()).is_some());
+        clean
+    }
+
+    /// Cleans a recorded message.
+    pub fn recorded(&mut self, message: &mut model::Message) {
+        for block in &mut message.blocks {
+            match block {
+                model::Block::Text(text) | model::Block::Thinking(text) => self.own(text),
+                model::Block::ToolCall { input, .. } => self.json(input),
+                model::Block::ToolResult { output, .. } => self.own(output),
+                model::Block::Image(image) => {
+                    if let Some(location) = &mut image.location {
+                        self.own(location);
+                    }
+                }
+                model::Block::Other(raw) => self.json(raw),
+            }
+        }
+        for text in message.cwd.iter_mut().chain(&mut message.branch) {
+            self.own(text);
+        }
+        for value in message.extensions.values_mut() {
+            self.json(value);
+        }
     }
 
     fn value<'t>(&mut self, name: &str, value: &'t str) -> Cow<'t, str> {
@@ -150,7 +206,7 @@ impl Redactor {
 
     fn replace<'t>(&mut self, text: &'t str, found: Vec<Finding>) -> Cow<'t, str> {
         if found.is_empty() {
-            return self.people.clean(text, &mut self.counts);
+            return self.without_people(text.into());
         }
         let mut clean = String::with_capacity(text.len());
         let mut at = 0;
@@ -161,13 +217,28 @@ impl Redactor {
             *self.counts.entry(one.rule).or_default() += 1;
         }
         clean.push_str(&text[at..]);
-        Cow::Owned(self.people.clean(&clean, &mut self.counts).into_owned())
+        self.without_people(clean.into())
+    }
+
+    fn without_people<'t>(&mut self, text: Cow<'t, str>) -> Cow<'t, str> {
+        let Some(people) = &self.people else { return text };
+        match text {
+            Cow::Borrowed(text) => people.clean(text, &mut self.counts),
+            Cow::Owned(text) => people.clean(&text, &mut self.counts).into_owned().into(),
+        }
+    }
+
+    /// Remembers the owner of a home directory that a path leads into, so as not to name him.
+    pub fn add_home(&mut self, path: &str) {
+        if let Some(people) = &mut self.people {
+            people.add_home(path);
+        }
     }
 
     /// Cleans what is known of a session; its directory tells whose home to look for.
     pub(crate) fn session(&mut self, session: &mut Session) {
-        self.people.add_home(&session.workspace);
-        self.people.add_home(&session.source.path);
+        self.add_home(&session.workspace);
+        self.add_home(&session.source.path);
         self.own(&mut session.workspace);
         self.own(&mut session.workspace_encoded);
         self.own(&mut session.source.path);
@@ -202,7 +273,8 @@ impl Redactor {
         }
     }
 
-    fn own(&mut self, text: &mut String) {
+    /// Cleans a text in its place.
+    pub fn own(&mut self, text: &mut String) {
         if let Cow::Owned(clean) = self.text(text) {
             *text = clean;
         }
@@ -229,9 +301,23 @@ impl Redactor {
     }
 }
 
+/// Moves places in a text to where they are once its secrets are replaced.
+fn move_places(places: &mut Vec<Range<usize>>, found: &[Finding]) {
+    places.retain(|range| {
+        found.iter().all(|one| range.end <= one.range.start || range.start >= one.range.end)
+    });
+    for range in places {
+        let before = found.iter().filter(|one| one.range.end <= range.start);
+        let (gone, come) = before.fold((0, 0), |(gone, come), one| {
+            (gone + one.range.len(), come + one.placeholder.len())
+        });
+        *range = range.start + come - gone..range.end + come - gone;
+    }
+}
+
 /// Tells every string of a JSON text with the name it stands under.
-pub(crate) fn each_string(json: &Json, tell: &mut dyn FnMut(&str, &str)) {
-    walk(json.as_str(), &mut |_, name, value| tell(name, value));
+pub(crate) fn each_string(json: &str, tell: &mut dyn FnMut(&str, &str)) {
+    walk(json, &mut |_, name, value| tell(name, value));
 }
 
 /// Visits the strings of a JSON text: where each stands, its name, and what it says.

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 
 use self::git::Commit;
+use super::RedactArgs;
 use crate::context::Context;
 use crate::error::{found, remark};
 use crate::output::{self, BOLD, DIM};
@@ -30,31 +31,61 @@ pub(crate) struct Args {
     /// A file, with a line or lines after a colon
     #[arg(value_name = "FILE[:LINE[-LINE]]")]
     place: String,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 /// A run of lines with one author, or none, that came with one commit, or none.
-struct Span {
-    first: usize,
-    last: usize,
-    author: Option<Author>,
-    commit: Option<String>,
+pub(crate) struct Span {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) author: Option<Author>,
+    pub(crate) commit: Option<String>,
+}
+
+/// The lines of a file that somebody asks about, and what its repository knows of them.
+pub(crate) struct BlamedPlace {
+    pub(crate) path: PathBuf,
+    pub(crate) file: BlamedFile,
+    commits: Vec<Option<Commit>>,
+    wanted: RangeInclusive<usize>,
+}
+
+impl BlamedPlace {
+    /// Reads the file of a place such as `file:4-8`.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        let (path, lines) = place(text)?;
+        let (file, commits) = read(&path)?;
+        let wanted = match lines {
+            Some(lines) if *lines.end() > file.lines.len() => {
+                bail!("{} has {} lines", path.display(), file.lines.len())
+            }
+            Some(lines) => lines,
+            None => 1..=file.lines.len(),
+        };
+        Ok(Self { path, file, commits, wanted })
+    }
+
+    /// Joins lines with one author and commit.
+    pub(crate) fn spans(&self, blame: &Blame) -> Vec<Span> {
+        spans(blame, &self.commits, &self.wanted)
+    }
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
-    let (path, lines) = place(&args.place)?;
-    let (file, commits) = read(&path)?;
-    let wanted = match lines {
-        Some(lines) if *lines.end() > file.lines.len() => {
-            bail!("{} has {} lines", path.display(), file.lines.len())
+    let place = BlamedPlace::read(&args.place)?;
+    let answered = context.answer(|journal| Ok(journal.blame(&place.file)?))?;
+    let mut blame = answered.answer;
+    if let Some(redactor) = &mut args.redact.redactor(&answered.journal) {
+        for entry in &mut blame.sessions {
+            answered.journal.redact_entry(entry, redactor)?;
         }
-        Some(lines) => lines,
-        None => 1..=file.lines.len(),
-    };
-    let answered = context.answer(|journal| Ok(journal.blame(&file)?))?;
-    let blame = answered.answer;
-    let spans = spans(&blame, &commits, &wanted);
+        args.redact.report(Some(redactor));
+    }
+    let spans = place.spans(&blame);
     if context.json {
-        output::json::print("blame", document(&path, &file, &blame, &spans))?;
+        output::json::print("blame", document(&place.path, &place.file, &blame, &spans))?;
     } else {
         print(&blame, &spans, context)?;
         remark(&summary(&blame, &spans));
@@ -159,7 +190,7 @@ fn summary(blame: &Blame, spans: &[Span]) -> String {
     format!("{known} of {} lines · {sessions} changed this file", known + unknown)
 }
 
-fn name(confidence: Confidence) -> &'static str {
+pub(crate) fn name(confidence: Confidence) -> &'static str {
     match confidence {
         Confidence::Exact => "exact",
         _ => "partial",

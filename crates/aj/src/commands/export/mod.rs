@@ -79,11 +79,11 @@ pub(crate) struct Args {
     #[arg(long)]
     no_images: bool,
 
-    /// Take secrets and your name out (so by default in pages and Markdown)
+    /// Redact secrets, home directories and your name (default for HTML and Markdown)
     #[arg(long, overrides_with = "no_redact")]
     redact: bool,
 
-    /// Leave everything in
+    /// Leave everything in (default for JSON, ndjson and Parquet)
     #[arg(long)]
     no_redact: bool,
 
@@ -138,8 +138,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let target = target.for_number(entries.len())?;
     let options = Options { sub_agents, ..options(args, context, &target, &journal) };
     let mut export = journal.export(target.format, options);
+    export.count_secrets();
     let written = write::all(&mut export, &entries, &target)?;
     write::report(&written, &export, entries.len());
+    write::report_secrets(export.counted_secrets());
     Ok(FOUND)
 }
 

@@ -1,6 +1,6 @@
 //! Writing tables: four directories, complete before anybody sees them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::target::Target;
 use super::write::{Written, progress};
-use crate::output::file::Replace;
+use crate::output::file::{Replace, create_private};
 
 /// Writes the tables into a directory. What else is in it stays.
 pub(super) fn write(
@@ -31,7 +31,7 @@ pub(super) fn write(
         let path = draft.path().join(name);
         fs::create_dir_all(path.parent().unwrap_or(draft.path()))?;
         files.push(PathBuf::from(name));
-        Ok(Box::new(BufWriter::new(File::create(path)?)))
+        Ok(Box::new(BufWriter::new(create_private(&path)?)))
     };
     export.tables(entries, &mut open, &mut || bar.inc(1))?;
     bar.finish_and_clear();

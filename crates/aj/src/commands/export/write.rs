@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::target::{Place, Target};
-use crate::error::remark;
+use crate::error::{remark, warn};
 use crate::output::file::{Draft, Packer, Packing, Pieces};
 use crate::output::screen::Screen;
 use crate::output::{bytes, count, short_id};
@@ -63,14 +63,16 @@ fn to_file(
     target: &Target,
     path: Option<&Path>,
 ) -> Result<Written> {
-    let name = |export: &mut Export<'_>| match entries {
-        [entry] => file_name(&export.title(entry), entry) + &target.suffix(),
-        _ => format!("aj-export{}", target.suffix()),
+    let name = |export: &mut Export<'_>| -> Result<String> {
+        Ok(match entries {
+            [entry] => file_name(&export.title(entry)?, entry) + &target.suffix(),
+            _ => format!("aj-export{}", target.suffix()),
+        })
     };
     let path = match path {
-        Some(path) if path.is_dir() => path.join(name(export)),
+        Some(path) if path.is_dir() => path.join(name(export)?),
         Some(path) => path.to_owned(),
-        None => PathBuf::from(name(export)),
+        None => PathBuf::from(name(export)?),
     };
     let mut out = Pieces::new(&path, (target.packing, target.replace), target.split)?;
     let bar = progress(entries.len());
@@ -95,7 +97,7 @@ fn to_directory(
     let mut written = Vec::new();
     let bar = progress(entries.len());
     for entry in entries {
-        let name = file_name(&export.title(entry), entry) + &target.suffix();
+        let name = file_name(&export.title(entry)?, entry) + &target.suffix();
         let mut out =
             Pieces::new(&directory.join(&name), (target.packing, target.replace), target.split)?;
         let (head, agent) = export.write(entry, &mut out)?;
@@ -165,4 +167,13 @@ pub(super) fn report(written: &[(PathBuf, u64)], export: &Export<'_>, sessions: 
         number => format!(" · {} ({})", count(number as u64, "file"), bytes(size)),
     };
     remark(&format!(" {}{files}{taken}", count(sessions as u64, "session")));
+}
+
+/// Says that secrets were written, and how to leave them out.
+pub(super) fn report_secrets(secrets: u64) {
+    if secrets > 0 {
+        let (are, them) = if secrets == 1 { ("is", "it") } else { ("are", "them") };
+        let secrets = count(secrets, "secret");
+        warn(&format!("{secrets} {are} in what was written; --redact takes {them} out"));
+    }
 }

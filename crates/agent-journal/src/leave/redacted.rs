@@ -1,0 +1,135 @@
+//! Sessions, messages and answers without secrets, for readers who need none.
+
+use crate::error::Result;
+use crate::export::Redactor;
+use crate::journal::Journal;
+use crate::model::{Block, Message, Origin, Session};
+use crate::search::{Answer, Hit};
+use crate::store::Entry;
+
+/// Messages read at a time in search of the first prompt.
+const STEP: u64 = 16;
+
+/// The first prompt is among so many messages, unless the title says that there is one.
+const FIRST_PROMPT: u64 = 64;
+
+/// A title and its text have so many letters in common.
+const SAME_LETTERS: usize = 24;
+
+impl Journal {
+    /// Takes secrets out of what is listed of a session. A title is a piece of a longer text, in
+    /// which its secrets are looked for.
+    pub fn redact_entry(&self, entry: &mut Entry, redactor: &mut Redactor) -> Result<()> {
+        for path in [&entry.cwd, &entry.project_path].into_iter().flatten() {
+            redactor.add_home(path);
+        }
+        redactor.add_home(&entry.source.path);
+        entry.title = self.redacted_title(entry, redactor)?;
+        let paths =
+            [&mut entry.cwd, &mut entry.project_path, &mut entry.project, &mut entry.branch];
+        for text in paths.into_iter().flatten() {
+            redactor.own(text);
+        }
+        redactor.own(&mut entry.source.path);
+        for one in &mut entry.refs {
+            redactor.own(&mut one.value);
+        }
+        Ok(())
+    }
+
+    /// Takes secrets out of an answer: sessions, messages, snippets.
+    pub fn redact_answer(&self, answer: &mut Answer, redactor: &mut Redactor) -> Result<()> {
+        for found in &mut answer.sessions {
+            for hit in &mut found.hits {
+                let place = hit.within.as_deref().unwrap_or(&found.entry);
+                let texts = self.hit_texts(place, hit)?;
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                let snippet = &mut hit.snippet;
+                snippet.text = redactor.piece(&snippet.text, &texts, &mut snippet.highlights);
+                if let Some(message) = &mut hit.message {
+                    redactor.recorded(message);
+                }
+                for (_, message) in &mut hit.context {
+                    redactor.recorded(message);
+                }
+                if let Some(within) = &mut hit.within {
+                    self.redact_entry(within, redactor)?;
+                }
+            }
+            self.redact_entry(&mut found.entry, redactor)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the texts that a snippet may be cut out of: its message, or what is recorded about
+    /// the session.
+    pub fn hit_texts(&self, entry: &Entry, hit: &Hit) -> Result<Vec<String>> {
+        if let Some(message) = &hit.message {
+            return Ok(message_texts(message));
+        }
+        let account = self.account(entry)?.unwrap_or_default();
+        let mut texts = self.title_texts(entry, &account)?;
+        texts.extend(account.documents.into_iter().map(|(_, text)| text));
+        Ok(texts)
+    }
+
+    /// Returns a session's title without secrets.
+    pub(super) fn redacted_title(&self, entry: &Entry, redactor: &mut Redactor) -> Result<String> {
+        let account = self.account(entry)?.unwrap_or_default();
+        let texts = self.title_texts(entry, &account)?;
+        Ok(title(&entry.title, &texts, redactor))
+    }
+
+    /// Reads the texts that a session's titles may be cut out of: those on record, the first
+    /// prompt and the first command.
+    pub(super) fn title_texts(&self, entry: &Entry, account: &Session) -> Result<Vec<String>> {
+        let mut texts: Vec<String> = account.titles.iter().map(|one| one.text.clone()).collect();
+        texts.extend(account.summaries.iter().map(|one| one.text.clone()));
+        let is_from_message = matches!(entry.title_source.as_str(), "prompt" | "command");
+        let all = entry.transcript_length();
+        let last = if is_from_message { all } else { all.min(FIRST_PROMPT) };
+        let mut from = 0;
+        while from < last {
+            for (_, message) in self.messages(entry, from..from + STEP)? {
+                let is_said = message.origin.is_prompt() || message.origin == Origin::Command;
+                let text = if is_said && !message.sidechain { message.text() } else { continue };
+                // A fork is called after its own first prompt, which is not the first one in it.
+                let is_meant = !is_from_message || begins_alike(&text, &entry.title);
+                if is_meant && !text.trim().is_empty() {
+                    texts.push(text);
+                    return Ok(texts);
+                }
+            }
+            from += STEP;
+        }
+        Ok(texts)
+    }
+}
+
+/// Whether a title may be the beginning of a text: white space differs.
+fn begins_alike(text: &str, title: &str) -> bool {
+    let letters = |text: &str| -> String {
+        text.chars().filter(|one| !one.is_whitespace()).take(SAME_LETTERS).collect()
+    };
+    letters(text).starts_with(letters(title).trim_end_matches('…'))
+}
+
+/// Takes secrets out of a title that may be cut out of one of these texts.
+pub(super) fn title(title: &str, texts: &[String], redactor: &mut Redactor) -> String {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    redactor.piece(title, &texts, &mut Vec::new())
+}
+
+/// Returns every text in a message, as it was recorded.
+fn message_texts(message: &Message) -> Vec<String> {
+    let mut all = Vec::new();
+    for block in &message.blocks {
+        match block {
+            Block::Text(text) | Block::Thinking(text) => all.push(text.clone()),
+            Block::ToolResult { output, .. } => all.push(output.clone()),
+            Block::ToolCall { input, .. } => input.strings(&mut |text| all.push(text.to_owned())),
+            _ => {}
+        }
+    }
+    all
+}
