@@ -190,6 +190,7 @@ impl<'a> Desk<'a> {
             skipped: BTreeMap::new(),
             continued: false,
             error: None,
+            told: None,
             again: false,
         };
         self.ends.insert(agent.to_owned(), (row, end));

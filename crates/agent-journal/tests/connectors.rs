@@ -16,11 +16,14 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use agent_journal::connectors::formats::jsonl::MAX_LINE;
+use agent_journal::connectors::formats::jsonl::{self, MAX_LINE};
 use agent_journal::connectors::{ALL, Checkpoint, Connector, Record, Source};
 use agent_journal::model::Block;
 use proptest::test_runner::{Config, TestRunner};
 use support::{Home, Records, Tellings, directories, fixtures, fold, read};
+
+/// Places at which a source's tail is replaced, at most.
+const MAX_CUTS: usize = 8;
 
 /// Runs `check` on every case of every connector.
 fn each_case(mut check: impl FnMut(&dyn Connector, &Path, &Home)) {
@@ -114,6 +117,50 @@ fn reading_in_two_parts_equals_reading_at_once() {
             }
         }
     });
+}
+
+#[test]
+fn a_tail_that_was_replaced_is_read_like_a_new_source() {
+    each_case(|connector, case, home| {
+        for source in home.sources(connector) {
+            let whole = fs::read(&source.path).unwrap();
+            let (first, end) = read(connector, &source);
+            let end = jsonl::sealed(&source.path, end);
+            if end.offset == 0 {
+                continue;
+            }
+            let before = fold(Tellings::new(), &Checkpoint::default(), first);
+            let ends = line_ends(&whole);
+            for cut in ends.iter().copied().step_by(1 + ends.len() / MAX_CUTS) {
+                let replaced = with_another_tail(&whole, cut);
+                fs::write(&source.path, &replaced).unwrap();
+                let goes_on = jsonl::continues(&source.path, &end);
+                let start = if goes_on { end.clone() } else { Checkpoint::default() };
+                let known = if goes_on { before.clone() } else { Tellings::new() };
+                let mut records = Records::default();
+                connector.read(&source, start.clone(), &mut records).unwrap();
+                let told = fold(known, &start, records.0);
+                let anew =
+                    fold(Tellings::new(), &Checkpoint::default(), read(connector, &source).0);
+                assert_eq!(told, anew, "{case:?}: {:?} replaced from {cut}", source.path);
+            }
+            fs::write(&source.path, &whole).unwrap();
+        }
+    });
+}
+
+/// Replaces everything behind a line end by the lines of the file in reverse order, which is at
+/// least as long.
+fn with_another_tail(whole: &[u8], cut: usize) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+    lines.retain(|line| line.ends_with(b"\n"));
+    lines.reverse();
+    let mut replaced = whole[..cut].to_vec();
+    replaced.extend(lines.concat());
+    while replaced.len() < whole.len() {
+        replaced.push(b'\n');
+    }
+    replaced
 }
 
 #[test]

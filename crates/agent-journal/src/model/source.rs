@@ -34,4 +34,10 @@ pub struct Checkpoint {
     pub messages: u64,
     /// What the connector must remember of the bytes before the offset.
     pub state: Vec<u8>,
+    /// Where the source ended when it was read: what lies between the offset and there was told,
+    /// and is told again.
+    pub seen_to: u64,
+    /// Hash of the bytes behind the offset and of those before that end: another text there means
+    /// reading everything again.
+    pub seen_guard: u64,
 }

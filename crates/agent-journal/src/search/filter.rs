@@ -448,10 +448,10 @@ impl State {
             Self::SideChain | Self::Failed => return None,
             Self::SubAgent => "sessions.kind = 1".to_owned(),
             Self::Error => "sessions.failed = 1".to_owned(),
-            Self::Gone => source("NOT sources.present"),
+            Self::Gone => source("(NOT sources.present OR tellings.gone)"),
             // A file that was copied or restored is new, but what it tells is not.
             Self::Running(now) => source(&format!(
-                "sources.present AND min(coalesce(sessions.ended_at, sources.modified / 1000000), \
+                "sources.present AND NOT tellings.gone AND min(coalesce(sessions.ended_at, sources.modified / 1000000), \
                  sources.modified / 1000000) > {}",
                 now.as_millis() - RUNNING
             )),

@@ -106,7 +106,7 @@ fn status(now: Timestamp) -> String {
     format!(
         "CASE WHEN coalesce(sessions.ended_at, {since} + 1) > {since} AND EXISTS (
            SELECT 1 FROM tellings AS told JOIN sources AS origin ON origin.id = told.source
-           WHERE told.key = sessions.telling AND origin.present = 1
+           WHERE told.key = sessions.telling AND origin.present = 1 AND told.gone = 0
            AND origin.modified / 1000000 > {since}) THEN 'running'
          WHEN sessions.failed = 1 THEN 'error' ELSE 'completed' END"
     )

@@ -36,3 +36,10 @@ CREATE TABLE lineages (
 ) STRICT;
 CREATE INDEX lineages_by_origin ON lineages (origin);
 INSERT OR REPLACE INTO meta VALUES ('lineages', 0); -- 1 when all of a journal's sessions were compared
+
+-- How the source ended when it was read, behind the place where a later read goes on.
+ALTER TABLE checkpoints ADD COLUMN seen_to INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE checkpoints ADD COLUMN seen_guard INTEGER NOT NULL DEFAULT 0;
+
+-- A session that its source no longer holds, although the source is still there.
+ALTER TABLE tellings ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;

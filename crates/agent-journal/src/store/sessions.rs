@@ -23,7 +23,8 @@ const SHORT: usize = 8;
 
 /// The columns of an entry, in the order they are read.
 const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
-    sessions.started_at, sessions.ended_at, sources.present, sources.modified, sessions.failed,
+    sessions.started_at, sessions.ended_at, sources.present AND NOT tellings.gone,
+    sources.modified, sessions.failed,
     sessions.title, sessions.title_source, sessions.project, sessions.project_path, sessions.cwd,
     sessions.branch, sessions.agent_version, sessions.active_s, sessions.kind, sources.home,
     sources.host, sources.path, sessions.prompts, sessions.answers, sessions.tool_calls,

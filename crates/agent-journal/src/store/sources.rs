@@ -157,13 +157,16 @@ impl Store {
 
     /// Reads how far a source has been read.
     pub(crate) fn checkpoint(&self, source: i64) -> Result<Checkpoint> {
-        let sql = "SELECT read_to, guard, messages, state FROM checkpoints WHERE source = ?1";
+        let sql = "SELECT read_to, guard, messages, state, seen_to, seen_guard FROM checkpoints
+                   WHERE source = ?1";
         let row = self.connection.query_row(sql, [source], |row| {
             Ok(Checkpoint {
                 offset: row.get::<_, i64>(0)? as u64,
                 guard: row.get::<_, i64>(1)? as u64,
                 messages: row.get::<_, i64>(2)? as u64,
                 state: row.get(3)?,
+                seen_to: row.get::<_, i64>(4)? as u64,
+                seen_guard: row.get::<_, i64>(5)? as u64,
             })
         });
         Ok(row.optional().map_err(self.error())?.unwrap_or_default())
@@ -186,7 +189,7 @@ impl Store {
     fn session_totals(&self, agent: &str) -> Result<AgentTotals> {
         let sql = "SELECT count(*), total(kind = 0), total(cwd IS NOT NULL),
                    total(title_source NOT IN ('path', 'id')), total(models != '[]'),
-                   total(branch IS NOT NULL), total(NOT sources.present) FROM sessions
+                   total(branch IS NOT NULL), total(NOT sources.present OR tellings.gone) FROM sessions
                    JOIN tellings ON tellings.key = sessions.telling
                    JOIN sources ON sources.id = tellings.source
                    WHERE sessions.agent = ?1 AND shown = 1";

@@ -71,6 +71,8 @@ pub(crate) struct SourceEnd {
     pub(crate) error: Option<String>,
     /// Whether to try again although nothing changed: what hindered may be gone.
     pub(crate) again: bool,
+    /// The recordings that the source holds, where it was read from its beginning to its end.
+    pub(crate) told: Option<Vec<u64>>,
 }
 
 impl Store {
@@ -183,14 +185,44 @@ impl Writer<'_> {
                 ":id": id,
             })
             .map_err(self.error())?;
+        if let Some(told) = &end.told {
+            self.note_gone(id, told)?;
+        }
         self.checkpoint(id, &end.checkpoint)
     }
 
-    fn checkpoint(&self, source: i64, checkpoint: &Checkpoint) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO checkpoints VALUES (?1, ?2, ?3, ?4, ?5)";
+    /// Marks the recordings that a source no longer holds; the journal keeps them.
+    fn note_gone(&self, source: i64, told: &[u64]) -> Result<()> {
+        let sql = "SELECT key, gone FROM tellings WHERE source = ?1 AND combined = 0";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let Checkpoint { offset, guard, messages, state } = checkpoint;
-        let row = params![source, *offset as i64, *guard as i64, *messages as i64, state];
+        let rows = statement.query_map([source], |row| Ok((row.get(0)?, row.get(1)?)));
+        let known: Vec<(i64, bool)> = rows.and_then(Iterator::collect).map_err(self.error())?;
+        let told: HashSet<i64> = told.iter().map(|key| *key as i64).collect();
+        for (key, was_gone) in known {
+            let is_gone = !told.contains(&key);
+            if is_gone != was_gone {
+                let sql = "UPDATE tellings SET gone = ?2 WHERE key = ?1";
+                self.connection.execute(sql, params![key, is_gone]).map_err(self.error())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&self, source: i64, checkpoint: &Checkpoint) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO checkpoints
+                   (source, read_to, guard, messages, state, seen_to, seen_guard)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let number = |number: u64| number as i64;
+        let row = params![
+            source,
+            number(checkpoint.offset),
+            number(checkpoint.guard),
+            number(checkpoint.messages),
+            checkpoint.state,
+            number(checkpoint.seen_to),
+            number(checkpoint.seen_guard)
+        ];
         statement.execute(row).map_err(self.error())?;
         Ok(())
     }

@@ -428,7 +428,7 @@ fn tell(
     recorder: &mut Recorder<'_>,
 ) -> Result<SourceEnd> {
     match job.connector.read(&job.source, start, recorder) {
-        Ok(checkpoint) => recorder.finish(checkpoint),
+        Ok(checkpoint) => recorder.finish(jsonl::sealed(&job.source.path, checkpoint)),
         Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {
             recorder.fail(known, &error)
         }
@@ -456,15 +456,9 @@ fn start(job: &Job, store: Option<&Store>) -> Result<Start> {
         before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
     });
     let is_outdated = store.map_or(Ok(false), |store| store.is_outdated(job.id))?;
-    let goes_on = is_same && !is_outdated && continues(&job.source.path, &known);
+    let goes_on = is_same && !is_outdated && jsonl::continues(&job.source.path, &known);
     let start = if goes_on { known.clone() } else { Checkpoint::default() };
     Ok(Start { known, start, is_outdated })
-}
-
-/// Whether a file still begins with what was read of it.
-fn continues(path: &Path, checkpoint: &Checkpoint) -> bool {
-    checkpoint.offset > 0
-        && jsonl::guard(path, checkpoint.offset).is_ok_and(|guard| guard == checkpoint.guard)
 }
 
 /// Where a reading thread puts what it was told.

@@ -162,6 +162,8 @@ impl<'a> Recorder<'a> {
             continued,
             error: None,
             again: false,
+            told: (!continued && !self.is_cut)
+                .then(|| self.open.iter().map(|open| open.key).collect()),
         })
     }
 
@@ -190,6 +192,7 @@ impl<'a> Recorder<'a> {
             continued: true,
             error: Some(reason),
             again: matches!(error, Error::Read { .. }),
+            told: None,
         })
     }
 

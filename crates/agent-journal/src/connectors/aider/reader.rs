@@ -117,7 +117,13 @@ impl<'s> Reader<'s> {
         if state.is_empty() {
             return Ok(Checkpoint::default());
         }
-        Ok(Checkpoint { offset, guard: jsonl::guard(path, offset)?, messages: 0, state })
+        Ok(Checkpoint {
+            offset,
+            guard: jsonl::guard(path, offset)?,
+            messages: 0,
+            state,
+            ..Checkpoint::default()
+        })
     }
 }
 

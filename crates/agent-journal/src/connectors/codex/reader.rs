@@ -44,7 +44,13 @@ pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Resu
     }
     let Mark { offset, told, state } = reader.finish()?;
     let state = serde_json::to_vec(&state).expect("strings and numbers serialise");
-    Ok(Checkpoint { offset, guard: jsonl::guard(path, offset)?, messages: told, state })
+    Ok(Checkpoint {
+        offset,
+        guard: jsonl::guard(path, offset)?,
+        messages: told,
+        state,
+        ..Checkpoint::default()
+    })
 }
 
 /// Reads a compressed rollout, as far as it can be decompressed.

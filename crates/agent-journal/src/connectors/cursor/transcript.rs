@@ -42,7 +42,13 @@ pub(super) fn read_lines(
     let (offset, messages, calls) = settled;
     reader.finish(path)?;
     let state = serde_json::to_vec(&calls).unwrap_or_default();
-    Ok(Checkpoint { offset, guard: jsonl::guard(path, offset)?, messages, state })
+    Ok(Checkpoint {
+        offset,
+        guard: jsonl::guard(path, offset)?,
+        messages,
+        state,
+        ..Checkpoint::default()
+    })
 }
 
 /// Reads a document: a list of messages, or an object with one.

@@ -13,6 +13,7 @@ use memchr::memchr;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
+use crate::model::Checkpoint;
 
 /// A longer line is not read.
 pub const MAX_LINE: usize = 64 << 20;
@@ -157,6 +158,42 @@ pub fn guard(path: &Path, offset: u64) -> Result<u64> {
     Ok(xxh3_64(&bytes))
 }
 
+/// Adds to a checkpoint what lies behind it in the file now: it was told, and a later read goes on
+/// only where it is still the same.
+pub fn sealed(path: &Path, checkpoint: Checkpoint) -> Checkpoint {
+    let end = std::fs::metadata(path).map_or(0, |file| file.len());
+    if checkpoint.offset == 0 || end <= checkpoint.offset {
+        return checkpoint;
+    }
+    match tail_guard(path, checkpoint.offset, end) {
+        Ok(seen_guard) => Checkpoint { seen_to: end, seen_guard, ..checkpoint },
+        Err(_) => Checkpoint::default(),
+    }
+}
+
+/// Whether a file still has, around a checkpoint, what was read of it.
+pub fn continues(path: &Path, checkpoint: &Checkpoint) -> bool {
+    let Checkpoint { offset, seen_to, .. } = *checkpoint;
+    offset > 0
+        && guard(path, offset).is_ok_and(|guard| guard == checkpoint.guard)
+        && (seen_to <= offset
+            || tail_guard(path, offset, seen_to).is_ok_and(|guard| guard == checkpoint.seen_guard))
+}
+
+/// Hashes the record at an offset and the last bytes before an end.
+fn tail_guard(path: &Path, offset: u64, end: u64) -> Result<u64> {
+    let mut file = File::open(path).map_err(Error::read(path))?;
+    let mut bytes = Vec::new();
+    let first = offset..end.min(offset + GUARD);
+    let last = first.end.max(end.saturating_sub(GUARD))..end;
+    for part in [first, last] {
+        file.seek(SeekFrom::Start(part.start)).map_err(Error::read(path))?;
+        let length = part.end - part.start;
+        (&mut file).take(length).read_to_end(&mut bytes).map_err(Error::read(path))?;
+    }
+    Ok(xxh3_64(&bytes))
+}
+
 /// Whether a line holds nothing.
 pub fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
@@ -274,6 +311,20 @@ mod tests {
             br#""\ud83d\ude00 \ud83d \\ud83d \ude00""#,
             r#""\ud83d\ude00 \ufffd \\ud83d \ufffd""#,
         );
+    }
+
+    #[test]
+    fn a_checkpoint_holds_only_while_what_was_told_behind_it_stands() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"one\ntwo\n").unwrap();
+        let path = file.path().to_owned();
+        let guard = guard(&path, 4).unwrap();
+        let checkpoint = sealed(&path, Checkpoint { offset: 4, guard, ..Checkpoint::default() });
+        assert!(continues(&path, &checkpoint));
+        file.write_all(b"three\n").unwrap();
+        assert!(continues(&path, &checkpoint));
+        std::fs::write(&path, b"one\nTWO\nthree\n").unwrap();
+        assert!(!continues(&path, &checkpoint));
     }
 
     #[test]

@@ -133,6 +133,7 @@ impl<'s> Reader<'s> {
             guard: jsonl::guard(path, self.end)?,
             messages: self.settled.unwrap_or(self.told),
             state: serde_json::to_vec(&self.state).unwrap_or_default(),
+            ..Checkpoint::default()
         })
     }
 

@@ -206,6 +206,7 @@ impl<'s> Reader<'s> {
             guard: jsonl::guard(path, offset)?,
             messages: told,
             state: state.encode(&self.order[..uuids], &self.passed.encode(passed)),
+            ..Checkpoint::default()
         })
     }
 

@@ -185,6 +185,7 @@ impl<'s> Reader<'s> {
             guard: jsonl::guard(path, offset)?,
             messages: told,
             state: serde_json::to_vec(&state).expect("strings and numbers serialise"),
+            ..Checkpoint::default()
         })
     }
 
