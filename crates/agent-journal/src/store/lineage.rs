@@ -15,7 +15,7 @@ use super::summaries::hashes;
 use super::{Chunk, Store, Writer};
 use crate::error::Result;
 use crate::maps::Map;
-use crate::model::Timestamp;
+use crate::model::{Continuation, Session, SessionId, Timestamp};
 
 /// Sessions of one lineage hold no more uuids than this in memory; further sessions of it are
 /// left as they are.
@@ -122,6 +122,47 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Stores how a session continues another one, where its format says so.
+    pub(super) fn note_continuation(&self, account: &Session) -> Result<()> {
+        let Some(Continuation { session, messages }) = &account.continues else { return Ok(()) };
+        let origin = SessionId { agent: account.id.agent.clone(), native: session.clone() };
+        let sql = "INSERT OR REPLACE INTO continuations (session, origin, shared)
+                   VALUES (?1, ?2, ?3)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let row = params![account.id.key() as i64, origin.key() as i64, *messages as i64];
+        statement.execute(row).map_err(self.error())?;
+        Ok(())
+    }
+
+    /// Takes over what the formats of changed sessions, and of those that continue changed ones,
+    /// say. Returns whether any lineage changed.
+    fn settle_continuations(&mut self, changed: &BTreeSet<u64>) -> Result<bool> {
+        let mut is_changed = false;
+        for session in changed {
+            for (member, lineage) in self.continuations(*session)? {
+                is_changed |= self.store_lineage(&member, Some(lineage))?;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// Reads what the formats say about a session and those that continue it, where the session
+    /// that is continued is known.
+    fn continuations(&self, session: u64) -> Result<Vec<(Member, Lineage)>> {
+        let sql = "SELECT fork.key, fork.telling, fork.native, origin.key, continuations.shared
+                   FROM continuations JOIN sessions fork ON fork.key = continuations.session
+                   JOIN sessions origin ON origin.key = continuations.origin
+                   WHERE continuations.session = ?1 OR continuations.origin = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([session as i64], |row| {
+            let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
+            let (session, telling) = (number(0)?, row.get(1)?);
+            let member = Member { session, telling, native: row.get(2)?, uuids: Vec::new() };
+            Ok((member, Lineage { origin: number(3)?, shared_messages: number(4)? }))
+        });
+        rows.and_then(Iterator::collect).map_err(self.error())
+    }
+
     /// Returns how a session continues another one, as far as it was worked out.
     pub(super) fn lineage(&self, session: u64) -> Result<Option<Lineage>> {
         let sql = "SELECT origin, shared FROM lineages WHERE session = ?1";
@@ -136,7 +177,7 @@ impl Writer<'_> {
     /// Works out the lineages of the sessions that changed and of those they share messages with.
     /// Returns whether any lineage changed: listings and calls follow from it.
     pub(super) fn settle_lineages(&mut self, changed: &BTreeSet<u64>) -> Result<bool> {
-        let mut is_changed = false;
+        let mut is_changed = self.settle_continuations(changed)?;
         let mut known: HashSet<u64> = HashSet::new();
         for session in self.lineage_candidates(changed)? {
             if known.contains(&session) {
@@ -195,7 +236,10 @@ impl Writer<'_> {
                    JOIN tellings ON tellings.key = theirs.telling
                    JOIN sessions other ON other.key = tellings.session
                         AND other.telling = theirs.telling
-                   WHERE one.key = ?1 AND other.agent = one.agent AND other.kind != 2";
+                   WHERE one.key = ?1 AND other.agent = one.agent AND other.kind != 2
+                   AND NOT EXISTS (SELECT 1 FROM continuations
+                        JOIN sessions origin ON origin.key = continuations.origin
+                        WHERE continuations.session = other.key)";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let mut found: HashMap<u64, Member> = HashMap::new();
         let (mut waiting, mut uuids) = (vec![session], 0);

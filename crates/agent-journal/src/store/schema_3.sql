@@ -43,3 +43,11 @@ ALTER TABLE checkpoints ADD COLUMN seen_guard INTEGER NOT NULL DEFAULT 0;
 
 -- A session that its source no longer holds, although the source is still there.
 ALTER TABLE tellings ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;
+
+-- Sessions whose format says that they begin with messages of another one. They are not compared.
+CREATE TABLE continuations (
+    session     INTEGER PRIMARY KEY,
+    origin      INTEGER NOT NULL,
+    shared      INTEGER NOT NULL        -- how many of the first messages
+) STRICT;
+CREATE INDEX continuations_by_origin ON continuations (origin);

@@ -275,19 +275,24 @@ impl Store {
         for (session, lineage) in &lineages {
             forks.entry(lineage.origin).or_default().push(*session);
         }
-        let sql = "SELECT agent || ':' || native FROM sessions WHERE key = ?1";
+        let sql = "SELECT agent || ':' || native, kind FROM sessions WHERE key = ?1";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut name = |key: u64| {
-            let name = statement.query_row([key as i64], |row| row.get::<_, String>(0));
+        let mut named = |key: u64| {
+            let name = statement.query_row([key as i64], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)? == 0))
+            });
             name.optional().map_err(self.error())
         };
         for entry in entries {
             if let Some(lineage) = lineages.get(&entry.key) {
-                entry.continues = name(lineage.origin)?;
+                // A sub-agent that was given its parent's history is the parent's child.
+                let origin = named(lineage.origin)?.filter(|_| !entry.is_agent_session);
+                entry.continues = origin.map(|(name, _)| name);
                 entry.shared_messages = lineage.shared_messages;
             }
             for fork in forks.get(&entry.key).into_iter().flatten() {
-                entry.continued_by.extend(name(*fork)?);
+                let fork = named(*fork)?.filter(|(_, is_persons)| *is_persons);
+                entry.continued_by.extend(fork.map(|(name, _)| name));
             }
             entry.continued_by.sort();
         }

@@ -157,7 +157,9 @@ impl Writer<'_> {
         let counts = own.counts();
         let shown = is_shown(account, facts.counts());
         let tokens = self.tokens(telling, figures.shared_messages)?;
-        let (title, title_source) = title(account, facts);
+        // A sub-agent that was given its parent's history has a task of its own.
+        let of_title = if account.kind == Kind::Agent { own } else { facts };
+        let (title, title_source) = title(account, of_title);
         let told = account.provenance.as_ref().and_then(|it| it.project_path.clone());
         let found = || project::place(account).map(|place| projects.of(place).to_owned());
         let project_path = told.or_else(found);

@@ -271,6 +271,7 @@ impl Writer<'_> {
         if *is_new {
             self.fresh.insert(*key);
         }
+        self.note_continuation(account)?;
         for summary in &account.summaries {
             let sql = "INSERT OR IGNORE INTO summaries (leaf, agent, text) VALUES (?1, ?2, ?3)";
             let leaf = xxhash_rust::xxh3::xxh3_64(summary.leaf.as_bytes()) as i64;

@@ -66,6 +66,14 @@ impl Test {
         self
     }
 
+    /// Lays out the home of a fixture of the library, such as `codex/forks`.
+    pub fn fixture(self, case: &str) -> Self {
+        let fixtures =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-journal/tests/fixtures");
+        copy(&fixtures.join(case).join("home"), &self.path(""));
+        self
+    }
+
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.insert(name.into(), value.as_ref().to_owned());
         self
