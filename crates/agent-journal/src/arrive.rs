@@ -16,7 +16,7 @@ use crate::export::{Part, Surveyed, Trouble, documents, survey, told_message, to
 use crate::journal::Journal;
 use crate::model::{Block, ModelCall, Session};
 use crate::store::{ChunkBuilder, Packed, Place, SourceEnd, Store, Told, Writer};
-use crate::sync::{Lock, Progress, Sync, SyncOptions, telling_key};
+use crate::sync::{Lock, Progress, Sync, SyncOptions, combine_changed, telling_key};
 
 /// The longest name of an agent that is believed.
 const LONGEST_NAME: usize = 64;
@@ -155,6 +155,7 @@ impl<'a> Desk<'a> {
             return Ok(());
         }
         self.writer.truncate(telling, 0, 0)?;
+        self.writer.set_uncovered(telling)?;
         let source = self.row(&session.id.agent)?;
         self.calls(&session, source, calls)?;
         let is_new = known.is_none();
@@ -235,6 +236,7 @@ impl<'a> Desk<'a> {
         for (row, end) in self.ends.values() {
             self.writer.source_end(*row, &self.source, end)?;
         }
+        combine_changed(self.store, &mut self.writer, None)?;
         self.writer.commit()?;
         Ok(self.arrival)
     }

@@ -1,6 +1,7 @@
 //! The only door for views: open the journal, fold in what changed, ask.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -346,6 +347,7 @@ impl Journal {
             begin = (Some(name), prefix);
             found = store.sessions_by_prefix(begin, self.now)?;
         }
+        leave_out_bare(&mut found);
         if let Some(exact) = found.iter().position(|entry| entry.native_id == prefix) {
             let same = found.iter().filter(|entry| entry.native_id == prefix).count();
             if same == 1 {
@@ -556,4 +558,13 @@ fn uncovered(store: &Store, semantic: &Semantic) -> Result<u64> {
     }
     let (covered, sessions) = store.settled_sessions(generation)?;
     Ok(sessions - covered)
+}
+
+/// Leaves the sessions out that have no message, where another of the same id has some: a note
+/// about a session never stands in the way of the session.
+fn leave_out_bare(entries: &mut Vec<Entry>) {
+    let talks = |entry: &Entry| entry.transcript_length() > 0;
+    let ids: HashSet<String> =
+        entries.iter().filter(|entry| talks(entry)).map(|entry| entry.native_id.clone()).collect();
+    entries.retain(|entry| talks(entry) || !ids.contains(&entry.native_id));
 }

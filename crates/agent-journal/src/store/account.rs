@@ -4,9 +4,10 @@ use rusqlite::Connection;
 
 use crate::model::Session;
 
-/// Which telling speaks first: the fullest. An import speaks only when it tells more than the
-/// agent's own files.
-pub(super) const ORDER: &str = "tellings.messages DESC, sources.home = 'import', tellings.key";
+/// Which recording leads: the richest, then the longest. An import leads only when it is richer or
+/// longer than the agent's own files. A combined recording says nothing of its own.
+pub(super) const ORDER: &str = "tellings.combined, tellings.messages > 0 DESC,
+    tellings.richness DESC, tellings.messages DESC, sources.home = 'import', tellings.key";
 
 /// Joins the accounts of a session: the fullest telling speaks, the others fill its gaps.
 pub(super) fn joined(

@@ -125,6 +125,18 @@ impl ChunkBuilder {
 
     /// Adds a message. `session` makes the identity of a call that has none of its own.
     pub(crate) fn add(&mut self, session: &SessionId, message: &mut Message, packed: &Packed) {
+        self.add_recorded(session, message, packed, self.next());
+    }
+
+    /// Adds a message that stands at another position of the recording it comes from: that one
+    /// makes the identity of a call that has none of its own.
+    pub(crate) fn add_recorded(
+        &mut self,
+        session: &SessionId,
+        message: &mut Message,
+        packed: &Packed,
+        recorded_position: u64,
+    ) {
         let position = self.next();
         self.add_anchor(message, position);
         self.facts.add(message);
@@ -132,7 +144,7 @@ impl ChunkBuilder {
             self.uuids.extend(xxh3_64(uuid.as_bytes()).to_le_bytes());
         }
         if let Some(usage) = message.usage.take() {
-            let identity = identity(session, &usage, message, position);
+            let identity = identity(session, &usage, message, recorded_position);
             let model = message.model.take();
             self.usage.push(UsageRow::new(identity, (position, message.at), model, usage));
         }

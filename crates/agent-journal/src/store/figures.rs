@@ -123,7 +123,9 @@ impl Store {
                    FROM (SELECT usage.session, count(*) AS records, total(repeats) AS repeats,
                        (SELECT winner.owner FROM usage winner
                         WHERE winner.identity = usage.identity AND winner.counted = 1) AS owner
-                       FROM usage GROUP BY usage.identity, usage.session) AS told
+                       FROM usage
+                       WHERE usage.telling NOT IN (SELECT key FROM tellings WHERE combined = 1)
+                       GROUP BY usage.identity, usage.session) AS told
                    LEFT JOIN sessions ON sessions.key = told.session";
         let repeats = self.connection.query_row(sql, [], |row| {
             let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);

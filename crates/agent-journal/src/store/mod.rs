@@ -18,6 +18,7 @@ mod pack;
 mod packing;
 mod pieces;
 mod project;
+mod recordings;
 mod rederive;
 mod sessions;
 mod settle;
@@ -34,6 +35,7 @@ pub use sources::AgentTotals;
 pub(crate) use catalog::Facts;
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
+pub(crate) use recordings::Recording;
 pub(crate) use sources::SourceRow;
 pub(crate) use tellings::{Hashes, Run, Whole};
 

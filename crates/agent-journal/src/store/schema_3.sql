@@ -6,6 +6,7 @@ CREATE INDEX sources_by_reader ON sources (reader);
 -- Several recordings of one session: which of them leads, and the recording that combines them.
 ALTER TABLE tellings ADD COLUMN richness INTEGER NOT NULL DEFAULT 0; -- the richest leads
 ALTER TABLE tellings ADD COLUMN combined INTEGER NOT NULL DEFAULT 0; -- made of the others
+CREATE INDEX tellings_combined ON tellings (key) WHERE combined = 1;
 
 -- Recordings that are known to have no message that the leading one lacks.
 CREATE TABLE coverage (

@@ -24,7 +24,7 @@ const SHORT: usize = 8;
 /// The columns of an entry, in the order they are read.
 const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
     sessions.started_at, sessions.ended_at, sources.present AND NOT tellings.gone,
-    sources.modified, sessions.failed,
+    sources.modified, sessions.messages > 0, sessions.failed,
     sessions.title, sessions.title_source, sessions.project, sessions.project_path, sessions.cwd,
     sessions.branch, sessions.agent_version, sessions.active_s, sessions.kind, sources.home,
     sources.host, sources.path, sessions.prompts, sessions.answers, sessions.tool_calls,
@@ -238,10 +238,12 @@ impl Store {
         let sql =
             "SELECT (SELECT native FROM sessions WHERE native < ?1 ORDER BY native DESC LIMIT 1),
                    (SELECT native FROM sessions WHERE native > ?1 ORDER BY native LIMIT 1),
-                   (SELECT count(*) FROM sessions WHERE native = ?1)";
+                   (SELECT count(*) FROM sessions WHERE native = ?1 AND (messages > 0 OR ?2))";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         for entry in entries {
-            let row = statement.query_row([&entry.native_id], |row| {
+            // One without messages never stands in the way of one that has some.
+            let is_bare = entry.counts.messages == 0;
+            let row = statement.query_row(params![entry.native_id, is_bare], |row| {
                 Ok(([row.get(0)?, row.get(1)?], row.get::<_, i64>(2)?))
             });
             let (near, same) = row.map_err(self.error())?;
@@ -356,7 +358,9 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
     let modified = columns.next::<i64>()? / 1_000_000;
     let last = ended_at.map_or(modified, |at| at.as_millis().min(modified));
     let idle = now.as_millis() - last;
-    let status = match (present && idle < RUNNING, columns.next()?) {
+    // Nobody is working in what is only a note.
+    let has_messages: bool = columns.next()?;
+    let status = match (present && has_messages && idle < RUNNING, columns.next()?) {
         (true, _) => "running",
         (false, true) => "error",
         (false, false) => "completed",

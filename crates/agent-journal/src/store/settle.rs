@@ -68,7 +68,8 @@ impl Writer<'_> {
 
     fn list_one(&mut self, session: u64, lister: &mut Lister) -> Result<()> {
         let joined = account::joined(self.connection, session).map_err(self.error())?;
-        let Some((telling, mut account)) = joined else { return Ok(()) };
+        let Some((leader, mut account)) = joined else { return Ok(()) };
+        let telling = self.combined(session)?.unwrap_or(leader);
         let figures = self.figures(session, telling)?;
         let agent = account.id.agent.clone();
         let Lister { projects, summaries: known } = lister;
@@ -169,6 +170,13 @@ impl Writer<'_> {
         let times = |at: Option<Timestamp>| {
             at.map(Timestamp::as_millis).into_iter().chain(facts.times.iter().copied())
         };
+        let (mut started, mut ended) =
+            (times(account.started_at).min(), times(account.ended_at).max());
+        if shown && started.is_none() && ended.is_none() && counts.messages == 0 {
+            // A note about a session is as old as its file.
+            started = self.modified(telling)?;
+            ended = started;
+        }
         let sql = include_str!("write_session.sql");
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         statement
@@ -187,8 +195,8 @@ impl Writer<'_> {
                 ":cwd": account.cwd,
                 ":branch": account.branch,
                 ":agent_version": account.agent_version,
-                ":started_at": times(account.started_at).min(),
-                ":ended_at": times(account.ended_at).max(),
+                ":started_at": started,
+                ":ended_at": ended,
                 ":active_s": own.active_seconds() as i64,
                 ":prompts": counts.user_prompts as i64,
                 ":answers": counts.assistant_messages as i64,
@@ -209,6 +217,14 @@ impl Writer<'_> {
             })
             .map_err(self.error())?;
         self.hide_others(key, telling, shown)
+    }
+
+    /// Returns when the source of a telling changed last, in milliseconds.
+    fn modified(&self, telling: i64) -> Result<Option<i64>> {
+        let sql = "SELECT nullif(modified, 0) / 1000000 FROM sources
+                   JOIN tellings ON tellings.source = sources.id WHERE tellings.key = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.query_row([telling], |row| row.get(0)).map_err(self.error())
     }
 
     /// Marks the tellings of a session that must not be found: all but the one that is shown.

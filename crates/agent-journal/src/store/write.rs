@@ -153,11 +153,17 @@ impl Writer<'_> {
     /// Notes a source, so that what it tells can refer to it.
     pub(crate) fn source(&self, agent: &str, source: &Source, home: &Place) -> Result<i64> {
         let sql = "INSERT INTO sources (agent, path, size, modified, inode, home, host, reader)
-                   VALUES (?1, ?2, -1, 0, 0, ?3, ?4, ?5) ON CONFLICT (agent, path)
+                   VALUES (?1, ?2, -1, ?6, 0, ?3, ?4, ?5) ON CONFLICT (agent, path)
                    DO UPDATE SET present = 1, home = ?3, host = ?4 RETURNING id";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let row =
-            params![agent, PathValue(&source.path), home.kind.name(), home.host, READER_VERSION];
+        let row = params![
+            agent,
+            PathValue(&source.path),
+            home.kind.name(),
+            home.host,
+            READER_VERSION,
+            source.stamp.modified
+        ];
         let row = statement.query_row(row, |row| row.get(0));
         row.map_err(self.error())
     }

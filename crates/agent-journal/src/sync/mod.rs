@@ -1,6 +1,7 @@
 //! How do files become entries? Look what changed, read that in parallel, newest first, and let
 //! one writer record it; then make it findable. Work is proportional to what changed.
 
+mod combine;
 mod lock;
 mod near;
 mod news;
@@ -11,6 +12,7 @@ mod watch;
 
 pub use news::{Look, News};
 
+pub(crate) use combine::combine_changed;
 pub(crate) use lock::Lock;
 pub(crate) use near::spots;
 pub(crate) use news::{Memory, state};
@@ -163,6 +165,7 @@ impl Sync<'_> {
 
     /// Makes everything since the last commit durable and findable.
     fn commit(&self, writer: &mut Writer<'_>, index: &mut IndexWriter) -> Result<()> {
+        combine_changed(self.store, writer, Some(index.targets()))?;
         let before = writer.generation();
         let generation = writer.conclude()?;
         if generation == before {
@@ -317,9 +320,13 @@ impl Sync<'_> {
     ) -> Result<()> {
         for event in events {
             match event {
-                Event::Truncate { telling, from, calls } => {
+                Event::Truncate { telling, from, calls, is_append } => {
                     writer.truncate(telling, from, calls)?;
+                    if !is_append {
+                        writer.set_uncovered(telling)?;
+                    }
                 }
+                Event::Forget { telling } => writer.forget(telling)?,
                 Event::Chunk { telling, session, chunk } => {
                     writer.chunk(telling, session, &chunk)?;
                 }

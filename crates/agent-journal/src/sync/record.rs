@@ -17,7 +17,9 @@ use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Hashes, Packed, Packer, Source
 /// News for the writer.
 pub(super) enum Event {
     /// The runs of a telling are told again from a position on, its calls from another.
-    Truncate { telling: u64, from: u64, calls: u64 },
+    Truncate { telling: u64, from: u64, calls: u64, is_append: bool },
+    /// A telling is no longer told: its source tells it of another session.
+    Forget { telling: u64 },
     /// A run of messages.
     Chunk { telling: u64, session: u64, chunk: Box<Chunk> },
     /// What a source tells of a session as a whole.
@@ -232,6 +234,7 @@ impl<'a> Recorder<'a> {
             self.open[*at].account.merge(session);
             return Ok(());
         }
+        self.forget_misplaced(&session.id)?;
         let key = telling_key(&session.id, &self.job.source.path);
         // A checkpoint counts the messages of the session that is told first after it.
         let continues = self.start.0 > 0 && self.open.is_empty();
@@ -258,6 +261,20 @@ impl<'a> Recorder<'a> {
             (trust, _) => trust != Trust::None,
         };
         if is_sound { Ok(()) } else { self.diverge() }
+    }
+
+    /// Forgets what the source told of a session of its own agent before it was known that the
+    /// session belongs to another agent.
+    fn forget_misplaced(&self, id: &SessionId) -> Result<()> {
+        let own = self.job.connector.agent().id;
+        let Some(store) = self.store.filter(|_| id.agent != own) else { return Ok(()) };
+        let misplaced = SessionId { agent: own.to_owned(), native: id.native.clone() };
+        let telling = telling_key(&misplaced, &self.job.source.path);
+        if store.account(telling)?.is_none() {
+            return Ok(());
+        }
+        self.index.remove(telling)?;
+        self.events.send(Event::Forget { telling })
     }
 
     fn message(&mut self, message: Message) -> Result<()> {
@@ -319,7 +336,8 @@ impl<'a> Recorder<'a> {
             builder.add(&open.account.id, &mut message, &packed);
         }
         let mut calls = from;
-        if open.known.len() > open.position || is_afresh {
+        let is_append = open.known.len() <= open.position && !is_afresh;
+        if !is_append {
             self.index.truncate(open.key, open.position)?;
         } else {
             // Calls lie scattered: those that stay as they are stay where they are.
@@ -327,7 +345,7 @@ impl<'a> Recorder<'a> {
             builder.forget_calls();
         }
         open.builder = Some(builder);
-        self.events.send(Event::Truncate { telling: open.key, from, calls })
+        self.events.send(Event::Truncate { telling: open.key, from, calls, is_append })
     }
 
     fn flush(&mut self, when: Flush) -> Result<()> {

@@ -24,7 +24,7 @@ use crate::model::Session;
 /// The connector.
 pub(super) struct CopilotCli;
 
-const AGENT: Agent = Agent {
+pub(super) const AGENT: Agent = Agent {
     id: "copilot-cli",
     name: "Copilot CLI",
     badge: "copilot",

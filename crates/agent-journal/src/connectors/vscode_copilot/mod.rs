@@ -14,16 +14,16 @@ mod state;
 mod tools;
 mod turn;
 
-use std::cell::OnceCell;
-use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
+use super::copilot_cli;
 use super::formats::{copilot_events, copilot_store, files, sqlite, vscode};
-use super::{Agent, Checkpoint, Connector, Machine, McpClient, Os, Record, Shape, Sink, Source};
+use super::{
+    Agent, Checkpoint, Connector, Machine, McpClient, Os, Record, Shape, Sink, Source, Stamp,
+};
 use crate::error::{Error, Result};
 use crate::model::Session;
 
@@ -54,7 +54,7 @@ const EXTENSION: &str = "GitHub.copilot-chat";
 /// Where the extension keeps its own account of sessions, in a workspace storage.
 const TRANSCRIPTS: &str = "GitHub.copilot-chat/transcripts";
 
-/// Where the runtime that the extension embeds keeps its logs, in the home.
+/// Where the runtime that the extension embeds keeps its sessions, in the home.
 const RUNTIME: &str = ".copilot/session-state";
 
 /// The extension's own database.
@@ -113,7 +113,7 @@ impl Connector for VscodeCopilot {
         }
         chats(&global.join("emptyWindowChatSessions"), None, &mut sources);
         chats(&global.join("transferredChatSessions"), None, &mut sources);
-        transcripts(&user, &storages, &mut sources);
+        transcripts(&storages, &mut sources);
         sources.extend(sqlite::source(global.join(vscode::STATE)));
         sources.extend(sqlite::source(global.join("github.copilot-chat").join(STORE)));
         Ok(sources)
@@ -147,62 +147,62 @@ fn workspace(storage: &Path, sources: &mut Vec<Source>) {
     }
     let memories = storage.join(EXTENSION).join("memory-tool/memories");
     if let Ok(found) = files::walk(&memories, &is_note) {
-        sources.extend(found.into_iter().filter(|source| remembered(&source.path).is_some()));
+        sources.extend(found.into_iter().filter_map(|source| {
+            let id = remembered(&source.path)?;
+            Some(Source { stamp: stamp_with_owner(source.stamp, &source.path, &id), ..source })
+        }));
     }
 }
 
-/// Adds the transcripts of sessions that have no document here, because the window that showed
-/// them was on another machine. A transcript says less: no model, no result of a tool, and often
-/// not the first prompt. Of a session that the runtime logs itself it says nothing new: that log
-/// is the session, in the terminal too.
-fn transcripts(user: &Path, storages: &[PathBuf], sources: &mut Vec<Source>) {
-    let logs = OnceCell::new();
-    let find = || user.ancestors().map(|one| one.join(RUNTIME)).find(|logs| files::is_dir(logs));
-    let is_logged = |stem: &OsStr| {
-        let logs: Option<&PathBuf> = logs.get_or_init(find).as_ref();
-        logs.is_some_and(|logs| files::is_file(&logs.join(stem).join("events.jsonl")))
-    };
-    let known: HashSet<OsString> =
-        sources.iter().filter_map(|source| source.path.file_stem()).map(Into::into).collect();
+/// Adds the transcripts of sessions. A transcript says less than a document or a log of the
+/// runtime, but each may have what the others lack: all of them are read.
+fn transcripts(storages: &[PathBuf], sources: &mut Vec<Source>) {
     for storage in storages {
         let Ok(entries) = files::list(&storage.join(TRANSCRIPTS)) else { continue };
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        found.retain(|path| {
-            path.extension().is_some_and(|extension| extension == "jsonl")
-                && path.file_stem().is_some_and(|stem| !known.contains(stem) && !is_logged(stem))
-        });
+        found.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
         found.sort();
         let folder = vscode::workspace_file(storage);
-        sources.extend(
-            found
-                .into_iter()
-                .filter_map(files::source)
-                .map(|source| Source { stamp: source.stamp.with(&folder), ..source }),
-        );
+        sources.extend(found.into_iter().filter_map(files::source).map(|source| {
+            let id = source.path.file_stem().unwrap_or_default().to_string_lossy();
+            let stamp = stamp_with_owner(source.stamp.with(&folder), &source.path, &id);
+            Source { stamp, ..source }
+        }));
     }
 }
 
 fn transcript(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut session = Session::new(AGENT.id, stem);
+    let mut session = Session::new(owner(path, &stem), stem);
     session.cwd = path.ancestors().nth(3).and_then(vscode::folder);
     copilot_events::read(path, start, session, sink)
 }
 
-/// Adds the session documents in a directory. Where a session is there in both forms, the log
-/// is the newer one.
+/// Returns the agent that a session belongs to: the runtime in the terminal, where it has a
+/// directory for the session in a home around `path`.
+fn owner(path: &Path, id: &str) -> &'static str {
+    let is_runtime = || {
+        path.ancestors().any(|around| {
+            let sessions = around.join(RUNTIME);
+            files::is_dir(&sessions) && files::is_dir(&sessions.join(id))
+        })
+    };
+    if is_id(id) && is_runtime() { copilot_cli::AGENT.id } else { AGENT.id }
+}
+
+/// Takes the owner of a session into the stamp of a file about it.
+fn stamp_with_owner(stamp: Stamp, path: &Path, id: &str) -> Stamp {
+    let is_own = owner(path, id) == AGENT.id;
+    if is_own { stamp } else { stamp.and(Stamp { inode: 1, ..Stamp::default() }) }
+}
+
+/// Adds the session documents in a directory. A session may be there in both forms.
 fn chats(directory: &Path, folder: Option<&Path>, sources: &mut Vec<Source>) {
     let Ok(entries) = files::list(directory) else { return };
-    let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    let has = |path: &Path, wanted: &str| path.extension().is_some_and(|found| found == wanted);
-    let logs: HashSet<PathBuf> = paths.iter().filter(|path| has(path, "jsonl")).cloned().collect();
-    let mut documents: Vec<PathBuf> = paths
-        .into_iter()
-        .filter(|path| {
-            has(path, "jsonl")
-                || (has(path, "json") && !logs.contains(&path.with_extension("jsonl")))
-        })
-        .collect();
+    let mut documents: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    documents.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "jsonl" || extension == "json")
+    });
     documents.sort();
     for mut source in documents.into_iter().filter_map(files::source) {
         if let Some(folder) = folder {
@@ -238,7 +238,7 @@ fn memory(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let wrong = || Error::Format { path: path.to_owned(), what: "not a text file".to_owned() };
     let text = files::text_up_to(path, MAX_MEMORY).ok_or_else(wrong)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut session = Session::new(AGENT.id, native);
+    let mut session = Session::new(owner(path, &native), native);
     session.cwd = path.ancestors().nth(5).and_then(vscode::folder);
     session.documents.push((name, text));
     sink.accept(Record::Session(Box::new(session)))
@@ -291,24 +291,30 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_the_runtime_logs_itself_is_told_once() {
+    fn every_transcript_is_read_and_the_runtime_owns_the_sessions_it_has_a_directory_for() {
         let home = tempfile::tempdir().unwrap();
         let user = home.path().join(".config/Code/User");
-        let transcripts = user.join("workspaceStorage/1a2b").join(TRANSCRIPTS);
+        let storage = user.join("workspaceStorage/1a2b");
         let put = |path: PathBuf| {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             #[expect(clippy::disallowed_methods, reason = "a private directory")]
             fs::write(path, "{}\n").unwrap();
         };
-        // One is in both places, one only here, and of one the runtime has no log.
-        put(home.path().join(RUNTIME).join("both/events.jsonl"));
-        put(home.path().join(RUNTIME).join("begun/workspace.yaml"));
-        for id in ["both", "here", "begun"] {
-            put(transcripts.join(format!("{id}.jsonl")));
+        let id = |number: u8| format!("0b1c2d3e-0000-4000-8000-00000000000{number}");
+        // The runtime logged one, has begun another, and knows nothing of the third.
+        put(home.path().join(RUNTIME).join(id(1)).join("events.jsonl"));
+        put(home.path().join(RUNTIME).join(id(2)).join("workspace.yaml"));
+        put(storage.join("chatSessions").join(format!("{}.json", id(3))));
+        for number in 1..=3 {
+            put(storage.join(TRANSCRIPTS).join(format!("{}.jsonl", id(number))));
         }
         let sources = VscodeCopilot.discover(&user).unwrap();
-        let stems: Vec<_> = sources.iter().filter_map(|source| source.path.file_stem()).collect();
-        assert_eq!(stems, ["begun", "here"]);
+        let transcripts =
+            sources.iter().filter(|source| source.path.starts_with(storage.join(TRANSCRIPTS)));
+        let owners: Vec<_> = transcripts
+            .map(|source| owner(&source.path, &source.path.file_stem().unwrap().to_string_lossy()))
+            .collect();
+        assert_eq!(owners, [copilot_cli::AGENT.id, copilot_cli::AGENT.id, AGENT.id]);
     }
 
     #[test]

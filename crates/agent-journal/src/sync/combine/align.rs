@@ -1,0 +1,411 @@
+//! Puts the messages of several recordings of one session in one order, each message once.
+//!
+//! Recordings of one format share ids or are equal byte by byte: a message that another one lacks
+//! is simply added. A digest in another format (a database beside a log) shares neither. There
+//! prompts are matched by their words, and of what follows a prompt only the texts, tool calls and
+//! results are added that the leading recording does not contain anywhere.
+
+use std::collections::HashMap;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::model::{Block, Message, Origin, Timestamp};
+
+/// A text of fewer characters may stand in several places without being the same one.
+const LONG_TEXT: usize = 40;
+
+/// What a message is compared by: hashes instead of texts.
+pub(super) struct Fingerprint {
+    position: u64,
+    /// As the store has it.
+    hash: u64,
+    uuids: Vec<u64>,
+    voice: Voice,
+    at: Option<i64>,
+    parts: Vec<Part>,
+    /// Lines of what tools were asked and returned: a digest may tell them as messages.
+    tool_lines: Vec<u64>,
+}
+
+/// Whose words a message has, as far as that matters here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Prompt,
+    /// Answers, tool results, commands: the rest of the conversation.
+    Reply,
+    /// Notices of the program, and what it put into the conversation.
+    Notice,
+}
+
+/// One block of a message.
+enum Part {
+    /// Its lines, without the white space around words.
+    Text { lines: Vec<u64>, length: usize },
+    /// A tool call, a result or a picture, by its id.
+    Named(u64),
+    /// Something that only the same format can have.
+    Foreign,
+}
+
+impl Fingerprint {
+    pub(super) fn new(position: u64, hash: u64, message: &Message) -> Self {
+        let uuids = message.uuid.iter().chain(&message.part_uuids);
+        Self {
+            position,
+            hash,
+            uuids: uuids.map(|uuid| xxh3_64(uuid.as_bytes())).collect(),
+            voice: voice(message),
+            at: message.at.map(Timestamp::as_millis),
+            parts: message.blocks.iter().map(Part::new).collect(),
+            tool_lines: tool_lines(message),
+        }
+    }
+
+    /// One number for all words of the message.
+    fn words(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        for part in &self.parts {
+            if let Part::Text { lines, .. } = part {
+                lines.iter().for_each(|line| hash.update(&line.to_le_bytes()));
+            }
+        }
+        hash.digest()
+    }
+}
+
+fn voice(message: &Message) -> Voice {
+    match message.origin {
+        Origin::Human | Origin::Queued if !message.sidechain => Voice::Prompt,
+        Origin::System | Origin::Injected => Voice::Notice,
+        _ => Voice::Reply,
+    }
+}
+
+impl Part {
+    fn new(block: &Block) -> Self {
+        let named = |kind: &str, id: &str| Self::Named(xxh3_64(format!("{kind} {id}").as_bytes()));
+        match block {
+            Block::Text(text) | Block::Thinking(text) => {
+                Self::Text { lines: line_hashes(text).collect(), length: text.trim().len() }
+            }
+            Block::ToolCall { id, .. } => named("call", id),
+            Block::ToolResult { call_id, .. } => named("result", call_id),
+            Block::Image(image) => match image.hash.as_ref().or(image.location.as_ref()) {
+                Some(name) => named("image", name),
+                None => Self::Foreign,
+            },
+            _ => Self::Foreign,
+        }
+    }
+}
+
+fn tool_lines(message: &Message) -> Vec<u64> {
+    let mut lines = Vec::new();
+    for block in &message.blocks {
+        match block {
+            Block::ToolCall { input, .. } => {
+                input.strings(&mut |text| lines.extend(line_hashes(text)));
+            }
+            Block::ToolResult { output, .. } => lines.extend(line_hashes(output)),
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// Hashes the lines of a text by their letters and digits: formats differ in white space, in the
+/// marks around names and in where a link leads. Lines without any are left out.
+fn line_hashes(text: &str) -> impl Iterator<Item = u64> {
+    text.lines().filter_map(|line| {
+        let mut hash = Xxh3::new();
+        let mut is_empty = true;
+        for piece in without_targets(line) {
+            let words = piece.split(|one: char| !one.is_alphanumeric());
+            for word in words.filter(|word| !word.is_empty()) {
+                hash.update(word.as_bytes());
+                hash.update(b" ");
+                is_empty = false;
+            }
+        }
+        (!is_empty).then(|| hash.digest())
+    })
+}
+
+/// Splits a line where links lead somewhere: `[name](target)` is its name.
+fn without_targets(line: &str) -> impl Iterator<Item = &str> {
+    let mut pieces = line.split("](");
+    let first = pieces.next();
+    let rest = pieces.map(|piece| piece.split_once(')').map_or(piece, |(_, after)| after));
+    first.into_iter().chain(rest)
+}
+
+/// A message of the combined recording: where it is recorded, and which of its blocks are taken.
+pub(super) struct SequenceItem {
+    pub(super) telling: u64,
+    print: Fingerprint,
+    /// The blocks that are taken, unless all are.
+    blocks: Option<Vec<usize>>,
+}
+
+impl SequenceItem {
+    /// Where the message stands in its own recording.
+    pub(super) fn position(&self) -> u64 {
+        self.print.position
+    }
+
+    /// The hash under which the store has the message; `None` when some blocks are left out.
+    pub(super) fn stored_hash(&self) -> Option<u64> {
+        self.blocks.is_none().then_some(self.print.hash)
+    }
+
+    /// Leaves the blocks out that the leading recording has.
+    pub(super) fn cut(&self, mut message: Message) -> Message {
+        if let Some(blocks) = &self.blocks {
+            let mut at = 0..;
+            message.blocks.retain(|_| at.next().is_some_and(|at| blocks.contains(&at)));
+        }
+        message
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.print.voice == Voice::Prompt
+    }
+}
+
+/// The messages of several recordings in one order.
+pub(super) struct Sequence {
+    items: Vec<SequenceItem>,
+    known: Known,
+}
+
+/// Where things stand in a sequence.
+#[derive(Default)]
+struct Known {
+    uuids: HashMap<u64, usize>,
+    hashes: HashMap<u64, usize>,
+    /// Prompts by their words.
+    prompts: HashMap<u64, Vec<usize>>,
+    lines: HashMap<u64, usize>,
+    named: HashMap<u64, usize>,
+}
+
+impl Known {
+    fn add(&mut self, print: &Fingerprint, at: usize) {
+        for uuid in &print.uuids {
+            self.uuids.entry(*uuid).or_insert(at);
+        }
+        self.hashes.entry(print.hash).or_insert(at);
+        if print.voice == Voice::Prompt {
+            self.prompts.entry(print.words()).or_default().push(at);
+        }
+        for line in &print.tool_lines {
+            self.lines.entry(*line).or_insert(at);
+        }
+        for part in &print.parts {
+            match part {
+                Part::Text { lines, .. } => {
+                    for line in lines {
+                        self.lines.entry(*line).or_insert(at);
+                    }
+                }
+                Part::Named(name) => {
+                    self.named.entry(*name).or_insert(at);
+                }
+                Part::Foreign => {}
+            }
+        }
+    }
+
+    fn same(&self, print: &Fingerprint) -> Option<usize> {
+        let by_uuid = print.uuids.iter().find_map(|uuid| self.uuids.get(uuid));
+        by_uuid.or_else(|| self.hashes.get(&print.hash)).copied()
+    }
+}
+
+/// How a message of one recording relates to a sequence.
+enum Relation {
+    /// The sequence has it, there if that is known.
+    Had(Option<usize>),
+    /// The sequence lacks it, or some blocks of it.
+    Lacking(Option<Vec<usize>>),
+}
+
+impl Sequence {
+    /// Begins with all messages of the leading recording.
+    pub(super) fn new(telling: u64, prints: Vec<Fingerprint>) -> Self {
+        let item = |print| SequenceItem { telling, print, blocks: None };
+        let mut sequence =
+            Self { items: prints.into_iter().map(item).collect(), known: Known::default() };
+        sequence.learn();
+        sequence
+    }
+
+    pub(super) fn items(&self) -> &[SequenceItem] {
+        &self.items
+    }
+
+    /// Adds what another recording has and the sequence lacks. Returns whether there was any.
+    pub(super) fn add(&mut self, telling: u64, prints: Vec<Fingerprint>) -> bool {
+        let is_same_format = prints.iter().any(|print| self.known.same(print).is_some());
+        let relations = self.relations(&prints, is_same_format);
+        if relations.iter().all(|relation| matches!(relation, Relation::Had(_))) {
+            return false;
+        }
+        let slots = self.slots(&prints, &relations, is_same_format);
+        let mut new = Vec::new();
+        for ((print, relation), slot) in prints.into_iter().zip(relations).zip(slots) {
+            if let Relation::Lacking(blocks) = relation {
+                new.push((slot, SequenceItem { telling, print, blocks }));
+            }
+        }
+        self.insert(new);
+        self.learn();
+        true
+    }
+
+    /// Notes where everything stands.
+    fn learn(&mut self) {
+        let mut known = Known::default();
+        for (at, item) in self.items.iter().enumerate() {
+            known.add(&item.print, at);
+        }
+        self.known = known;
+    }
+
+    fn relations(&self, prints: &[Fingerprint], is_same_format: bool) -> Vec<Relation> {
+        let mut seen: HashMap<u64, usize> = HashMap::new();
+        let mut is_new_turn = false;
+        let mut relations = Vec::with_capacity(prints.len());
+        for print in prints {
+            let is_prompt = print.voice == Voice::Prompt;
+            let same = self.known.same(print);
+            let relation = if same.is_some() {
+                Relation::Had(same)
+            } else if is_same_format && !print.uuids.is_empty() {
+                Relation::Lacking(None)
+            } else if is_prompt {
+                self.prompt(print, seen.get(&print.words()).copied().unwrap_or(0), is_same_format)
+            } else if print.voice == Voice::Notice && !is_same_format {
+                Relation::Had(None)
+            } else {
+                self.reply(print, is_new_turn, is_same_format)
+            };
+            if is_prompt {
+                *seen.entry(print.words()).or_default() += 1;
+                is_new_turn = matches!(relation, Relation::Lacking(_));
+            }
+            relations.push(relation);
+        }
+        relations
+    }
+
+    /// The n-th prompt with some words is the n-th with those words. A digest may repeat a prompt,
+    /// or tell what an agent asked another one: a long text that stands somewhere is no new prompt.
+    fn prompt(&self, print: &Fingerprint, count: usize, is_same_format: bool) -> Relation {
+        let same = self.known.prompts.get(&print.words());
+        if let Some(at) = same.and_then(|places| places.get(count)) {
+            return Relation::Had(Some(*at));
+        }
+        let texts = print.parts.iter().filter_map(|part| match part {
+            Part::Text { lines, length } => Some((lines, *length)),
+            _ => None,
+        });
+        let length: usize = texts.clone().map(|(_, length)| length).sum();
+        if !is_same_format && length >= LONG_TEXT {
+            let lines = texts.flat_map(|(lines, _)| lines);
+            let places: Option<Vec<usize>> =
+                lines.map(|line| self.known.lines.get(line).copied()).collect();
+            if let Some(places) = places {
+                return Relation::Had(places.first().copied());
+            }
+        }
+        let is_empty =
+            length == 0 && !print.parts.iter().any(|part| matches!(part, Part::Named(_)));
+        if is_empty { Relation::Had(None) } else { Relation::Lacking(None) }
+    }
+
+    /// Of an answer those blocks are lacking that stand nowhere.
+    fn reply(&self, print: &Fingerprint, is_new_turn: bool, is_same_format: bool) -> Relation {
+        let (mut place, mut lacking) = (None, Vec::new());
+        for (at, part) in print.parts.iter().enumerate() {
+            let known = match part {
+                Part::Text { lines, length } => {
+                    let places: Option<Vec<usize>> =
+                        lines.iter().map(|line| self.known.lines.get(line).copied()).collect();
+                    let is_sure = !is_new_turn || *length >= LONG_TEXT || lines.is_empty();
+                    places.filter(|_| is_sure).map(|places| places.last().copied())
+                }
+                Part::Named(name) => self.known.named.get(name).map(|place| Some(*place)),
+                Part::Foreign => (!is_same_format).then_some(None),
+            };
+            match known {
+                Some(known) => place = place.max(known),
+                None => lacking.push(at),
+            }
+        }
+        let is_whole = lacking.len() == print.parts.len();
+        match lacking.is_empty() {
+            true => Relation::Had(place),
+            false => Relation::Lacking((!is_whole).then_some(lacking)),
+        }
+    }
+
+    /// Finds out before which item of the sequence each message of a recording stands.
+    fn slots(
+        &self,
+        prints: &[Fingerprint],
+        relations: &[Relation],
+        is_same_format: bool,
+    ) -> Vec<usize> {
+        let mut next = vec![None; prints.len() + 1];
+        for at in (0..prints.len()).rev() {
+            next[at] = match relations[at] {
+                Relation::Had(Some(place)) => Some(place),
+                _ => next[at + 1],
+            };
+        }
+        let (mut slot, mut is_added) = (0, false);
+        let mut slots = Vec::with_capacity(prints.len());
+        for (at, (print, relation)) in prints.iter().zip(relations).enumerate() {
+            match relation {
+                Relation::Had(place) => {
+                    slot = place.map_or(slot, |place| slot.max(place + 1));
+                    is_added &= place.is_none();
+                }
+                Relation::Lacking(_) => {
+                    let end = next[at].filter(|place| *place >= slot).unwrap_or(self.items.len());
+                    let passes = |item: &SequenceItem| match (is_same_format, print.voice) {
+                        (true, _) => is_before(item.print.at, print.at),
+                        (false, Voice::Prompt) => {
+                            !item.is_prompt() || is_before(item.print.at, print.at)
+                        }
+                        (false, _) => !is_added && !item.is_prompt(),
+                    };
+                    while slot < end && passes(&self.items[slot]) {
+                        slot += 1;
+                    }
+                    is_added = true;
+                }
+            }
+            slots.push(slot);
+        }
+        slots
+    }
+
+    /// Puts new items before those at their slots, in their own order.
+    fn insert(&mut self, new: Vec<(usize, SequenceItem)>) {
+        let before = std::mem::take(&mut self.items);
+        let mut new = new.into_iter().peekable();
+        for (at, item) in before.into_iter().enumerate() {
+            while let Some((_, added)) = new.next_if(|(slot, _)| *slot <= at) {
+                self.items.push(added);
+            }
+            self.items.push(item);
+        }
+        self.items.extend(new.map(|(_, item)| item));
+    }
+}
+
+fn is_before(item: Option<i64>, message: Option<i64>) -> bool {
+    item.zip(message).is_some_and(|(item, message)| item <= message)
+}
