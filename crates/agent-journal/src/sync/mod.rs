@@ -283,7 +283,7 @@ impl Sync<'_> {
 
     /// Whether a source goes on where it was left, with so little news that it can be held.
     fn is_small(&self, job: &Job) -> bool {
-        let Start { start, .. } = start(job, Some(self.store)).unwrap_or_default();
+        let Beginning { start, .. } = beginning(job, Some(self.store)).unwrap_or_default();
         let news = job.source.stamp.size.saturating_sub(start.offset);
         start.offset > 0 && news <= HELD && !self.options.full
     }
@@ -403,7 +403,7 @@ impl Worker<'_> {
     /// Reads one source. What is wrong with it is its own affair; what is wrong with the journal
     /// stops everything.
     fn read(&self, job: &Job, store: Option<&Store>, events: &Outlet) -> Result<SourceEnd> {
-        let Start { known, mut start, is_outdated } = start(job, store)?;
+        let Beginning { known, mut start, is_outdated } = beginning(job, store)?;
         if self.full {
             start = Checkpoint::default();
         }
@@ -445,7 +445,7 @@ fn tell(
 
 /// How a source is to be read.
 #[derive(Default)]
-struct Start {
+struct Beginning {
     /// How far it has been read.
     known: Checkpoint,
     /// From where it is to be read now.
@@ -455,7 +455,7 @@ struct Start {
 }
 
 /// Returns how far a source has been read, and from where it is to be read now.
-fn start(job: &Job, store: Option<&Store>) -> Result<Start> {
+fn beginning(job: &Job, store: Option<&Store>) -> Result<Beginning> {
     let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
     let before = store.map(|store| store.stamp(job.id)).transpose()?.flatten();
     // A file that was cut or replaced may have lost what followed the checkpoint, too.
@@ -465,7 +465,7 @@ fn start(job: &Job, store: Option<&Store>) -> Result<Start> {
     let is_outdated = store.map_or(Ok(false), |store| store.is_outdated(job.id))?;
     let goes_on = is_same && !is_outdated && jsonl::continues(&job.source.path, &known);
     let start = if goes_on { known.clone() } else { Checkpoint::default() };
-    Ok(Start { known, start, is_outdated })
+    Ok(Beginning { known, start, is_outdated })
 }
 
 /// Where a reading thread puts what it was told.

@@ -337,12 +337,12 @@ impl<'a> Recorder<'a> {
         }
         let mut calls = from;
         let is_append = open.known.len() <= open.position && !is_afresh;
-        if !is_append {
-            self.index.truncate(open.key, open.position)?;
-        } else {
+        if is_append {
             // Calls lie scattered: those that stay as they are stay where they are.
             calls = open.position;
             builder.forget_calls();
+        } else {
+            self.index.truncate(open.key, open.position)?;
         }
         open.builder = Some(builder);
         self.events.send(Event::Truncate { telling: open.key, from, calls, is_append })

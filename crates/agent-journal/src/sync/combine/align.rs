@@ -66,7 +66,9 @@ impl Fingerprint {
         let mut hash = Xxh3::new();
         for part in &self.parts {
             if let Part::Text { lines, .. } = part {
-                lines.iter().for_each(|line| hash.update(&line.to_le_bytes()));
+                for line in lines {
+                    hash.update(&line.to_le_bytes());
+                }
             }
         }
         hash.digest()
@@ -344,10 +346,10 @@ impl Sequence {
             }
         }
         let is_whole = lacking.len() == print.parts.len();
-        match lacking.is_empty() {
-            true => Relation::Had(place),
-            false => Relation::Lacking((!is_whole).then_some(lacking)),
+        if lacking.is_empty() {
+            return Relation::Had(place);
         }
+        Relation::Lacking((!is_whole).then_some(lacking))
     }
 
     /// Finds out before which item of the sequence each message of a recording stands.
