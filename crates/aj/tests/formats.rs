@@ -131,6 +131,79 @@ fn gits_own_words_tell_codex_branches_that_nothing_records() {
     assert_eq!(branch(3), "recorded");
 }
 
+#[test]
+fn a_qwen_sub_agent_has_the_task_that_its_parent_gave_it() {
+    let test = Test::new().fixture("qwen/tasks");
+    let totals = totals(&test);
+    assert_eq!((&totals["prompts"], &totals["model_calls"]), (&2.into(), &8.into()));
+    assert_eq!(listed(&test, "debugger-x1y2z3")["title"], "Find the crack");
+    assert_eq!(listed(&test, "debugger-a4b5c6")["title"], "Find the draught");
+    test.aj("search candle").found().shows(["Hold a candle to the door."]);
+    let glaze = listed(&test, "general-purpose-c3");
+    assert_eq!(glaze["models"], serde_json::json!(["glaze-model"]));
+}
+
+/// A Gemini chat that names its project by a hash alone.
+fn hashed_chat(test: &Test, id: char, hash: &str) {
+    let session = format!("8e55000{id}-0001-4000-8000-000000000000");
+    let head = format!(r#"{{"sessionId":"{session}","projectHash":"{hash}","kind":"main"}}"#);
+    let prompt = format!(
+        r#"{{"id":"p{id}","timestamp":"2026-10-11T08:00:01.000Z","type":"user","content":"sweep {id}"}}"#
+    );
+    let path = format!(".gemini/tmp/{hash}/chats/session-2026-10-11T08-00-8e55000{id}.jsonl");
+    test.write(path, format!("{head}\n{prompt}\n"));
+}
+
+#[test]
+fn a_project_known_by_its_hash_is_found_among_those_that_others_name() {
+    let test = Test::new();
+    let loft = "1c08f30b462d2f48ca12faae6b3431c6debc75726887b0e68f6d76bfd10893f7";
+    // Of `c:\Users\mara\barn`; the other session writes the drive with a capital letter.
+    let barn = "f6570c85f88a97409a69e88e51ae10c91ee33c3d002a054126bfe193f70c7dda";
+    hashed_chat(&test, '1', loft);
+    hashed_chat(&test, '2', barn);
+    test.aj("index").found();
+    assert_eq!(listed(&test, "8e550001")["cwd"], Value::Null);
+    for (id, cwd) in [("1", "/home/mara/loft"), ("2", "C:\\\\Users\\\\mara\\\\barn")] {
+        let thread = format!("0199f000-0000-7000-8000-00000000000{id}");
+        let meta = format!(
+            r#"{{"timestamp":"2026-10-12T08:00:00Z","type":"session_meta","payload":{{"id":"{thread}","cwd":"{cwd}"}}}}"#
+        );
+        let asked = r#"{"timestamp":"2026-10-12T08:00:01Z","type":"event_msg","payload":{"type":"user_message","message":"dust"}}"#;
+        let path = format!(".codex/sessions/2026/10/12/rollout-2026-10-12T08-00-00-{thread}.jsonl");
+        test.write(path, format!("{meta}\n{asked}\n"));
+    }
+    test.aj("index").found();
+    assert_eq!(listed(&test, "8e550001")["cwd"], "/home/mara/loft");
+    assert_eq!(listed(&test, "8e550001")["project"], "loft");
+    assert_eq!(listed(&test, "8e550002")["cwd"], "C:\\Users\\mara\\barn");
+}
+
+#[test]
+fn a_call_is_summed_up_by_the_file_it_is_about() {
+    let test = Test::new();
+    let thread = "0199f000-0000-7000-8000-000000000007";
+    let line = |payload: &str| {
+        format!(
+            r#"{{"timestamp":"2026-10-12T08:00:01Z","type":"response_item","payload":{payload}}}"#
+        )
+    };
+    let call = |name: &str, arguments: &str| {
+        line(&format!(
+            r#"{{"type":"function_call","name":"{name}","call_id":"{name}","arguments":{arguments:?}}}"#
+        ))
+    };
+    let lines = [
+        line(r#"{"type":"message","role":"user","content":"look"}"#),
+        call("read_file", r#"{"end_line":42,"target_file":"src/loft.rs"}"#),
+        call("edit_file", r#"{"code_edit":"import {","target_file":"src/barn.rs"}"#),
+    ];
+    let path = format!(".codex/sessions/2026/10/12/rollout-2026-10-12T08-00-00-{thread}.jsonl");
+    test.write(path, lines.join("\n") + "\n");
+    let shown = test.aj(&format!("show {thread}")).found();
+    shown.shows(["▸ read_file src/loft.rs", "▸ edit_file src/barn.rs"]);
+}
+
 /// A run of Aider with one prompt.
 fn run(time: &str, prompt: &str) -> String {
     format!(

@@ -12,11 +12,14 @@ use crate::model::Json;
 const LONGEST_DIFF: usize = 4000;
 
 /// Arguments a reader would name, the most telling first.
-const TELLING: [&str; 14] = [
+const TELLING: [&str; 17] = [
     "command",
     "cmd",
     "file_path",
     "filePath",
+    "target_file",
+    "notebook_path",
+    "absolute_path",
     "pattern",
     "query",
     "path",

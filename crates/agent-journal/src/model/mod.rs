@@ -9,6 +9,7 @@ mod json;
 mod mcp;
 mod message;
 mod session;
+pub mod sha256;
 mod source;
 mod time;
 mod tools;

@@ -52,3 +52,5 @@ CREATE TABLE continuations (
     shared      INTEGER NOT NULL        -- how many of the first messages
 ) STRICT;
 CREATE INDEX continuations_by_origin ON continuations (origin);
+
+CREATE INDEX sessions_without_directory ON sessions (key) WHERE cwd IS NULL;

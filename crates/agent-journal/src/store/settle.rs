@@ -8,7 +8,9 @@ use super::project::{self, Projects};
 use super::summaries::{self, Summaries, hashes};
 use super::{Writer, account, chunk};
 use crate::error::Result;
-use crate::model::{Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank, decoded};
+use crate::model::{
+    Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank, decoded, sha256,
+};
 
 /// A title made of a prompt is cut here, in characters.
 const LONGEST_TITLE: usize = 120;
@@ -22,6 +24,8 @@ pub(super) struct Lister {
     projects: Projects,
     /// The summaries by agent.
     summaries: HashMap<String, Summaries>,
+    /// Known directories by the hash of their paths.
+    directories: Option<HashMap<String, String>>,
 }
 
 impl Lister {
@@ -45,6 +49,9 @@ impl Writer<'_> {
         self.list()?;
         if self.settle_lineages(&touched)? {
             self.settle_calls()?;
+            self.list()?;
+        }
+        if self.touch_nameless()? {
             self.list()?;
         }
         self.lister = Lister::default();
@@ -72,7 +79,7 @@ impl Writer<'_> {
         let telling = self.combined(session)?.unwrap_or(leader);
         let figures = self.figures(session, telling)?;
         let agent = account.id.agent.clone();
-        let Lister { projects, summaries: known } = lister;
+        let Lister { projects, summaries: known, directories } = lister;
         if !known.contains_key(&agent) {
             let all = summaries::of_agent(self.connection, &agent).map_err(self.error())?;
             known.insert(agent.clone(), all);
@@ -82,12 +89,61 @@ impl Writer<'_> {
         if let Some(summary) = ending.map_err(self.error())?.into_iter().next() {
             account.title(TitleRank::Summary, summary);
         }
-        if account.cwd.is_none() {
-            account.cwd = account.project_dir().as_deref().and_then(decoded);
+        if account.cwd.is_none()
+            && let Some(folder) = account.project_dir()
+        {
+            account.cwd = decoded(&folder);
+            if is_hash(&folder) {
+                account.cwd = self.directories(directories)?.get(&folder).cloned();
+            }
         }
         self.write_session(session, telling, &account, &figures, projects)?;
         self.write_activity(session, &account, figures.into_own())?;
         if self.owners.remove(&session) { self.write_spending(session) } else { Ok(()) }
+    }
+
+    /// Finds the sessions of which only the hash of their directory is known, where a session that
+    /// names that directory has come.
+    fn touch_nameless(&mut self) -> Result<bool> {
+        let sql = "SELECT sessions.key, tellings.account ->> '$.extensions.project_dir'
+                   FROM sessions JOIN tellings ON tellings.key = sessions.telling
+                   WHERE sessions.cwd IS NULL";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        let nameless: Vec<(i64, Option<String>)> =
+            rows.and_then(Iterator::collect).map_err(self.error())?;
+        let mut directories = None;
+        for (session, folder) in nameless {
+            let Some(folder) = folder.filter(|folder| is_hash(folder)) else { continue };
+            if self.directories(&mut directories)?.contains_key(&folder) {
+                self.unlisted.insert(session as u64);
+            }
+        }
+        self.lister.directories = directories;
+        Ok(!self.unlisted.is_empty())
+    }
+
+    /// Returns the directories that sessions name, by the hash of their paths. A drive has two
+    /// spellings.
+    fn directories<'d>(
+        &self,
+        known: &'d mut Option<HashMap<String, String>>,
+    ) -> Result<&'d HashMap<String, String>> {
+        if known.is_none() {
+            let sql = "SELECT DISTINCT cwd FROM sessions WHERE cwd IS NOT NULL";
+            let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+            let rows = statement.query_map([], |row| row.get(0)).map_err(self.error())?;
+            let mut all = HashMap::new();
+            for directory in rows {
+                let directory: String = directory.map_err(self.error())?;
+                if let Some(other) = other_drive(&directory) {
+                    all.insert(sha256::hex(&other), directory.clone());
+                }
+                all.insert(sha256::hex(&directory), directory);
+            }
+            *known = Some(all);
+        }
+        Ok(known.get_or_insert_default())
     }
 
     /// A new summary may name a session that did not change otherwise.
@@ -279,6 +335,23 @@ fn title(account: &Session, facts: &Facts) -> (String, TitleRank) {
     let best = candidates.into_iter().flatten().map(|(text, rank)| (tidy(&text), rank));
     let id = || (account.id.native.chars().take(8).collect(), TitleRank::Id);
     best.into_iter().find(|(text, _)| !text.is_empty()).unwrap_or_else(id)
+}
+
+/// Whether a folder is named after the hash of a path.
+fn is_hash(folder: &str) -> bool {
+    folder.len() == 64 && folder.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A path on a drive, with the drive's letter in the other case.
+fn other_drive(path: &str) -> Option<String> {
+    let drive = path.chars().next().filter(char::is_ascii_alphabetic)?;
+    let rest = path[1..].strip_prefix(':')?;
+    let other = if drive.is_ascii_lowercase() {
+        drive.to_ascii_uppercase()
+    } else {
+        drive.to_ascii_lowercase()
+    };
+    Some(format!("{other}:{rest}"))
 }
 
 /// One line, with single spaces, of a length that fits a list.

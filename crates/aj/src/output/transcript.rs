@@ -291,11 +291,14 @@ impl<'a, W: Write> Transcript<'a, W> {
 /// What a call is about, in one line: what it says of itself, and the argument a reader would
 /// name.
 pub(crate) fn gist(input: &Json) -> String {
-    const TELLING: [&str; 12] = [
+    const TELLING: [&str; 15] = [
         "command",
         "cmd",
         "file_path",
         "filePath",
+        "target_file",
+        "notebook_path",
+        "absolute_path",
         "pattern",
         "query",
         "path",

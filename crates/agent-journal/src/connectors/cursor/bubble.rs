@@ -193,6 +193,15 @@ impl Bubble<'_> {
         (message, result)
     }
 
+    /// Whether it is a prompt whose words stand only in the input they were typed into.
+    pub(super) fn is_unsent(&self) -> bool {
+        let says = |text: &Text<'_>| !text.as_str().trim().is_empty();
+        self.side() == Side::User
+            && self.init_text.is_some()
+            && ![&self.text, &self.raw_text].into_iter().flatten().any(says)
+            && self.rich_text.is_none_or(|rich| leaves(rich).trim().is_empty())
+    }
+
     /// What was said: the plain text, else the leaves of the rich one.
     fn words(&self) -> String {
         let says = |text: &String| !text.trim().is_empty();

@@ -13,6 +13,7 @@ use rusqlite::{OptionalExtension, Statement};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::bubble::Bubble;
 use super::composer::Composer;
 use super::telling::Telling;
 use crate::connectors::formats::json::{self, Text};
@@ -157,6 +158,9 @@ impl Reader<'_> {
         let mut session = composer.session(&native);
         session.cwd = session.cwd.take().or_else(|| self.folder.clone());
         let bubbles = composer.conversation.take().or(composer.bubbles.take()).unwrap_or_default();
+        if composer.sent_at.is_none() && is_draft(&bubbles) {
+            return self.sink.accept(Record::passed(at, "unsent draft"));
+        }
         let mut telling = Telling::new(session, self.sink);
         for (at, bubble) in bubbles.into_iter().enumerate() {
             telling.bubble(bubble.get().as_bytes(), at as u64)?;
@@ -289,6 +293,13 @@ fn fetch(
     });
     // A row that cannot be read costs the others nothing.
     told.optional().ok().flatten().flatten().map_or(Ok(false), |told| told.map(|()| true))
+}
+
+/// Whether somebody wrote something and never sent it: one bubble, whose words are only what the
+/// input held.
+fn is_draft(bubbles: &[&RawValue]) -> bool {
+    let [bubble] = bubbles else { return false };
+    serde_json::from_str::<Bubble<'_>>(bubble.get()).is_ok_and(|bubble| bubble.is_unsent())
 }
 
 fn native(composer: &Composer<'_>) -> Option<String> {

@@ -10,7 +10,8 @@ pub mod glob;
 pub mod json;
 pub mod jsonl;
 pub mod parents;
-pub mod sha256;
 pub mod sight;
 pub mod sqlite;
 pub mod vscode;
+
+pub use crate::model::sha256;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::line::Line;
-use crate::connectors::formats::files;
 use crate::connectors::formats::jsonl::Lines;
+use crate::connectors::formats::{files, json};
 use crate::error::Result;
 use crate::model::{Json, Kind, Session, TitleRank};
 
@@ -65,10 +65,27 @@ pub(super) fn sidecar(path: &Path, session: &mut Session) {
     let text = files::small_text(&path.with_extension("meta.json"), 1 << 20);
     let Some(meta) = text.and_then(|text| serde_json::from_str::<Meta>(&text).ok()) else { return };
     session.title(TitleRank::Generated, meta.description.unwrap_or_default());
-    session.model = meta.model;
+    session.model = meta.model.filter(|model| !model.is_empty());
     if let Some(agent_type) = meta.agent_type {
         session.extensions.insert("agentType".to_owned(), Json::from_value(&agent_type));
     }
+}
+
+/// Finds the model that the parent of a sub-agent worked with: the first that its chat names.
+pub(super) fn model_of_parent(path: &Path, parent: &str) -> Option<String> {
+    let project = path.parent()?.parent()?.parent()?;
+    let chat = project.join("chats").join(parent).with_extension("jsonl");
+    let mut lines = Lines::open(&chat, 0).ok()?;
+    while let Some(line) = lines.next().ok()? {
+        if memchr::memmem::find(line.bytes, b"\"model\":\"").is_none() {
+            continue;
+        }
+        let model = json::parse_odd::<Line<'_>>(line.bytes).and_then(|line| line.model);
+        if let Some(model) = model.filter(|model| !model.as_str().is_empty()) {
+            return Some(model.into_owned());
+        }
+    }
+    None
 }
 
 /// Finds the session the first record of a renamed file names.

@@ -62,7 +62,25 @@ struct State {
     /// Whether sub-agents were told from this file too: their messages cannot be counted by one
     /// number, so that such a file is read as a whole.
     has_agents: bool,
+    /// Calls of sub-agents whose telemetry may follow.
+    #[serde(default)]
+    tasks: Vec<Task>,
+    /// The model of a sub-agent's answers, which name none.
+    #[serde(default)]
+    model: Option<String>,
 }
+
+/// What a sub-agent was asked to do.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Task {
+    description: String,
+    prompt: String,
+    subagent_type: String,
+}
+
+/// Calls of sub-agents that are remembered.
+const MAX_TASKS: usize = 64;
 
 impl<'s> Reader<'s> {
     fn new(path: &Path, start: &Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
@@ -79,6 +97,9 @@ impl<'s> Reader<'s> {
         session.kind = place.kind;
         if place.kind == Kind::Agent {
             place::sidecar(path, &mut session);
+            let known = state.model.take().or_else(|| session.model.clone());
+            let parent = session.parent.as_deref();
+            state.model = known.or_else(|| place::model_of_parent(path, parent?));
         }
         Ok(Self {
             sink,
@@ -102,7 +123,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Notes that a sub-agent was at work for a session: this one, or the one it is a copy of.
-    fn note_agent(&mut self, (parent, agent): (&str, &str), at: Option<Timestamp>) {
+    fn note_agent(&mut self, (parent, agent): (&str, &str), at: Option<Timestamp>) -> Result<()> {
         if !self.agents.contains_key(agent) {
             let mut session = Session {
                 parent: Some(parent.to_owned()),
@@ -113,11 +134,47 @@ impl<'s> Reader<'s> {
                 ..Session::new(AGENT.id, place::agent_id(agent, parent))
             };
             session.title(TitleRank::Slug, agent);
+            let task = self.take_task(agent);
+            session.title(TitleRank::Generated, task.description);
+            session.seen(at);
             self.agents.insert(agent.to_owned(), session);
+            if !task.prompt.trim().is_empty() {
+                let message = Message {
+                    role: Role::User,
+                    origin: Origin::Human,
+                    at,
+                    blocks: vec![Block::Text(task.prompt)],
+                    ..Message::default()
+                };
+                self.tell(Some(agent), message)?;
+            }
         }
         if let Some(session) = self.agents.get_mut(agent) {
             session.seen(at);
         }
+        Ok(())
+    }
+
+    /// Remembers the sub-agents that an answer asks for.
+    fn note_tasks(&mut self, message: &Message) {
+        for block in &message.blocks {
+            let Block::ToolCall { name, input, .. } = block else { continue };
+            let task = input.parse::<Task>().filter(|_| matches!(&**name, "agent" | "task"));
+            let Some(task) = task.filter(|task| !task.subagent_type.is_empty()) else { continue };
+            if self.state.tasks.len() == MAX_TASKS {
+                self.state.tasks.remove(0);
+            }
+            self.state.tasks.push(task);
+        }
+    }
+
+    /// Takes the task of a sub-agent, whose name begins with its type: the first that nobody has.
+    fn take_task(&mut self, agent: &str) -> Task {
+        let is_its = |task: &Task| {
+            agent.strip_prefix(&task.subagent_type).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let place = self.state.tasks.iter().position(is_its);
+        place.map(|place| self.state.tasks.remove(place)).unwrap_or_default()
     }
 
     fn finish(mut self, path: &Path) -> Result<Checkpoint> {
@@ -229,6 +286,9 @@ impl<'s> Reader<'s> {
             line.usage.take().and_then(|raw| serde_json::from_str(raw.get()).ok());
         let mut message =
             Message { role: Role::Assistant, origin: Origin::Assistant, ..line.envelope() };
+        if message.model.is_none() {
+            message.model.clone_from(&self.state.model);
+        }
         message.usage = usage.map(|usage| Usage {
             identity: message.uuid.clone(),
             tokens: usage.tokens(),
@@ -237,6 +297,7 @@ impl<'s> Reader<'s> {
         if let Some(parts) = parts {
             genai::blocks(parts, &mut message.blocks);
         }
+        self.note_tasks(&message);
         self.tell(None, message)
     }
 
@@ -291,7 +352,7 @@ impl<'s> Reader<'s> {
         let mut envelope = line.envelope();
         // The chain of parents is the session's, and most of its links are not told.
         envelope.parent = None;
-        self.note_agent((&session, &agent), envelope.at);
+        self.note_agent((&session, &agent), envelope.at)?;
         for message in event.messages(envelope) {
             self.tell(Some(&agent), message)?;
         }

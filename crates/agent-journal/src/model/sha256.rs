@@ -1,6 +1,8 @@
 //! SHA-256, as far as directories named after the hash of a path ask for it. Nothing is kept safe
 //! with it.
 
+use std::sync::LazyLock;
+
 /// Hashes a text and writes the hash in hexadecimal digits.
 pub fn hex(text: &str) -> String {
     let mut message = text.as_bytes().to_vec();
@@ -10,8 +12,9 @@ pub fn hex(text: &str) -> String {
         message.push(0);
     }
     message.extend_from_slice(&bits.to_be_bytes());
-    let constants: [u32; 64] = fractions(f64::cbrt);
-    let mut state: [u32; 8] = fractions(f64::sqrt);
+    static CONSTANTS: LazyLock<([u32; 64], [u32; 8])> =
+        LazyLock::new(|| (fractions(f64::cbrt), fractions(f64::sqrt)));
+    let (constants, mut state) = *CONSTANTS;
     for block in message.chunks_exact(64) {
         compress(&mut state, block, &constants);
     }
