@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::analyze::{
-    self, Brief, BriefMaker, Cost, Figures, Known, Prices, ScoreReport, Stats, StatsQuery,
+    self, Brief, BriefMaker, Figures, Known, Prices, ScoreReport, SessionFigures, Stats, StatsQuery,
 };
 use crate::config::Config;
 use crate::connectors::formats::{glob, sight, sqlite};
@@ -515,12 +515,13 @@ impl Journal {
         analyze::score(self.store.as_ref(), query, &known)
     }
 
-    /// Works out what sessions cost, each by the calls it made first.
-    pub fn costs(&self, entries: &[Entry]) -> Result<Vec<Cost>> {
-        let Some(store) = &self.store else { return Ok(vec![Cost::default(); entries.len()]) };
-        let prices = Prices::new(&self.config.prices);
-        let cost = |entry: &Entry| Ok(analyze::cost_of(&store.spent(entry.key)?, &prices));
-        entries.iter().map(cost).collect()
+    /// Works out what sessions did and spent, each by the calls it made first, by itself and
+    /// together with its sub-agents.
+    pub fn session_figures(&self, entries: &[Entry]) -> Result<Vec<SessionFigures>> {
+        let nothing = || vec![SessionFigures::default(); entries.len()];
+        let Some(store) = &self.store else { return Ok(nothing()) };
+        let keys: Vec<u64> = entries.iter().map(|entry| entry.key).collect();
+        analyze::session_figures(store, &keys, &Prices::new(&self.config.prices))
     }
 
     /// Tells what was looked at and found, agent by agent.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 
-use crate::analyze::{Prices, cost_of};
+use crate::analyze::{Prices, costs_with_subagents};
 use crate::error::{Error, Result};
 use crate::export::{Fragment, Grouper, Keep, Outline, Shaper, Sketch, visible};
 use crate::journal::Journal;
@@ -140,10 +140,10 @@ impl Journal {
         }
         // Prices are no business of the store.
         let prices = Prices::new(&self.config.prices);
-        let mut costs = Vec::new();
-        store.each_spent(browse, self.now, |key, spent| {
-            costs.push((Reverse(cost_of(&spent, &prices).micros()), key));
-        })?;
+        let keys = store.browsed_keys(browse, self.now)?;
+        let costs = costs_with_subagents(store, &keys, &prices)?;
+        let costs = costs.into_iter().map(|cost| Reverse(cost.micros()));
+        let mut costs: Vec<_> = costs.zip(keys).collect();
         costs.sort_unstable();
         let window = costs.into_iter().skip(browse.offset).take(browse.limit);
         let keys: Vec<u64> = window.map(|(_, key)| key).collect();

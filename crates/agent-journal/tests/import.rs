@@ -305,24 +305,22 @@ fn whole(shelf: &Shelf) -> String {
     whole
 }
 
-/// Calls, tokens and cost of everything, of each agent, model and day.
+/// What was done and spent, in all and by agent, model, project, branch and day.
 fn spent(shelf: &Shelf) -> Vec<String> {
     let stats = stats(shelf);
     let mut all = Vec::new();
-    for part in ["agents", "models", "days"] {
+    for part in ["agents", "models", "projects", "branches", "days"] {
         for group in stats[part].as_array().unwrap() {
             let (name, figures) = match group.as_array() {
                 Some(day) => (&day[0], &day[1]),
                 None => (&group["key"], group),
             };
-            let [calls, tokens, cost] = ["model_calls", "tokens", "cost"].map(|it| &figures[it]);
-            all.push(format!("{name}: {calls} calls, {tokens}, {cost}"));
+            all.push(format!("{part} {name}: {figures}"));
         }
     }
-    all.retain(|line| {
-        !line.contains(": 0 calls, {\"cache_creation\":0,\"cache_read\":0,\"input\":0,")
-    });
-    all.push(stats["totals"]["tokens"].to_string());
+    for part in ["totals", "hours", "turns", "durations", "tools", "errors", "files", "refs"] {
+        all.push(format!("{part}: {}", stats[part]));
+    }
     all
 }
 

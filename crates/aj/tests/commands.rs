@@ -18,7 +18,7 @@ const CHILD: &str = "a7b8c9";
 #[test]
 fn list_shows_the_sessions_people_started_the_latest_first() {
     let run = two_agents().env("COLUMNS", "124").aj("list");
-    let expected = "   codex   Port the tokenizer to winnow     lex · main       0199aaaa  1 May          1 prompt      1 tool  9.3k tok\n   claude  add a retry with backoff to the up…    api · feat/retry 3f1c0002  10 Apr         1 prompt     0 tools  9.2k tok\n   claude  Fix flaky login test             web · main       3f1c0001  2 Mar         2 prompts     2 tools   36k tok\n   └ 1 sub-agent\n";
+    let expected = "   codex   Port the tokenizer to winnow     lex · main       0199aaaa  1 May          1 prompt      1 tool  9.3k tok\n   claude  add a retry with backoff to the up…    api · feat/retry 3f1c0002  10 Apr         1 prompt     0 tools  9.2k tok\n   claude  Fix flaky login test             web · main       3f1c0001  2 Mar         2 prompts     2 tools   45k tok\n   └ 1 sub-agent, included above\n";
     assert_eq!(without_years(&run.found().stdout), without_years(expected));
 }
 
@@ -236,6 +236,8 @@ fn a_session_has_the_same_fields_in_every_answer() {
     assert_eq!(session, list["sessions"][0]);
     let cost = session.as_object_mut().unwrap().remove("cost").unwrap();
     assert_eq!(keys(&cost), ["basis", "micros", "priced_share", "usd"]);
+    let whole = session["with_subagents"].as_object_mut().unwrap().remove("cost").unwrap();
+    assert!(whole["micros"].as_u64() > cost["micros"].as_u64(), "{whole} {cost}");
     let expected = serde_json::json!({
         "id": format!("claude-code:{FLAKY}"), "agent": "claude-code", "native_id": FLAKY,
         "title": "Fix flaky login test", "title_source": "generated",
@@ -258,6 +260,14 @@ fn a_session_has_the_same_fields_in_every_answer() {
         "tokens": {
             "input": 16, "output": 200, "cache_read": 36000, "cache_creation": 480,
             "reasoning": null,
+        },
+        "with_subagents": {
+            "subagents": 1, "prompts": 2, "messages": 10, "tool_calls": 2, "tool_results": 2,
+            "tool_errors": 1, "model_calls": 5,
+            "tokens": {
+                "input": 20, "output": 250, "cache_read": 45000, "cache_creation": 600,
+                "reasoning": null,
+            },
         },
         "refs": [],
     });

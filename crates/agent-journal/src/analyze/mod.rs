@@ -22,11 +22,11 @@ pub use score::{Category, Score, ScoreReport};
 pub use spread::Class;
 pub use stats::{By, Explained, Extent, Group, Period, Spending, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
-pub use usage::Figures;
+pub use usage::{Figures, SessionFigures};
 
 pub(crate) use blame::{Dated, attribute};
 pub(crate) use brief::BriefMaker;
 pub(crate) use cost::Prices;
 pub(crate) use score::{Known, score};
 pub(crate) use stats::{spent_since, stats};
-pub(crate) use usage::cost_of;
+pub(crate) use usage::{costs_with_subagents, session_figures};

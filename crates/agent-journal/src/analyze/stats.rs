@@ -145,6 +145,7 @@ pub struct Spending {
     /// The model.
     pub model: String,
     /// The tokens.
+    #[serde(serialize_with = "Tokens::serialize_known")]
     pub tokens: Tokens,
     /// What they cost.
     pub cost: Cost,
@@ -195,10 +196,15 @@ pub(crate) fn spent_since(store: &Store, since: Timestamp, prices: &Prices) -> R
 /// Chooses sessions by the tasks they worked for, and returns the places of both. A task's
 /// sessions follow each other, so that each task is counted once.
 pub(super) fn chosen(doings: &[Doings], extent: Extent) -> Vec<(usize, usize)> {
-    let mut chosen: Vec<(usize, usize)> = tasks(doings)
-        .into_iter()
-        .filter(|(at, task)| doings[*task].is_chosen && (at == task || extent == Extent::Tasks))
-        .map(|(at, task)| (task, at))
+    let places: Map<u64, usize> =
+        doings.iter().enumerate().map(|(at, one)| (one.key, at)).collect();
+    // What a session that is not shown spent is its parent's own.
+    let own = |at: usize| climb(doings, &places, at, |one| !one.is_root && !one.is_shown);
+    let mut chosen: Vec<(usize, usize)> = (0..doings.len())
+        .map(|at| (climb(doings, &places, at, |one| !one.is_root), at))
+        .filter(|(task, at)| {
+            doings[*task].is_chosen && (extent == Extent::Tasks || own(*at) == *task)
+        })
         .collect();
     chosen.sort_unstable();
     chosen
@@ -210,25 +216,27 @@ pub(super) fn quarter_range(filter: &Filter) -> (i64, i64) {
     (filter.since.map_or(i64::MIN, quarter), filter.until.map_or(i64::MAX, quarter))
 }
 
-/// Finds the session each session worked for, by place: its farthest known ancestor.
-fn tasks(doings: &[Doings]) -> Vec<(usize, usize)> {
-    let places: Map<u64, usize> =
-        doings.iter().enumerate().map(|(at, one)| (one.key, at)).collect();
-    let parent = |at: usize| doings[at].parent.and_then(|key| places.get(&key)).copied();
-    let root = |start: usize| {
-        let mut at = start;
-        // Parents that lead in a circle are nobody's root; no real chain is this long.
-        for _ in 0..64 {
-            match parent(at) {
-                // A person's session that names a parent was resumed or forked from it, and is a
-                // task of its own.
-                Some(up) if !doings[at].is_root => at = up,
-                _ => return at,
-            }
+/// Finds the session that a session worked for, by place: its farthest known ancestor, over
+/// sessions that may be left. A person's session that names a parent was resumed or forked from
+/// it, and is a task of its own. What can be seen is never sorted under what cannot.
+fn climb(
+    doings: &[Doings],
+    places: &Map<u64, usize>,
+    start: usize,
+    may_leave: impl Fn(&Doings) -> bool,
+) -> usize {
+    let (mut at, mut seen) = (start, start);
+    // Parents that lead in a circle are nobody's root; no real chain is this long.
+    for _ in 0..64 {
+        match doings[at].parent.and_then(|key| places.get(&key)) {
+            Some(up) if may_leave(&doings[at]) => at = *up,
+            _ => return if doings[seen].is_shown { seen } else { at },
         }
-        start
-    };
-    (0..doings.len()).map(|at| (at, root(at))).collect()
+        if doings[at].is_shown {
+            seen = at;
+        }
+    }
+    start
 }
 
 fn files(store: &Store, tally: &Tally<'_>) -> Result<Vec<Counted>> {

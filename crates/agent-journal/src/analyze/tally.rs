@@ -112,14 +112,19 @@ impl<'p> Tally<'p> {
         sessions: impl Iterator<Item = &'d Doings>,
     ) {
         let mut sum = Figures::default();
+        let mut has_time = false;
         for one in sessions {
             let done = one.done();
+            has_time |= !done.quarters.is_empty();
             self.add_done((one, &done), task, &mut sum);
             self.add_periods(&done, task);
             self.add_spent(one, task, &mut sum);
         }
         if task.is_root && task.is_shown {
             self.add_start(task, &mut sum);
+            if !has_time {
+                self.count_silent(task, &mut sum);
+            }
         }
         self.add_sum(task, &sum);
     }
@@ -159,6 +164,21 @@ impl<'p> Tally<'p> {
         }
         if let Some(key) = self.by.and_then(|by| time_key(by, local)) {
             self.groups.at(&key).figures.count(task);
+        }
+    }
+
+    /// Counts a session without any message of its own, of which there is only a document or a
+    /// title, where it began.
+    fn count_silent(&mut self, task: &Doings, sum: &mut Figures) {
+        let quarter = task.started.map_or(0, |at| at.div_euclid(QUARTER));
+        match self.side(quarter) {
+            Side::Asked => {
+                sum.count(task.key);
+                let local = self.calendar.local(quarter);
+                self.count_time(local, task.key);
+            }
+            Side::Before => self.previous.count(task.key),
+            Side::Outside => {}
         }
     }
 

@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 use super::cost::{Cost, Prices};
+use crate::error::Result;
+use crate::maps::Map;
 use crate::model::Tokens;
-use crate::store::{Quarter, Spent};
+use crate::store::{FamilyMember, Quarter, Spent, Store};
 
 /// What was done and spent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -30,6 +32,7 @@ pub struct Figures {
     /// Calls of models.
     pub model_calls: u64,
     /// The tokens.
+    #[serde(serialize_with = "Tokens::serialize_known")]
     pub tokens: Tokens,
     /// What they cost.
     pub cost: Cost,
@@ -107,8 +110,64 @@ impl Figures {
     }
 }
 
+/// What a session did and spent, by itself and together with its sub-agents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionFigures {
+    /// The session alone.
+    pub own: Figures,
+    /// The session and every sub-agent that worked for it: what `aj stats` counts for it.
+    pub with_subagents: Figures,
+    /// How many sub-agents there are, at any depth.
+    pub subagents: u64,
+}
+
+/// Works out the figures of sessions, in the order of their keys.
+pub(crate) fn session_figures(
+    store: &Store,
+    keys: &[u64],
+    prices: &Prices,
+) -> Result<Vec<SessionFigures>> {
+    let mut all: Map<u64, SessionFigures> = Map::default();
+    for FamilyMember { family, is_own, doings } in store.families(keys)? {
+        let figures = all.entry(family).or_default();
+        figures.subagents += u64::from(doings.key != family && doings.is_shown);
+        let mut sum = Figures::default();
+        for quarter in &doings.done().quarters {
+            // Whoever started a session, its own prompts and time are those of the session.
+            sum.add_done(quarter, doings.key == family);
+        }
+        for spent in &doings.spent() {
+            sum.add_spent(spent, prices.cost(spent));
+        }
+        if is_own {
+            figures.own.add(&sum);
+        }
+        figures.with_subagents.add(&sum);
+    }
+    let finished = keys.iter().map(|key| {
+        let mut figures = all.remove(key).unwrap_or_default();
+        figures.own.finish();
+        figures.with_subagents.finish();
+        figures
+    });
+    Ok(finished.collect())
+}
+
+/// Works out what sessions cost together with their sub-agents, and nothing else.
+pub(crate) fn costs_with_subagents(
+    store: &Store,
+    keys: &[u64],
+    prices: &Prices,
+) -> Result<Vec<Cost>> {
+    let mut all: Map<u64, Cost> = Map::default();
+    for FamilyMember { family, doings, .. } in store.families(keys)? {
+        *all.entry(family).or_default() += cost_of(&doings.spent(), prices);
+    }
+    Ok(keys.iter().map(|key| all.get(key).copied().unwrap_or_default()).collect())
+}
+
 /// What calls cost and how many tokens they used.
-pub(crate) fn cost_of(calls: &[Spent], prices: &Prices) -> Cost {
+fn cost_of(calls: &[Spent], prices: &Prices) -> Cost {
     let mut sum = Cost::default();
     for call in calls {
         sum += prices.cost(call);

@@ -191,6 +191,7 @@ pub(crate) fn session(
         None => session.is_agent_session.then(|| session.id.clone()),
     };
     notes.kind = account.kind;
+    notes.continues = account.continues;
     notes.repository = account.repository;
     notes.root = account.root;
     notes.model = account.model;

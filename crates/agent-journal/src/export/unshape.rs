@@ -15,7 +15,7 @@ pub(crate) fn session(head: Head) -> model::Session {
     }
     let kind = if session.is_agent_session { Kind::Agent } else { Kind::Root };
     let mut told = model::Session {
-        continues: None,
+        continues: notes.continues,
         id: SessionId { agent: head.agent, native: session.id },
         parent: session.parent_session_id,
         kind: notes.kind.max(kind),

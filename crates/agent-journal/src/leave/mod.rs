@@ -12,11 +12,12 @@ use serde::Serialize;
 
 use self::count::SecretCounter;
 use self::inside::Inside;
+use crate::analyze::Figures;
 #[cfg(feature = "parquet")]
 use crate::analyze::Prices;
 use crate::connectors;
 use crate::error::{Error, Result};
-use crate::export::schema::{self, Head, Session, SessionNotes, Source, SourceKind};
+use crate::export::schema::{self, Head, Session, SessionNotes, Source, SourceKind, TaskNotes};
 use crate::export::{
     AgentLook, Format, Frame, Options, Outline, Output, Pick, Pipe, Redactor, Sketch, Theme,
     Together, Writer, redact, session,
@@ -24,9 +25,9 @@ use crate::export::{
 #[cfg(feature = "parquet")]
 use crate::export::{Open, Spending, Tables};
 use crate::journal::Journal;
-use crate::model::{self, Block, Message, Timestamp};
+use crate::model::{self, Block, Json, Message, Timestamp, Tokens};
 use crate::search::{Filter, Scope};
-use crate::store::Entry;
+use crate::store::{Entry, NONE};
 
 /// One way out, used for any number of sessions.
 pub struct Export<'j> {
@@ -331,6 +332,23 @@ impl Export<'_> {
         inside
     }
 
+    /// Notes what a session cost, and what it did and spent with its sub-agents.
+    fn add_figures(&self, entry: &Entry, notes: &mut SessionNotes) -> Result<()> {
+        let figures = self.journal.session_figures(std::slice::from_ref(entry))?.remove(0);
+        let cost =
+            |figures: &Figures| figures.cost.micros().map(|_| Json::from_value(&figures.cost));
+        notes.cost = cost(&figures.own);
+        let whole = &figures.with_subagents;
+        notes.with_subagents = (figures.subagents > 0).then(|| TaskNotes {
+            subagents: figures.subagents,
+            tool_calls: whole.tool_calls,
+            tool_errors: whole.tool_errors,
+            tokens: known(whole.tokens),
+            cost: cost(whole),
+        });
+        Ok(())
+    }
+
     fn head(
         &self,
         entry: &Entry,
@@ -378,7 +396,10 @@ impl Export<'_> {
         };
         let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
         let calls = store.calls_beside(entry.key, entry.telling)?;
-        let notes = SessionNotes { calls, children, ..listed };
+        let mut notes = SessionNotes { calls, children, ..listed };
+        if entry.telling != NONE {
+            self.add_figures(entry, &mut notes)?;
+        }
         Ok(Head {
             schema_version: outline.schema_version().to_owned(),
             export_timestamp: self.journal.now,
@@ -386,6 +407,11 @@ impl Export<'_> {
             session: session(notes, plain, account, &entry.agent),
         })
     }
+}
+
+/// Tokens, unless none are recorded.
+fn known(tokens: Tokens) -> Option<Tokens> {
+    Some(tokens).filter(Tokens::is_known)
 }
 
 /// What the journal lists of a session.
@@ -400,7 +426,7 @@ fn listed(entry: &Entry) -> SessionNotes {
         models: entry.models.clone(),
         active_s: entry.active_s,
         counts: entry.counts,
-        tokens: entry.tokens,
+        tokens: known(entry.tokens),
         refs: entry.refs.clone(),
         ..SessionNotes::default()
     }

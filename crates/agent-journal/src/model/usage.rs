@@ -2,7 +2,8 @@
 
 use std::ops::AddAssign;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::Timestamp;
 
@@ -114,6 +115,25 @@ impl Tokens {
     pub fn total(&self) -> u64 {
         let classes = [self.output, self.cache_read, self.cache_creation];
         classes.into_iter().fold(self.input, u64::saturating_add)
+    }
+}
+
+impl Tokens {
+    /// Whether any were recorded.
+    pub fn is_known(&self) -> bool {
+        self.total() > 0
+    }
+
+    /// Writes every class, and `null` for all of them when none were recorded.
+    pub fn serialize_known<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let known = |number: u64| self.is_known().then_some(number);
+        let mut all = serializer.serialize_struct("Tokens", 5)?;
+        all.serialize_field("input", &known(self.input))?;
+        all.serialize_field("output", &known(self.output))?;
+        all.serialize_field("cache_read", &known(self.cache_read))?;
+        all.serialize_field("cache_creation", &known(self.cache_creation))?;
+        all.serialize_field("reasoning", &self.reasoning.filter(|_| self.is_known()))?;
+        all.end()
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) const INSIDE: &str = "WITH RECURSIVE inside (key) AS (SELECT ?1 UNION
      WHERE sessions.shown = 0)";
 
 /// The key of no telling.
-const NONE: u64 = 0;
+pub(crate) const NONE: u64 = 0;
 
 impl Store {
     /// Lists sessions that are not shown and worked for none that is known, as far as they made

@@ -7,7 +7,6 @@ use rusqlite::types::Value;
 use serde::Serialize;
 
 use super::Store;
-use super::ledger::Spent;
 use super::sessions::{Entry, RUNNING};
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -200,27 +199,11 @@ impl Store {
         Ok(Listing { entries, total, facets })
     }
 
-    /// Tells what each of the chosen sessions spent.
-    pub(crate) fn each_spent(
-        &self,
-        browse: &Browse,
-        now: Timestamp,
-        mut tell: impl FnMut(u64, Vec<Spent>),
-    ) -> Result<()> {
+    /// Lists the keys of the chosen sessions, in no order.
+    pub(crate) fn browsed_keys(&self, browse: &Browse, now: Timestamp) -> Result<Vec<u64>> {
         let (condition, values) = browse.sql(self, now)?;
-        let sql = format!(
-            "SELECT sessions.key, spending.calls FROM sessions
-             LEFT JOIN spending ON spending.session = sessions.key WHERE {condition}"
-        );
-        let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
-        let mut rows = statement.query(params_from_iter(values)).map_err(self.error())?;
-        while let Some(row) = rows.next().map_err(self.error())? {
-            let key: i64 = row.get(0).map_err(self.error())?;
-            let calls = row.get_ref(1).and_then(|calls| Ok(calls.as_blob_or_null()?));
-            let calls = calls.map_err(self.error())?.map(super::ledger::unpack_spent);
-            tell(key as u64, calls.unwrap_or_default());
-        }
-        Ok(())
+        let sql = format!("SELECT sessions.key FROM sessions WHERE {condition}");
+        self.keys(&sql, params_from_iter(values))
     }
 
     /// Counts the chosen sessions, in all and by each fact. What nothing is chosen by is counted

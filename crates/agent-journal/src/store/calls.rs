@@ -1,12 +1,15 @@
 //! Which record of a model call counts, and whose the call is: every call once, wherever and
 //! however often it is recorded.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension, params};
 
 use super::Writer;
+use super::beside::INSIDE;
 use super::ledger::{self, Done, Spent};
 use crate::error::Result;
-use crate::model::{Facts, Kind, Session, Timestamp, Tokens};
+use crate::model::{Facts, Session, Timestamp, Tokens};
 
 /// Says in SQL that a row of `usage` stands in for calls that are also recorded one by one, with
 /// their input, among the rows that fit a condition on `one`. A sum stands in for those of its
@@ -84,15 +87,15 @@ impl Writer<'_> {
         Ok(all)
     }
 
-    /// Sums up what one telling records from a position on.
-    pub(super) fn tokens(&self, telling: i64, from: u64) -> Result<Tokens> {
+    /// Sums up the calls that count for a session, with those of sessions that worked for it and
+    /// are not shown.
+    pub(super) fn tokens(&self, session: u64) -> Result<Tokens> {
         let sql = format!(
-            "SELECT total(input), total(output), total(cache_read), total(cache_creation),
-             sum(reasoning) FROM usage WHERE telling = ?1 AND position >= ?2 AND NOT {}",
-            told_one_by_one("one.telling = usage.telling")
+            "{INSIDE} SELECT total(input), total(output), total(cache_read), total(cache_creation),
+             sum(reasoning) FROM usage WHERE owner IN inside AND counted = 1"
         );
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
-        let sums = statement.query_row([telling, from as i64], |row| {
+        let sums = statement.query_row([session as i64], |row| {
             let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
             Ok(Tokens {
                 input: number(0)?,
@@ -105,11 +108,17 @@ impl Writer<'_> {
         Ok(sums.optional().map_err(self.error())?.unwrap_or_default())
     }
 
-    /// Packs what a session did.
-    pub(super) fn write_activity(&self, key: u64, account: &Session, facts: Facts) -> Result<()> {
+    /// Packs what a session did. Of one that is not shown nothing counts but what it spent: a
+    /// working copy repeats what the original did, and nobody could see what else was counted.
+    pub(super) fn write_activity(
+        &self,
+        key: u64,
+        account: &Session,
+        facts: Facts,
+        shown: bool,
+    ) -> Result<()> {
         let start = account.started_at.map(Timestamp::as_millis);
-        // A working copy repeats what the original did.
-        let facts = if account.kind == Kind::Copy { Facts::default() } else { facts };
+        let facts = if shown { facts } else { Facts::default() };
         let files = ledger::pack_files(&facts.files, account.cwd.as_deref());
         let done = Done::of(&facts, start).pack();
         let sql = "INSERT OR REPLACE INTO activity (session, done, files) VALUES (?1, ?2, ?3)";
@@ -120,8 +129,43 @@ impl Writer<'_> {
 
     /// Packs the counted calls of every session that won or lost some.
     pub(super) fn settle_spending(&mut self) -> Result<()> {
-        let mut owners = std::mem::take(&mut self.owners).into_iter();
-        owners.try_for_each(|owner| self.write_spending(owner))
+        let owners = std::mem::take(&mut self.owners);
+        owners.iter().try_for_each(|owner| self.write_spending(*owner))?;
+        let mut stale = std::mem::take(&mut self.stale_tokens);
+        stale.extend(owners);
+        // Calls of a session that is not shown count for the one it worked for, and so on.
+        let mut written = BTreeSet::new();
+        while let Some(session) = stale.pop_first() {
+            if written.insert(session) {
+                self.write_tokens(session)?;
+                stale.extend(self.shown_for(session)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the session that a session which is not shown worked for.
+    fn shown_for(&self, session: u64) -> Result<Option<u64>> {
+        let sql = "SELECT parent FROM sessions WHERE key = ?1 AND shown = 0 AND parent != key";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let parent = statement.query_row([session as i64], |row| row.get::<_, Option<i64>>(0));
+        let parent = parent.optional().map_err(self.error())?.flatten();
+        Ok(parent.map(|parent| parent as u64))
+    }
+
+    /// Brings the listed tokens of a session up to date.
+    fn write_tokens(&self, session: u64) -> Result<()> {
+        let tokens = self.tokens(session)?;
+        let sql = "UPDATE sessions SET input = ?2, output = ?3, cache_read = ?4,
+                   cache_creation = ?5, reasoning = ?6 WHERE key = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let reasoning = tokens.reasoning.map(|number| number as i64);
+        let [input, output, cache_read, cache_creation] =
+            [tokens.input, tokens.output, tokens.cache_read, tokens.cache_creation]
+                .map(|number| number as i64);
+        let row = params![session as i64, input, output, cache_read, cache_creation, reasoning];
+        statement.execute(row).map_err(self.error())?;
+        Ok(())
     }
 
     /// Packs the counted calls of a session.
@@ -196,8 +240,8 @@ mod tests {
             writer.commit().unwrap();
         }
 
-        /// Input and output of everything that counts, and of what each telling records.
-        fn totals(&self, telling: u64) -> ((u64, u64), (u64, u64)) {
+        /// Input and output of everything that counts, which is what the session is listed with.
+        fn totals(&self) -> (u64, u64) {
             let store = self.open();
             let filter = crate::search::Filter::default();
             let doings = store.doings(&filter, None).unwrap();
@@ -205,8 +249,11 @@ mod tests {
             let counted = calls.fold((0, 0), |(input, output), call| {
                 (input + call.tokens.input, output + call.tokens.output)
             });
-            let own = store.write().unwrap().tokens(telling as i64, 0).unwrap();
-            (counted, (own.input, own.output))
+            let listed = store.sessions(&filter, None, Timestamp::from_millis(0).unwrap()).unwrap();
+            let listed: Vec<_> =
+                listed.iter().map(|one| (one.tokens.input, one.tokens.output)).collect();
+            assert!(listed.is_empty() || listed == [counted], "{listed:?} for {counted:?}");
+            counted
         }
     }
 
@@ -222,7 +269,7 @@ mod tests {
     fn a_sum_counts_where_nothing_tells_its_calls_one_by_one() {
         let journal = Journal::new();
         journal.tell("log", 1, log());
-        assert_eq!(journal.totals(1), ((700, 30), (700, 30)));
+        assert_eq!(journal.totals(), (700, 30));
     }
 
     #[test]
@@ -232,15 +279,14 @@ mod tests {
         let single =
             || vec![usage("a", 1_000, None, (300, 10)), usage("b", 2_000, None, (450, 20))];
         journal.tell("store", 2, single());
-        assert_eq!(journal.totals(1), ((750, 30), (700, 30)));
-        assert_eq!(journal.totals(2).1, (750, 30));
+        assert_eq!(journal.totals(), (750, 30));
         journal.tell("store", 2, Vec::new());
-        assert_eq!(journal.totals(1).0, (700, 30));
+        assert_eq!(journal.totals(), (700, 30));
         // Told the other way round it comes to the same.
         let other = Journal::new();
         other.tell("store", 2, single());
         other.tell("log", 1, log());
-        assert_eq!(other.totals(1).0, (750, 30));
+        assert_eq!(other.totals(), (750, 30));
     }
 
     #[test]
@@ -248,16 +294,16 @@ mod tests {
         let journal = Journal::new();
         journal.tell("log", 1, log());
         journal.tell("store", 2, vec![usage("late", 9_000, None, (40, 4))]);
-        assert_eq!(journal.totals(1).0, (740, 34));
+        assert_eq!(journal.totals(), (740, 34));
     }
 
     #[test]
     fn a_call_told_second_hand_gives_way_to_any_record_of_the_session_itself() {
         let journal = Journal::new();
         journal.tell("parent", 1, vec![usage("a", 1_000, Some(1_000), (300, 10))]);
-        assert_eq!(journal.totals(1), ((300, 10), (300, 10)));
+        assert_eq!(journal.totals(), (300, 10));
         journal.tell("own", 2, vec![usage("b", 1_003, None, (290, 9))]);
-        assert_eq!(journal.totals(2), ((290, 9), (290, 9)));
+        assert_eq!(journal.totals(), (290, 9));
     }
 
     #[test]
@@ -266,7 +312,7 @@ mod tests {
         let mut messages = log();
         messages.push(usage("c", 2_500, None, (5, 1)));
         journal.tell("log", 1, messages);
-        assert_eq!(journal.totals(1), ((5, 31), (5, 31)));
+        assert_eq!(journal.totals(), (5, 31));
     }
 
     #[test]
@@ -275,10 +321,9 @@ mod tests {
         let (early, full, late) = ((300, 2), (310, 40), (305, 7));
         let record = |tokens| usage("a", 1_000, None, tokens);
         journal.tell("log", 1, vec![record(early), record(full), record(late)]);
-        assert_eq!(journal.totals(1), (full, full));
+        assert_eq!(journal.totals(), full);
         // Another telling has only the first of them.
         journal.tell("copy", 2, vec![record(early)]);
-        assert_eq!(journal.totals(1).0, full);
-        assert_eq!(journal.totals(2), (full, early));
+        assert_eq!(journal.totals(), full);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension, Row, params_from_iter};
+use rusqlite::{Row, params_from_iter};
 use serde::Deserialize;
 
 use super::Store;
@@ -11,6 +11,15 @@ use super::packing::unpack_facts;
 use crate::error::Result;
 use crate::model::Ref;
 use crate::search::Filter;
+
+/// The columns of what a session did and spent, but for the last: whether it is chosen.
+pub(super) const DOINGS: &str = "sessions.key, agent, native, title, kind, shown, parent, project,
+    project_path, branch, started_at, iif(refs = '[]', NULL, refs), done, calls";
+
+/// The tables of these columns.
+pub(super) const DOINGS_FROM: &str = "sessions
+    LEFT JOIN activity ON activity.session = sessions.key
+    LEFT JOIN spending ON spending.session = sessions.key";
 
 /// What a session did and spent, with what it is sorted by.
 pub(crate) struct Doings {
@@ -69,12 +78,7 @@ impl Store {
     pub(crate) fn doings(&self, filter: &Filter, after: Option<i64>) -> Result<Vec<Doings>> {
         let (condition, values) = self.about(filter)?;
         let after = after.map_or(String::new(), |at| format!("WHERE ended_at >= {at}"));
-        let sql = format!(
-            "SELECT key, agent, native, title, kind, shown, parent, project, project_path, branch,
-             started_at, iif(refs = '[]', NULL, refs), done, calls, coalesce({condition}, 0) FROM sessions
-             LEFT JOIN activity ON activity.session = sessions.key
-             LEFT JOIN spending ON spending.session = sessions.key {after}"
-        );
+        let sql = format!("SELECT {DOINGS}, coalesce({condition}, 0) FROM {DOINGS_FROM} {after}");
         let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
         let rows = statement.query_map(params_from_iter(values), doings).map_err(self.error())?;
         rows.collect::<rusqlite::Result<_>>().map_err(self.error())
@@ -102,16 +106,6 @@ impl Store {
             let _ = ledger::each_file(files, &mut |path, count| found(session, path, count));
         }
         Ok(())
-    }
-
-    /// Reads the calls a session made first, each counted once.
-    pub(crate) fn spent(&self, session: u64) -> Result<Vec<Spent>> {
-        let sql = "SELECT calls FROM spending WHERE session = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let calls = statement.query_row([session as i64], |row| {
-            Ok(ledger::unpack_spent(row.get_ref(0)?.as_blob()?))
-        });
-        Ok(calls.optional().map_err(self.error())?.unwrap_or_default())
     }
 
     /// Counts the records of calls that are not counted, by the reason.
@@ -164,7 +158,7 @@ impl Store {
     }
 }
 
-fn doings(row: &Row<'_>) -> rusqlite::Result<Doings> {
+pub(super) fn doings(row: &Row<'_>) -> rusqlite::Result<Doings> {
     let agent: String = row.get(1)?;
     let native: String = row.get(2)?;
     let refs: Option<String> = row.get(11)?;

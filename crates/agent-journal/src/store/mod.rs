@@ -11,6 +11,7 @@ mod choose;
 mod chunk;
 #[cfg(feature = "parquet")]
 mod counted;
+mod families;
 mod figures;
 mod ledger;
 mod lineage;
@@ -32,7 +33,9 @@ pub use browse::{Browse, Facets, Listing, Order};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;
 
+pub(crate) use beside::NONE;
 pub(crate) use catalog::Facts;
+pub(crate) use families::FamilyMember;
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
 pub(crate) use recordings::Recording;

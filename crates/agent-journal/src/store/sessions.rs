@@ -66,9 +66,11 @@ pub struct Entry {
     pub started_at: Option<Timestamp>,
     /// The latest recorded instant.
     pub ended_at: Option<Timestamp>,
-    /// Seconds from first to last.
+    /// Seconds from first to last; `null` for programs when only one instant is recorded.
+    #[serde(serialize_with = "known_seconds")]
     pub wall_s: u64,
     /// Seconds of activity: gaps count up to five minutes.
+    #[serde(serialize_with = "known_seconds")]
     pub active_s: u64,
     /// `running`, `completed` or `error`.
     pub status: &'static str,
@@ -91,8 +93,8 @@ pub struct Entry {
     pub counts: Counts,
     /// The models, the most used first.
     pub models: Vec<String>,
-    /// Tokens of this session alone.
-    #[serde(serialize_with = "every_class")]
+    /// Tokens of the calls that count for this session, without its sub-agents.
+    #[serde(serialize_with = "Tokens::serialize_known")]
     pub tokens: Tokens,
     /// Commits, pull requests and issues.
     pub refs: Vec<Ref>,
@@ -417,16 +419,10 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
     })
 }
 
-/// Writes every class of tokens, an unknown one as `null`.
-fn every_class<S: serde::Serializer>(tokens: &Tokens, serializer: S) -> Result<S::Ok, S::Error> {
-    use serde::ser::SerializeStruct;
-    let mut all = serializer.serialize_struct("Tokens", 5)?;
-    all.serialize_field("input", &tokens.input)?;
-    all.serialize_field("output", &tokens.output)?;
-    all.serialize_field("cache_read", &tokens.cache_read)?;
-    all.serialize_field("cache_creation", &tokens.cache_creation)?;
-    all.serialize_field("reasoning", &tokens.reasoning)?;
-    all.end()
+/// Writes a duration; one of which nothing is recorded is `null`.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn known_seconds<S: serde::Serializer>(seconds: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    (*seconds > 0).then_some(*seconds).serialize(serializer)
 }
 
 #[cfg(test)]

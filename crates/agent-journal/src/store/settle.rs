@@ -98,7 +98,12 @@ impl Writer<'_> {
             }
         }
         self.write_session(session, telling, &account, &figures, projects)?;
-        self.write_activity(session, &account, figures.into_own())?;
+        let shown = is_shown(&account, figures.whole.counts());
+        if let (false, Some(native)) = (shown, &account.parent) {
+            let parent = SessionId { agent, native: native.clone() };
+            self.stale_tokens.insert(parent.key());
+        }
+        self.write_activity(session, &account, figures.into_own(), shown)?;
         if self.owners.remove(&session) { self.write_spending(session) } else { Ok(()) }
     }
 
@@ -174,7 +179,7 @@ impl Writer<'_> {
             0 => None,
             shared => Some(self.facts(telling, shared)?),
         };
-        Ok(Figures { whole, own, shared_messages })
+        Ok(Figures { whole, own })
     }
 
     /// Adds up the facts of a recording's messages from a position on.
@@ -213,7 +218,7 @@ impl Writer<'_> {
         let (facts, own) = (&figures.whole, figures.own());
         let counts = own.counts();
         let shown = is_shown(account, facts.counts());
-        let tokens = self.tokens(telling, figures.shared_messages)?;
+        let tokens = self.tokens(key)?;
         // A sub-agent that was given its parent's history has a task of its own.
         let of_title = if account.kind == Kind::Agent { own } else { facts };
         let (title, title_source) = title(account, of_title);
@@ -299,7 +304,6 @@ struct Figures {
     whole: Facts,
     /// Facts of its own part, where it begins with messages of another session.
     own: Option<Facts>,
-    shared_messages: u64,
 }
 
 impl Figures {

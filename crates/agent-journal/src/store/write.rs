@@ -28,6 +28,8 @@ pub(crate) struct Writer<'s> {
     pub(super) contested: BTreeSet<[u8; 16]>,
     /// Sessions whose counted calls changed in this transaction.
     pub(super) owners: BTreeSet<u64>,
+    /// Sessions whose listed tokens may have changed by what others spent for them.
+    pub(super) stale_tokens: BTreeSet<u64>,
     /// Last messages of summaries that are new in this transaction.
     pub(super) new_leaves: HashSet<i64>,
     /// Messages of this transaction that recordings of other sessions may begin with, too.
@@ -87,6 +89,7 @@ impl Store {
             unlisted: BTreeSet::new(),
             contested: BTreeSet::new(),
             owners: BTreeSet::new(),
+            stale_tokens: BTreeSet::new(),
             new_leaves: HashSet::new(),
             shared_anchors: HashSet::new(),
             lister: Lister::default(),

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent_journal::analyze::Cost;
+use agent_journal::analyze::SessionFigures;
 use agent_journal::search::Scope;
 use anyhow::Result;
 use serde_json::json;
@@ -48,12 +48,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let limit = (args.limit > 0).then_some(args.limit);
     let width = output::width();
     // Prices take long to read beside all the rest.
-    let is_priced = context.json || table::has_costs(width);
+    let is_priced = context.json || table::has_figures(width);
     let mut answered = context.answer(|journal| {
         let entries = journal.sessions(&filter, limit)?;
-        let unpriced = || vec![Cost::default(); entries.len()];
-        let costs = if is_priced { journal.costs(&entries)? } else { unpriced() };
-        Ok((entries.into_iter().zip(costs).collect::<Vec<_>>(), journal.count(&filter)?))
+        let unpriced = || vec![SessionFigures::default(); entries.len()];
+        let figures = if is_priced { journal.session_figures(&entries)? } else { unpriced() };
+        Ok((entries.into_iter().zip(figures).collect::<Vec<_>>(), journal.count(&filter)?))
     })?;
     let mut redactor = args.redact.redactor(&answered.journal);
     if let Some(redactor) = &mut redactor {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     args.redact.report(redactor.as_ref());
     let (entries, total) = &answered.answer;
     if context.json {
-        let sessions = entries.iter().map(|(entry, cost)| output::json::session(entry, cost));
+        let sessions = entries.iter().map(|(entry, figures)| output::json::session(entry, figures));
         let sessions = sessions.collect::<Result<Vec<_>>>()?;
         output::json::print("list", json!({ "total": total, "sessions": sessions }))?;
         return Ok(found(!entries.is_empty()));

@@ -134,16 +134,17 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         answered.journal.redact_answer(&mut answered.answer, redactor)?;
     }
     args.redact.report(redactor.as_ref());
-    let costs = if context.json {
+    let figures = if context.json {
         let sessions = answered.answer.sessions.iter();
-        answered.journal.costs(&sessions.map(|found| found.entry.clone()).collect::<Vec<_>>())?
+        let entries: Vec<_> = sessions.map(|found| found.entry.clone()).collect();
+        answered.journal.session_figures(&entries)?
     } else {
         Vec::new()
     };
     let report = Report {
         query: &query,
         answer: &answered.answer,
-        costs: &costs,
+        figures: &figures,
         options: &options,
         call: words_without("--offset"),
         took: started.elapsed().as_millis() as u64,

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let number = place.map(|place| number(&entry, place)).transpose()?;
     let around = args.context.unwrap_or(context.settings.number("search.default_context") as u64);
     let range = range(&entry, number, around);
-    let cost = journal.costs(std::slice::from_ref(&entry))?.remove(0);
+    let figures = journal.session_figures(std::slice::from_ref(&entry))?.remove(0);
     // Whoever asks for a message gets no plan with it.
     let account = if place.is_none() { journal.account(&entry)? } else { None };
     let mut account = account.unwrap_or_default();
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     }
     let mut window = Window { journal: &journal, entry: &entry, range, redactor };
     if context.json {
-        let mut document = session(&entry, &cost)?;
+        let mut document = session(&entry, &figures)?;
         if !account.documents.is_empty() {
             document["documents"] = documents(&account.documents);
         }
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut transcript = Transcript::new(out, &entry, detail, output::width());
     // Whoever reads a pipe gets the text as it was written.
     transcript.is_rendered = std::io::stdout().is_terminal();
-    transcript.header(&context.now, &cost)?;
+    transcript.header(&context.now, &figures)?;
     transcript.documents(&account.documents)?;
     window.each(|position, message| {
         // What is asked for is shown, whatever it is.

@@ -201,11 +201,12 @@ pub(crate) fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
         .filter_map(|(day, it)| Some((day.to_string(), json!(it.cost.dollars()?))))
         .collect();
     document["costPerDay"] = Value::Object(per_day);
+    let known = |number: u64| totals.tokens.is_known().then_some(number);
     document["tokenUsage"] = json!({
-        "totalInput": totals.tokens.input,
-        "totalOutput": totals.tokens.output,
-        "totalCacheRead": totals.tokens.cache_read,
-        "totalCacheCreation": totals.tokens.cache_creation,
+        "totalInput": known(totals.tokens.input),
+        "totalOutput": known(totals.tokens.output),
+        "totalCacheRead": known(totals.tokens.cache_read),
+        "totalCacheCreation": known(totals.tokens.cache_creation),
     });
     Ok(document)
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::FOUND;
-use crate::output::{self, DIM, agent_of, amount, cut, money, plain};
+use crate::output::{self, DIM, agent_of, amount, cut, money, plain, tokens};
 
 /// More than this is no message of an agent to its status bar.
 const LONGEST_INPUT: u64 = 1 << 20;
@@ -41,22 +41,33 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let today = journal.spent_since(date("today", &context.now, Edge::Start)?)?;
     let asked = if args.stdin { named()? } else { args.session.clone() };
     let entry = current(&journal, asked.as_deref())?;
-    let cost = entry.as_ref().map(|entry| journal.costs(std::slice::from_ref(entry)));
-    let cost = cost.transpose()?.map(|mut costs| costs.remove(0));
+    let figures = entry.as_ref().map(|entry| journal.session_figures(std::slice::from_ref(entry)));
+    let figures = figures.transpose()?.map(|mut figures| figures.remove(0));
     if context.json {
         let today = json!({ "tokens": today.tokens, "cost": today.cost });
-        let session = entry
-            .map(|it| json!({ "id": it.id, "title": it.title, "tokens": it.tokens, "cost": cost }));
+        let session = entry.zip(figures).map(|(entry, figures)| {
+            let whole = &figures.with_subagents;
+            json!({
+                "id": entry.id, "title": entry.title, "tokens": entry.tokens,
+                "cost": figures.own.cost,
+                "with_subagents": { "tokens": whole.tokens, "cost": whole.cost },
+            })
+        });
         output::json::print("statusline", json!({ "today": today, "session": session }))?;
         return Ok(FOUND);
     }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
-    if let (Some(entry), Some(cost)) = (&entry, &cost) {
-        let tokens = amount(entry.tokens.total());
+    if let (Some(entry), Some(figures)) = (&entry, &figures) {
+        let whole = &figures.with_subagents;
+        let tokens = tokens(&whole.tokens, whole.tokens.total());
         let title = cut(&entry.title, 32);
         let badge = agent_of(entry).map_or(entry.agent.as_str(), |agent| agent.badge);
         let badge = plain(badge);
-        write!(out, "{badge} {title} {DIM}·{DIM:#} {tokens} {} {DIM}│{DIM:#} ", money(cost))?;
+        write!(
+            out,
+            "{badge} {title} {DIM}·{DIM:#} {tokens} {} {DIM}│{DIM:#} ",
+            money(&whole.cost)
+        )?;
     }
     writeln!(out, "today {} {}", amount(today.tokens.total()), money(&today.cost))?;
     out.flush()?;

@@ -337,11 +337,14 @@ fn spent(figures: &Figures) -> String {
 
 fn tokens_and_cost(figures: &Figures) -> String {
     let tokens = &figures.tokens;
+    let cost = money(&figures.cost).replace('–', "unknown");
+    if !tokens.is_known() {
+        return format!("tokens unknown, cost {cost}");
+    }
     format!(
-        "tokens in {} out {} cached {}, cost {}",
+        "tokens in {} out {} cached {}, cost {cost}",
         amount(tokens.input),
         amount(tokens.output),
         amount(tokens.cache_read),
-        money(&figures.cost).replace('–', "unknown"),
     )
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use agent_journal::Entry;
-use agent_journal::analyze::Cost;
+use agent_journal::analyze::SessionFigures;
 use agent_journal::model::{Block, Message};
 use anyhow::Result;
 use serde::Serialize;
@@ -18,10 +18,27 @@ pub(crate) fn print(schema: &str, mut document: Value) -> Result<()> {
     Ok(())
 }
 
-/// A session as programs see it: as it is listed, with what it cost.
-pub(crate) fn session(entry: &Entry, cost: &Cost) -> Result<Value> {
+/// A session as programs see it: as it is listed, with what it cost. `tokens`, `cost` and
+/// `counts` are those of the session alone, `with_subagents` has the same with its sub-agents.
+pub(crate) fn session(entry: &Entry, figures: &SessionFigures) -> Result<Value> {
+    const TASK: [&str; 8] = [
+        "prompts",
+        "messages",
+        "tool_calls",
+        "tool_results",
+        "tool_errors",
+        "model_calls",
+        "tokens",
+        "cost",
+    ];
     let mut document = serde_json::to_value(entry)?;
-    document["cost"] = serde_json::to_value(cost)?;
+    document["cost"] = serde_json::to_value(figures.own.cost)?;
+    let mut whole = serde_json::to_value(&figures.with_subagents)?;
+    if let Some(whole) = whole.as_object_mut() {
+        whole.retain(|name, _| TASK.contains(&name.as_str()));
+        whole.insert("subagents".to_owned(), figures.subagents.into());
+    }
+    document["with_subagents"] = whole;
     Ok(document)
 }
 

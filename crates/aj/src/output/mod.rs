@@ -19,7 +19,7 @@ use std::io::{BufWriter, Write};
 
 use agent_journal::analyze::{Basis, Cost};
 use agent_journal::connectors::Agent;
-use agent_journal::model::Timestamp;
+use agent_journal::model::{Timestamp, Tokens};
 use agent_journal::{Entry, Journal, TextKind, without_escapes};
 use anstream::AutoStream;
 use anstyle::{Color, RgbColor, Style};
@@ -79,6 +79,12 @@ pub(crate) fn speaker(entry: &Entry, kind: TextKind) -> &str {
 /// The beginning of a session's id: short, and still its own.
 pub(crate) fn short_id(entry: &Entry) -> &str {
     &entry.short_id
+}
+
+/// The beginning of the agent's own part of an id, as `agent:id` has it.
+pub(crate) fn short_native(id: &str) -> String {
+    let native = id.split_once(':').map_or(id, |(_, native)| native);
+    pad(&native.chars().take(8).collect::<String>(), 8)
 }
 
 /// The columns that short ids take in a list.
@@ -166,15 +172,63 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// An amount of money: `~` marks an estimate, `–` what is not known.
+/// A number of some tokens, `–` when none of them were recorded.
+pub(crate) fn tokens(tokens: &Tokens, number: u64) -> String {
+    if tokens.is_known() { amount(number) } else { "–".to_owned() }
+}
+
+/// The four classes of tokens in words.
+pub(crate) fn token_classes(all: &Tokens) -> String {
+    if !all.is_known() {
+        return "tokens –".to_owned();
+    }
+    format!(
+        "tokens in {} out {} cache read {} write {}",
+        amount(all.input),
+        amount(all.output),
+        amount(all.cache_read),
+        amount(all.cache_creation),
+    )
+}
+
+/// An amount of money with the share of the tokens that it stands for, where that is not all.
+pub(crate) fn money_of_share(cost: &Cost) -> String {
+    match cost.priced_share() {
+        Some(share) if share < 1.0 && cost.micros().is_some() => {
+            format!("{} ({} of tokens priced)", money(cost), percent(share))
+        }
+        _ => money(cost),
+    }
+}
+
+/// A share in percent.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    // Nothing is called all or nothing that is not.
+    let percent = if share < 1.0 { percent.min(99.9) } else { percent };
+    if percent < 10.0 || percent > 99.0 && percent < 100.0 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+/// A duration of a session, `–` when no more than one instant is recorded.
+pub(crate) fn known_duration(seconds: u64) -> String {
+    if seconds == 0 { "–".to_owned() } else { duration(seconds) }
+}
+
+/// An amount of money: `~` marks an estimate, `+` that some tokens have no known price, `–` what
+/// is not known.
 pub(crate) fn money(cost: &Cost) -> String {
     let Some(micros) = cost.micros() else { return "–".to_owned() };
     let mark = if cost.basis() == Some(Basis::Recorded) { "" } else { "~" };
+    let more = if cost.unpriced_tokens() > 0 { "+" } else { "" };
     match micros {
-        1..10_000 => format!("{mark}<$0.01"),
+        1..10_000 => format!("{mark}<$0.01{more}"),
         _ => {
             let cents = (micros + 5_000) / 10_000;
-            format!("{mark}${}.{:02}", thousands(cents / 100), cents % 100)
+            format!("{mark}${}.{:02}{more}", thousands(cents / 100), cents % 100)
         }
     }
 }

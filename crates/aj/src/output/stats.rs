@@ -10,7 +10,8 @@ use jiff::civil::Date;
 
 use super::wrap::gathered;
 use super::{
-    BOLD, DIM, amount, chart, clock, cut, duration, money, pad, pad_left, plain, thousands, width,
+    BOLD, DIM, amount, chart, clock, count, cut, duration, money, pad, pad_left, percent, plain,
+    short_native, thousands, tokens, width,
 };
 
 /// Lines of a small table beside another.
@@ -35,7 +36,8 @@ pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: us
         format!("work {}", duration(totals.work_s)),
         format!("tools {BOLD}{}{BOLD:#}{failed}", thousands(totals.tool_calls)),
     ];
-    let tokens = &totals.tokens;
+    let spent = &totals.tokens;
+    let of = |number: u64| tokens(spent, number);
     let priced = match totals.cost.priced_share() {
         Some(share) if share < 1.0 => {
             format!(" {DIM}({} of tokens priced){DIM:#}", percent(share))
@@ -46,10 +48,10 @@ pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: us
     let changed = change(totals.cost.micros().unwrap_or(0), before);
     let spent = [
         format!("{DIM}tokens{DIM:#}"),
-        format!("in {}", amount(tokens.input)),
-        format!("out {}", amount(tokens.output)),
-        format!("cache read {}", amount(tokens.cache_read)),
-        format!("write {}", amount(tokens.cache_creation)),
+        format!("in {}", of(spent.input)),
+        format!("out {}", of(spent.output)),
+        format!("cache read {}", of(spent.cache_read)),
+        format!("write {}", of(spent.cache_creation)),
         format!("cost {BOLD}{}{BOLD:#}{changed}{priced}", money(&totals.cost)),
     ];
     for facts in [&done[..], &spent] {
@@ -79,17 +81,6 @@ fn change(number: u64, before: Option<u64>) -> String {
     format!(" {DIM}({change:+.0} %){DIM:#}")
 }
 
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    // Nothing is called all or nothing that is not.
-    let percent = if share < 1.0 { percent.min(99.9) } else { percent };
-    if percent < 10.0 || percent > 99.0 && percent < 100.0 {
-        format!("{percent:.1} %")
-    } else {
-        format!("{percent:.0} %")
-    }
-}
-
 /// Writes what matters most of everything.
 pub(crate) fn overview(
     out: &mut dyn Write,
@@ -106,11 +97,11 @@ pub(crate) fn overview(
     writeln!(out, " {DIM}{}{DIM:#}\n", lines.join("\n "))?;
 
     let models = stats.models.iter().map(|it| {
-        let tokens = amount(it.figures.tokens.total());
+        let tokens = total(&it.figures);
         (name(it), [amount(it.figures.sessions), tokens, money(&it.figures.cost)])
     });
     let projects = stats.projects.iter().map(|it| {
-        let tokens = amount(it.figures.tokens.total());
+        let tokens = total(&it.figures);
         (name(it), [amount(it.figures.sessions), tokens, duration(it.figures.active_s)])
     });
     beside(
@@ -119,7 +110,7 @@ pub(crate) fn overview(
         &Small::new("by project", ["sessions", "tokens", "active"], projects, width),
     )?;
     let agents = stats.agents.iter().map(|it| {
-        let tokens = amount(it.figures.tokens.total());
+        let tokens = total(&it.figures);
         (it.key.clone(), [amount(it.figures.sessions), tokens, money(&it.figures.cost)])
     });
     let used = stats.tools.iter().map(|it| {
@@ -157,9 +148,9 @@ fn times(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: usize) -> Resul
     let streak = stats.streak;
     writeln!(
         out,
-        "\n {DIM}hours 0–23{DIM:#} {}   streak {} days, longest {}",
+        "\n {DIM}hours 0–23{DIM:#} {}   streak {}, longest {}",
         chart::spark(&stats.hours),
-        streak.current,
+        count(streak.current, "day"),
         streak.longest,
     )?;
     let days: BTreeMap<Date, u64> =
@@ -170,6 +161,11 @@ fn times(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: usize) -> Resul
 
 fn name(group: &Group) -> String {
     group.label.clone().unwrap_or_else(|| group.key.clone())
+}
+
+/// All tokens of some figures.
+fn total(figures: &Figures) -> String {
+    tokens(&figures.tokens, figures.tokens.total())
 }
 
 /// A table narrow enough to stand beside another.
@@ -233,7 +229,11 @@ pub(crate) fn groups(out: &mut dyn Write, stats: &Stats) -> Result<()> {
     writeln!(out, "\n{DIM}{}{DIM:#}", line("", heads))?;
     let largest = stats.groups.iter().map(|it| it.figures.tokens.total()).max().unwrap_or(0);
     for group in &stats.groups {
-        let text = line(&name(group), cells(&group.figures, stats.by));
+        let name = match stats.by {
+            Some(By::Session) => format!("{}  {}", short_native(&group.key), name(group)),
+            _ => name(group),
+        };
+        let text = line(&name, cells(&group.figures, stats.by));
         let bar = chart::bar(group.figures.tokens.total(), largest, bars.min(24));
         writeln!(out, "{}", format!("{text}  {bar}").trim_end())?;
     }
@@ -241,7 +241,7 @@ pub(crate) fn groups(out: &mut dyn Write, stats: &Stats) -> Result<()> {
 }
 
 fn cells(figures: &Figures, by: Option<By>) -> [String; 6] {
-    let (tokens, cost) = (amount(figures.tokens.total()), money(&figures.cost));
+    let (tokens, cost) = (total(figures), money(&figures.cost));
     // What a model did is not known, only what it spent.
     if by == Some(By::Model) {
         let none = String::new;

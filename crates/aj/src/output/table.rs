@@ -3,27 +3,28 @@
 use std::io::Write;
 
 use agent_journal::Entry;
-use agent_journal::analyze::Cost;
+use agent_journal::analyze::SessionFigures;
 use anyhow::Result;
 use jiff::Zoned;
 
-use super::{BOLD, DIM, ago, amount, badge, count, cut, id_width, money, pad, pad_left, short_id};
+use super::{BOLD, DIM, ago, badge, count, cut, id_width, money, pad, pad_left, short_id, tokens};
 
-/// Whether there is room for what sessions cost.
-pub(crate) fn has_costs(width: usize) -> bool {
-    Layout::of(width).figures >= COSTS
+/// Whether there is room for what sessions did and spent with their sub-agents.
+pub(crate) fn has_figures(width: usize) -> bool {
+    Layout::of(width).figures >= TOOLS
 }
 
-/// Writes a list of sessions, each with its cost where that has room.
+/// Writes a list of sessions, each with its figures where these have room. Figures of a session
+/// with sub-agents include theirs.
 pub(crate) fn sessions(
     out: &mut dyn Write,
-    entries: &[(Entry, Cost)],
+    entries: &[(Entry, SessionFigures)],
     width: usize,
     now: &Zoned,
 ) -> Result<()> {
     let ids = id_width(entries.iter().map(|(entry, _)| entry));
     let layout = Layout::of((width + 8).saturating_sub(ids));
-    for (entry, cost) in entries {
+    for (entry, sums) in entries {
         let dot = if entry.status == "running" { "●" } else { " " };
         let title = pad(&entry.title, layout.title);
         let place = pad(&place(entry), layout.place);
@@ -32,11 +33,13 @@ pub(crate) fn sessions(
         let line = format!(
             " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}{}",
             badge(entry),
-            figures(entry, cost, &layout)
+            figures(entry, sums, &layout)
         );
         writeln!(out, "{}", line.trim_end())?;
         if !entry.children.is_empty() {
-            writeln!(out, "   {DIM}└ {}{DIM:#}", count(entry.children.len() as u64, "sub-agent"))?;
+            let included = if layout.figures >= TOOLS { ", included above" } else { "" };
+            let agents = count(entry.children.len() as u64, "sub-agent");
+            writeln!(out, "   {DIM}└ {agents}{included}{DIM:#}")?;
         }
     }
     Ok(())
@@ -51,7 +54,8 @@ pub(crate) fn place(entry: &Entry) -> String {
     }
 }
 
-fn figures(entry: &Entry, cost: &Cost, layout: &Layout) -> String {
+fn figures(entry: &Entry, sums: &SessionFigures, layout: &Layout) -> String {
+    let whole = &sums.with_subagents;
     let mut all = String::new();
     let mut add = |text: String, width: usize| {
         all.push_str("  ");
@@ -60,18 +64,21 @@ fn figures(entry: &Entry, cost: &Cost, layout: &Layout) -> String {
     if layout.figures >= 1 {
         add(count(entry.counts.user_prompts, "prompt"), 11);
     }
-    if layout.figures >= 2 {
-        add(count(entry.counts.tool_calls, "tool"), 10);
+    if layout.figures >= TOOLS {
+        add(count(whole.tool_calls, "tool"), 10);
     }
     if layout.figures >= 3 {
-        let tokens = entry.tokens.total();
-        add(if tokens == 0 { "–".to_owned() } else { format!("{} tok", amount(tokens)) }, 9);
+        let tokens = tokens(&whole.tokens, whole.tokens.total());
+        add(if whole.tokens.is_known() { format!("{tokens} tok") } else { tokens }, 9);
     }
     if layout.figures >= COSTS {
-        add(money(cost), 9);
+        add(money(&whole.cost), 9);
     }
     all
 }
+
+/// How many figures there are when calls of tools, which sub-agents make too, are among them.
+const TOOLS: usize = 2;
 
 /// How many figures there are when costs, the last of them, are among them.
 const COSTS: usize = 4;

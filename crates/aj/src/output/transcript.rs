@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use agent_journal::Entry;
-use agent_journal::analyze::Cost;
+use agent_journal::analyze::SessionFigures;
 use agent_journal::model::{Block, Json, Message, Origin, Role};
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
@@ -15,8 +15,8 @@ use super::markdown;
 use super::table::place;
 use super::wrap::gathered;
 use super::{
-    BOLD, DIM, agent_of, ago, amount, badge, bytes, clock, color, count, cut, duration, money,
-    plain,
+    BOLD, DIM, agent_of, ago, badge, bytes, clock, color, count, cut, duration, money_of_share,
+    plain, token_classes,
 };
 
 const PROMPT: Style = AnsiColor::Cyan.on_default().bold();
@@ -77,7 +77,7 @@ impl<'a, W: Write> Transcript<'a, W> {
     }
 
     /// Writes the facts about the session.
-    pub(crate) fn header(&mut self, now: &Zoned, cost: &Cost) -> Result<()> {
+    pub(crate) fn header(&mut self, now: &Zoned, figures: &SessionFigures) -> Result<()> {
         let entry = self.entry;
         let out = &mut self.out;
         writeln!(
@@ -87,7 +87,10 @@ impl<'a, W: Write> Transcript<'a, W> {
             cut(&entry.title, self.width.saturating_sub(8))
         )?;
         let when = format!("{} ({})", clock(entry.started_at, now), ago(entry.ended_at, now));
-        let spent = format!("active {} of {}", duration(entry.active_s), duration(entry.wall_s));
+        let spent = match (entry.active_s, entry.wall_s) {
+            (0, 0) => "active –".to_owned(),
+            (active, wall) => format!("active {} of {}", duration(active), duration(wall)),
+        };
         let mut facts = vec![place(entry), when, spent, entry.status.to_owned()];
         facts.extend(entry.models.iter().take(3).cloned());
         let version = entry.agent_version.as_deref().unwrap_or("–");
@@ -98,26 +101,26 @@ impl<'a, W: Write> Transcript<'a, W> {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
         }
         let counts = &entry.counts;
-        let failed = if counts.tool_errors > 0 {
-            format!(" ({} failed)", counts.tool_errors)
-        } else {
-            String::new()
-        };
-        let tokens = &entry.tokens;
         let spent = [
             count(counts.user_prompts, "prompt"),
-            format!("{}{failed}", count(counts.tool_calls, "tool call")),
-            format!(
-                "tokens in {} out {} cache read {} write {}",
-                amount(tokens.input),
-                amount(tokens.output),
-                amount(tokens.cache_read),
-                amount(tokens.cache_creation),
-            ),
-            format!("cost {}", money(cost)),
+            calls(counts.tool_calls, counts.tool_errors),
+            token_classes(&entry.tokens),
+            format!("cost {}", money_of_share(&figures.own.cost)),
         ];
         for line in gathered(&spent, " · ", self.width) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
+        }
+        if figures.subagents > 0 {
+            let whole = &figures.with_subagents;
+            let spent = [
+                format!("with {}", count(figures.subagents, "sub-agent")),
+                calls(whole.tool_calls, whole.tool_errors),
+                token_classes(&whole.tokens),
+                format!("cost {}", money_of_share(&whole.cost)),
+            ];
+            for line in gathered(&spent, " · ", self.width) {
+                writeln!(out, "{DIM}{line}{DIM:#}")?;
+            }
         }
         for line in lineage(entry) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
@@ -286,6 +289,12 @@ impl<'a, W: Write> Transcript<'a, W> {
         }
         Ok(())
     }
+}
+
+/// Calls of tools, and how many of them failed.
+fn calls(calls: u64, errors: u64) -> String {
+    let failed = if errors > 0 { format!(" ({errors} failed)") } else { String::new() };
+    format!("{}{failed}", count(calls, "tool call"))
 }
 
 /// What a call is about, in one line: what it says of itself, and the argument a reader would

@@ -73,10 +73,10 @@ fn typed(text: &str) -> String {
 pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<Pages> {
     let Window { entry, range, view } = window;
     let mut transcript = transcript(entry, view);
-    let cost = journal.costs(std::slice::from_ref(entry))?.remove(0);
+    let figures = journal.session_figures(std::slice::from_ref(entry))?.remove(0);
     // Facts are cut where they are shown.
     let width = std::mem::replace(&mut transcript.width, usize::MAX);
-    transcript.header(now, &cost)?;
+    transcript.header(now, &figures)?;
     transcript.width = width;
     let facts = taken(&mut transcript, usize::MAX);
     let mut messages = Vec::new();

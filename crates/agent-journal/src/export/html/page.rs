@@ -156,10 +156,12 @@ fn facts(frame: &Frame<'_>) -> Vec<(&'static str, String)> {
         errors => format!(" ({errors} failed)"),
     };
     add("tools", Some(format!("{}{failed}", counts.tool_calls)));
-    let tokens = notes.tokens;
-    let said =
-        format!("{} in, {} out", amount(tokens.total() - tokens.output), amount(tokens.output));
-    add("tokens", (tokens.total() > 0).then_some(said));
+    add(
+        "tokens",
+        notes.tokens.map(|tokens| {
+            format!("{} in, {} out", amount(tokens.total() - tokens.output), amount(tokens.output))
+        }),
+    );
     add("model", (!notes.models.is_empty()).then(|| escape(&notes.models.join(", "))));
     add("version", notes.agent_version.as_deref().map(escape));
     add("session", Some(format!("<code>{}</code>", escape(&session.id))));

@@ -8,7 +8,7 @@ mod notes;
 mod instant;
 
 pub use block::Block;
-pub use notes::{MessageNotes, SessionNotes};
+pub use notes::{MessageNotes, SessionNotes, TaskNotes};
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Counts, Kind, ModelCall, Origin, Ref, Summary, Title, Tokens, Usage};
+use crate::model::{
+    Continuation, Counts, Json, Kind, ModelCall, Origin, Ref, Summary, Title, Tokens, Usage,
+};
 
 /// What the journal knows of a session beyond the schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -14,6 +16,9 @@ pub struct SessionNotes {
     pub title_source: String,
     /// Whether a person, an agent or the machine started it.
     pub kind: Kind,
+    /// The session that this one continues, where the format names it, and how much of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continuation>,
     /// The project's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
@@ -41,8 +46,15 @@ pub struct SessionNotes {
     pub active_s: u64,
     /// What is counted.
     pub counts: Counts,
-    /// Tokens of the session alone.
-    pub tokens: Tokens,
+    /// Tokens of the calls that count for the session, without its sub-agents; null when none
+    /// are recorded.
+    pub tokens: Option<Tokens>,
+    /// What these calls cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Json>,
+    /// The same together with the sub-agents of the session, when there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_subagents: Option<TaskNotes>,
     /// Calls that count for the session and stand in none of its messages, or not in full there:
     /// other files of the session record them, or a working copy that is not shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,6 +77,22 @@ pub struct SessionNotes {
     /// Files the agent lists as touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+}
+
+/// What a session and its sub-agents did and spent together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskNotes {
+    /// How many sub-agents there are, at any depth.
+    pub subagents: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Of these, how many failed.
+    pub tool_errors: u64,
+    /// Tokens; null when none are recorded.
+    pub tokens: Option<Tokens>,
+    /// What they cost.
+    pub cost: Option<Json>,
 }
 
 /// What the journal knows of a message beyond the schema.

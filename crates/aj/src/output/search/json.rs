@@ -106,8 +106,8 @@ fn sessions(shown: &[Found], report: &Report<'_>) -> Result<Vec<Value>> {
     let brief = report.max_bytes.is_some();
     let mut known = HashSet::new();
     let mut all = Vec::new();
-    let costed = shown.iter().zip(report.costs);
-    for (found, cost) in costed.filter(|(found, _)| known.insert(&found.entry.id)) {
+    let costed = shown.iter().zip(report.figures);
+    for (found, figures) in costed.filter(|(found, _)| known.insert(&found.entry.id)) {
         let entry: &Entry = &found.entry;
         all.push(if brief {
             json!({
@@ -115,7 +115,7 @@ fn sessions(shown: &[Found], report: &Report<'_>) -> Result<Vec<Value>> {
                 "branch": entry.branch, "ended_at": entry.ended_at,
             })
         } else {
-            session(entry, cost)?
+            session(entry, figures)?
         });
     }
     Ok(all)

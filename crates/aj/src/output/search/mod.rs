@@ -7,7 +7,7 @@ pub(crate) use json::document;
 pub(crate) use text::{closing, text};
 
 use agent_journal::Entry;
-use agent_journal::analyze::Cost;
+use agent_journal::analyze::SessionFigures;
 use agent_journal::search::{Answer, Found, Hit, Options, Query};
 use jiff::Zoned;
 
@@ -18,8 +18,8 @@ use crate::output::shell::Shell;
 pub(crate) struct Report<'a> {
     pub(crate) query: &'a Query,
     pub(crate) answer: &'a Answer,
-    /// What the sessions of the answer cost; only for programs.
-    pub(crate) costs: &'a [Cost],
+    /// What the sessions of the answer did and spent; only for programs.
+    pub(crate) figures: &'a [SessionFigures],
     pub(crate) options: &'a Options,
     /// The words the program was called with, but for the offset.
     pub(crate) call: Vec<String>,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_journal::analyze::{Cost, Score, ScoreReport};
+use agent_journal::analyze::{Score, ScoreReport, SessionFigures};
 use agent_journal::model::{Block, Message};
 use agent_journal::{Entry, Journal};
 use anyhow::Result;
@@ -44,28 +44,39 @@ fn source(agent: &str) -> &str {
     short.copied().unwrap_or(agent)
 }
 
-fn meta(entry: &Entry, cost: &Cost) -> Value {
+fn meta(entry: &Entry, figures: &SessionFigures) -> Value {
     json!({
         "id": entry.native_id, "source": source(&entry.agent), "title": entry.title,
         "cwd": entry.cwd, "gitRoot": entry.project_path, "branch": entry.branch,
         "createdAt": entry.started_at, "updatedAt": entry.ended_at, "status": entry.status,
         "duration": entry.active_s, "model": entry.models.first(),
-        "costUSD": cost.dollars(), "tokenUsage": tokens(&entry.tokens),
+        "costUSD": figures.own.cost.dollars(), "tokenUsage": tokens(&figures.own.tokens),
+        "withSubagents": {
+            "costUSD": figures.with_subagents.cost.dollars(),
+            "tokenUsage": tokens(&figures.with_subagents.tokens),
+        },
     })
 }
 
 fn tokens(tokens: &agent_journal::model::Tokens) -> Value {
+    // Nothing recorded is not nothing used.
+    let known = |number: u64| tokens.is_known().then_some(number);
     json!({
-        "totalInput": tokens.input, "totalOutput": tokens.output,
-        "totalCacheRead": tokens.cache_read, "totalCacheCreation": tokens.cache_creation,
+        "totalInput": known(tokens.input), "totalOutput": known(tokens.output),
+        "totalCacheRead": known(tokens.cache_read),
+        "totalCacheCreation": known(tokens.cache_creation),
     })
 }
 
 async fn sessions(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
     let all = app.ask(move |journal, now| {
         let entries = journal.browse(&params.browse(now, 500)?)?.entries;
-        let costs = journal.costs(&entries)?;
-        Ok(entries.iter().zip(&costs).map(|(entry, cost)| meta(entry, cost)).collect::<Vec<_>>())
+        let figures = journal.session_figures(&entries)?;
+        Ok(entries
+            .iter()
+            .zip(&figures)
+            .map(|(entry, figures)| meta(entry, figures))
+            .collect::<Vec<_>>())
     });
     Ok(Json(Value::from(all.await?)))
 }
@@ -73,7 +84,7 @@ async fn sessions(State(app): State<Arc<App>>, Query(params): Query<Params>) -> 
 async fn session(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer {
     let document = app.ask(move |journal, _| {
         let entry = journal.session(&id)?;
-        let cost = journal.costs(std::slice::from_ref(&entry))?.pop().unwrap_or_default();
+        let figures = journal.session_figures(std::slice::from_ref(&entry))?.remove(0);
         let account = journal.account(&entry)?.unwrap_or_default();
         let plan = account.documents.iter().find(|(name, _)| name.contains("plan"));
         let messages = journal.messages(&entry, 0..EVENTS)?;
@@ -82,7 +93,7 @@ async fn session(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer 
         for event in &events {
             *counts.entry(event["type"].as_str().unwrap_or_default()).or_default() += 1;
         }
-        let mut document = meta(&entry, &cost);
+        let mut document = meta(&entry, &figures);
         document["eventCounts"] = json!(counts);
         document["copilotVersion"] = json!(entry.agent_version);
         document["hasSnapshots"] = account.extensions.contains_key("rewind_snapshots").into();

@@ -7,7 +7,7 @@ mod complete;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use agent_journal::analyze::{Cost, Extent, StatsQuery};
+use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::search::{Filter, Found, Mode, Options, Query as Wanted};
 use agent_journal::{Entry, Journal};
 use anyhow::Result;
@@ -24,7 +24,7 @@ use super::params::Params;
 use super::reply::Failure;
 use super::state::App;
 use crate::commands::stats::{document, models};
-use crate::output::json::{View, documents};
+use crate::output::json::{View, documents, session as as_listed};
 use crate::output::search::place;
 
 /// Messages of an answer, at most.
@@ -89,18 +89,13 @@ fn versioned(name: &str, mut document: Value) -> Json {
     Json(document)
 }
 
-fn costed(entry: &Entry, cost: &Cost) -> Result<Value> {
-    let mut document = serde_json::to_value(entry)?;
-    document["cost"] = serde_json::to_value(cost)?;
-    Ok(document)
-}
-
 async fn sessions(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
     let document = app.ask(move |journal, now| {
         let browse = params.browse(now, 100)?;
         let listing = journal.browse(&browse)?;
-        let costs = journal.costs(&listing.entries)?;
-        let all = listing.entries.iter().zip(&costs).map(|(entry, cost)| costed(entry, cost));
+        let figures = journal.session_figures(&listing.entries)?;
+        let all = listing.entries.iter().zip(&figures);
+        let all = all.map(|(entry, figures)| as_listed(entry, figures));
         let all = all.collect::<Result<Vec<_>>>()?;
         Ok(json!({
             "total": listing.total, "offset": browse.offset, "facets": listing.facets, "sessions": all,
@@ -112,8 +107,8 @@ async fn sessions(State(app): State<Arc<App>>, Query(params): Query<Params>) -> 
 async fn session(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer {
     let document = app.ask(move |journal, _| {
         let entry = journal.session(&id)?;
-        let cost = journal.costs(std::slice::from_ref(&entry))?.pop().unwrap_or_default();
-        let mut document = costed(&entry, &cost)?;
+        let figures = journal.session_figures(std::slice::from_ref(&entry))?.remove(0);
+        let mut document = as_listed(&entry, &figures)?;
         let account = journal.account(&entry)?.unwrap_or_default();
         document["documents"] = documents(&account.documents);
         document["changed_files"] = journal

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_journal::analyze::Cost;
+use agent_journal::analyze::SessionFigures;
 use agent_journal::search::Scope;
 use agent_journal::{Entry, Facets, Journal, Listing};
 use anyhow::Result;
@@ -12,7 +12,9 @@ use axum::response::{IntoResponse, Response};
 use jiff::Zoned;
 use maud::{Markup, html};
 
-use crate::output::{ago, amount, clock, count, duration, money, thousands};
+use crate::output::{
+    ago, amount, clock, count, known_duration, money, money_of_share, thousands, tokens,
+};
 use crate::web::layout::{self, Nav};
 use crate::web::params::{self, ORDERS, Params};
 use crate::web::reply::Reply;
@@ -32,7 +34,7 @@ pub(in crate::web) const TIMES: [(&str, &str); 5] = [
 
 struct List {
     listing: Listing,
-    costs: Vec<Cost>,
+    figures: Vec<SessionFigures>,
     offset: usize,
     parent: Option<Entry>,
     /// What is wrong with what was asked.
@@ -76,8 +78,8 @@ fn read(journal: &Journal, params: &Params, now: &Zoned) -> Result<List> {
         browse.under.clone_from(&parent);
     }
     let listing = journal.browse(&browse)?;
-    let costs = journal.costs(&listing.entries)?;
-    Ok(List { listing, costs, offset: browse.offset, parent, mistake: None, now: now.clone() })
+    let figures = journal.session_figures(&listing.entries)?;
+    Ok(List { listing, figures, offset: browse.offset, parent, mistake: None, now: now.clone() })
 }
 
 fn body(list: &List, params: &Params) -> Markup {
@@ -167,8 +169,8 @@ fn choice(
 fn rows(list: &List, params: &Params) -> Markup {
     let end = list.offset + list.listing.entries.len();
     html! {
-        @for (entry, cost) in list.listing.entries.iter().zip(&list.costs) {
-            (row(entry, cost, &list.now))
+        @for (entry, figures) in list.listing.entries.iter().zip(&list.figures) {
+            (row(entry, figures, &list.now))
         }
         @if (end as u64) < list.listing.total && !list.listing.entries.is_empty() {
             li.more data-more=(params.with("/", &[("offset", &end.to_string()), ("rows", "1")])) {
@@ -183,8 +185,10 @@ fn rows(list: &List, params: &Params) -> Markup {
     }
 }
 
-/// A session in a list.
-pub(in crate::web) fn row(entry: &Entry, cost: &Cost, now: &Zoned) -> Markup {
+/// A session in a list. Figures of a session with sub-agents include theirs.
+pub(in crate::web) fn row(entry: &Entry, figures: &SessionFigures, now: &Zoned) -> Markup {
+    let whole = &figures.with_subagents;
+    let with = if figures.subagents > 0 { ", with sub-agents" } else { "" };
     let href = params::session(&entry.id);
     html! {
         li.row data-id=(entry.id) {
@@ -201,17 +205,15 @@ pub(in crate::web) fn row(entry: &Entry, cost: &Cost, now: &Zoned) -> Markup {
                 }
             }
             span.num title="Prompts" { (amount(entry.counts.user_prompts)) span.unit { " prompts" } }
-            span.num.tools title="Calls of tools" {
-                (amount(entry.counts.tool_calls))
-                @if entry.counts.tool_errors > 0 {
-                    " " span.bad title="Failed" { "✗" (amount(entry.counts.tool_errors)) }
+            span.num.tools title={ "Calls of tools" (with) } {
+                (amount(whole.tool_calls))
+                @if whole.tool_errors > 0 {
+                    " " span.bad title="Failed" { "✗" (amount(whole.tool_errors)) }
                 }
             }
-            span.num.active title="Active time" { (duration(entry.active_s)) }
-            span.num.tokens title="Tokens" {
-                @if entry.tokens.total() > 0 { (amount(entry.tokens.total())) } @else { "–" }
-            }
-            span.num.cost title="Cost" { (money(cost)) }
+            span.num.active title="Active time" { (known_duration(entry.active_s)) }
+            span.num.tokens title={ "Tokens" (with) } { (tokens(&whole.tokens, whole.tokens.total())) }
+            span.num.cost title={ "Cost" (with) @if whole.cost.unpriced_tokens() > 0 { ": " (money_of_share(&whole.cost)) } } { (money(&whole.cost)) }
             time.num datetime=[entry.ended_at.map(|at| at.to_string())] title=(clock(entry.ended_at, now)) {
                 (ago(entry.ended_at, now))
             }

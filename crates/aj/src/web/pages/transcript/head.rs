@@ -1,11 +1,12 @@
 //! What stands above a conversation: the facts of the session.
 
 use agent_journal::Entry;
-use agent_journal::model::Ref;
+use agent_journal::analyze::Cost;
+use agent_journal::model::{Ref, Tokens};
 use maud::{Markup, html};
 
 use super::View;
-use crate::output::{amount, clock, count, duration, money, short_id, thousands};
+use crate::output::{amount, clock, count, duration, money_of_share, short_id, thousands};
 use crate::web::layout;
 use crate::web::params;
 
@@ -61,11 +62,23 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
     add("time", (entry.wall_s > 0).then_some(time));
     add("prompts", Some(html! { (thousands(entry.counts.user_prompts)) }));
     add("tools", Some(tools(entry)));
-    add("tokens", (entry.tokens.total() > 0).then(|| tokens(entry)));
-    let cost = html! { (money(&view.cost)) @if view.cost.micros().is_none() { span.muted { " not known" } } };
-    add("cost", (entry.tokens.total() > 0 || view.cost.micros().is_some()).then_some(cost));
+    add("tokens", entry.tokens.is_known().then(|| tokens(&entry.tokens)));
+    let own = &view.figures.own;
+    add("cost", (own.tokens.is_known() || own.cost.micros().is_some()).then(|| cost(&own.cost)));
     add("refs", (!entry.refs.is_empty()).then(|| refs(&entry.refs)));
-    add("sub-agents", (!entry.children.is_empty()).then(|| html! { (entry.children.len()) }));
+    let whole = &view.figures.with_subagents;
+    add(
+        "with sub-agents",
+        (view.figures.subagents > 0).then(|| {
+            html! {
+                (count(view.figures.subagents, "sub-agent"))
+                " · " (count(whole.tool_calls, "tool call"))
+                @if whole.tool_errors > 0 { " " span.bad { (count(whole.tool_errors, "failure")) } }
+                " · " @if whole.tokens.is_known() { (tokens(&whole.tokens)) } @else { "tokens –" }
+                " · " (cost(&whole.cost))
+            }
+        }),
+    );
     add(
         "file",
         Some(
@@ -89,8 +102,11 @@ fn tools(entry: &Entry) -> Markup {
     }
 }
 
-fn tokens(entry: &Entry) -> Markup {
-    let tokens = entry.tokens;
+fn cost(cost: &Cost) -> Markup {
+    html! { (money_of_share(cost)) @if cost.micros().is_none() { span.muted { " not known" } } }
+}
+
+fn tokens(tokens: &Tokens) -> Markup {
     html! {
         (amount(tokens.input)) " in · " (amount(tokens.output)) " out"
         span.muted { " · cache " (amount(tokens.cache_read)) " read, " (amount(tokens.cache_creation)) " written" }

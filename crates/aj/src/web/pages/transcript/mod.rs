@@ -8,7 +8,7 @@ pub(in crate::web) use parts::{find, message, outline, part, picture};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use agent_journal::analyze::Cost;
+use agent_journal::analyze::SessionFigures;
 use agent_journal::export::Keep;
 use agent_journal::model::Session;
 use agent_journal::{Contents, Entry, Journal, Shown, Window};
@@ -47,7 +47,7 @@ const JUMPS: [(&str, &str, &str); 3] =
 struct View {
     entry: Entry,
     account: Option<Session>,
-    cost: Cost,
+    figures: SessionFigures,
     files: Vec<(String, u64)>,
     children: Vec<Entry>,
     /// None when the session is so long that they come later.
@@ -80,13 +80,13 @@ fn read(journal: &Journal, app: &App, (id, params): (&str, &Params), now: &Zoned
     let is_light = journal.weight(&entry)? <= LIGHT;
     let contents = if is_light { Some(app.contents(journal, &entry)?) } else { app.known(&entry) };
     let shown = journal.window(&entry, &window(&entry, params, contents.as_deref()))?;
-    let cost = journal.costs(std::slice::from_ref(&entry))?.pop().unwrap_or_default();
+    let figures = journal.session_figures(std::slice::from_ref(&entry))?.remove(0);
     let children = entry.children.iter().take(200).filter_map(|id| journal.session(id).ok());
     Ok(View {
         account: journal.account(&entry)?,
         files: journal.changed_files(&entry)?,
         children: children.collect(),
-        cost,
+        figures,
         contents,
         shown,
         entry,
