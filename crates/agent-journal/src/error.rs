@@ -124,6 +124,10 @@ pub enum Error {
         /// What is wrong, and where.
         message: String,
     },
+    /// What follows a checkpoint changes what was read before it: the source must be read from its
+    /// beginning.
+    #[error("the source must be read from its beginning")]
+    StartOver,
     /// A consumer of the library asked to stop.
     #[error("stopped")]
     Stopped,

@@ -59,8 +59,9 @@ pub trait Connector: Sync {
 
     /// Reads a source from a checkpoint on, and returns the checkpoint to go on from. A read
     /// from the default checkpoint tells everything; a later one tells what follows the
-    /// checkpoint's messages. An error means this source as a whole; a record that makes no
-    /// sense is `Skipped` and costs its neighbours nothing.
+    /// checkpoint's messages, or fails with `Error::StartOver` when it must be read from its
+    /// beginning. Any other error means this source as a whole; a record that makes no sense is
+    /// `Skipped` and costs its neighbours nothing.
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint>;
 
     /// Lists the sources that a change of one file below a root concerns, as `discover` would:

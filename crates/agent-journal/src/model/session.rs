@@ -226,8 +226,9 @@ impl Session {
             self.title(title.rank, title.text);
         }
         for (name, text) in later.documents {
-            match self.documents.iter_mut().find(|(known, _)| *known == name) {
-                Some(known) => known.1 = text,
+            match self.documents.iter().position(|(known, _)| *known == name) {
+                Some(at) => self.documents[at].1 = text,
+                None if self.has_document(&text) => {}
                 None => self.documents.push((name, text)),
             }
         }
@@ -262,7 +263,8 @@ impl Session {
             }
         }
         for document in lesser.documents {
-            if self.documents.iter().all(|(name, _)| *name != document.0) {
+            let is_known = self.documents.iter().any(|(name, _)| *name == document.0);
+            if !is_known && !self.has_document(&document.1) {
                 self.documents.push(document);
             }
         }
@@ -281,6 +283,13 @@ fn unite<T: PartialEq>(known: &mut Vec<T>, later: Vec<T>) {
         if !known.contains(&item) {
             known.push(item);
         }
+    }
+}
+
+impl Session {
+    /// Whether a document has this text, under whatever name.
+    fn has_document(&self, text: &str) -> bool {
+        self.documents.iter().any(|(_, known)| known.trim() == text.trim())
     }
 }
 

@@ -30,5 +30,11 @@ pub(super) fn joined(
             None => best = Some((key, account)),
         }
     }
+    if let Some((_, account)) = &mut best
+        && let Some(title) = account.titles.first()
+    {
+        // A summary that is the title need not be told twice.
+        account.documents.retain(|(_, text)| text.trim() != title.text.trim());
+    }
     Ok(best)
 }

@@ -8,6 +8,9 @@ ALTER TABLE tellings ADD COLUMN richness INTEGER NOT NULL DEFAULT 0; -- the rich
 ALTER TABLE tellings ADD COLUMN combined INTEGER NOT NULL DEFAULT 0; -- made of the others
 CREATE INDEX tellings_combined ON tellings (key) WHERE combined = 1;
 
+-- The repository that a session names: `owner/name`, or its root directory.
+ALTER TABLE sessions ADD COLUMN repository TEXT;
+
 -- Recordings that are known to have no message that the leading one lacks.
 CREATE TABLE coverage (
     telling     INTEGER PRIMARY KEY,

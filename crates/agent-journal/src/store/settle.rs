@@ -275,6 +275,7 @@ impl Writer<'_> {
                 ":refs": serde_json::to_string(&account.refs).unwrap_or_default(),
                 ":telling": telling,
                 ":generation": self.generation + 1,
+                ":repository": account.repository,
             })
             .map_err(self.error())?;
         self.hide_others(key, telling, shown)

@@ -252,8 +252,9 @@ impl Store {
             match wholes.last_mut() {
                 // What is found is what is shown: of several texts of one name the first.
                 Some(last) if last.telling == whole.telling => {
-                    let is_new = |(name, _): &(String, String)| {
-                        last.documents.iter().all(|(known, _)| known != name)
+                    let is_new = |(name, text): &(String, String)| {
+                        let mut known = last.documents.iter();
+                        known.all(|(one, told)| one != name && told.trim() != text.trim())
                     };
                     let new: Vec<_> = whole.documents.into_iter().filter(is_new).collect();
                     last.documents.extend(new);
@@ -321,12 +322,10 @@ fn whole(row: &Row<'_>) -> rusqlite::Result<Whole> {
         documents: Vec<(String, String)>,
     }
     let account: Option<Documents> = serde_json::from_str(&row.get::<_, String>(3)?).ok();
-    Ok(Whole {
-        telling: row.get::<_, i64>(0)? as u64,
-        title: row.get(1)?,
-        at: row.get(2)?,
-        documents: account.map(|one| one.documents).unwrap_or_default(),
-    })
+    let title: String = row.get(1)?;
+    let mut documents = account.map(|one| one.documents).unwrap_or_default();
+    documents.retain(|(_, text)| text.trim() != title.trim());
+    Ok(Whole { telling: row.get::<_, i64>(0)? as u64, title, at: row.get(2)?, documents })
 }
 
 #[cfg(test)]

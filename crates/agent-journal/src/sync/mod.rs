@@ -436,6 +436,7 @@ fn tell(
 ) -> Result<SourceEnd> {
     match job.connector.read(&job.source, start, recorder) {
         Ok(checkpoint) => recorder.finish(jsonl::sealed(&job.source.path, checkpoint)),
+        Err(Error::StartOver) => Err(recorder.give_up()),
         Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {
             recorder.fail(known, &error)
         }

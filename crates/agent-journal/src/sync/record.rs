@@ -120,7 +120,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Ends the telling, because it must begin anew.
-    fn give_up(&mut self) -> Error {
+    pub(super) fn give_up(&mut self) -> Error {
         self.is_at_odds = true;
         Error::Stopped
     }

@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{AGENT, yaml};
-use crate::connectors::Stamp;
 use crate::connectors::formats::copilot_store::{SECTIONS, checkpoint_text};
 use crate::connectors::formats::files;
+use crate::connectors::{Source, Stamp};
 use crate::model::{Extensions, Json, Session, Timestamp, TitleRank};
 
 /// Larger companions are something else.
@@ -25,35 +25,84 @@ const CHECKPOINTS: &str = "checkpoints";
 /// Copies of the user's files from before each change: looked for, never opened.
 const SNAPSHOTS: &str = "rewind-snapshots";
 
-/// Documents beside the log, with their names in the journal.
-const DOCUMENTS: &[(&str, &str)] = &[("plan.md", "plan"), ("index.md", "index")];
+/// Documents beside the log, with their names in the journal. The first sums the session up.
+const DOCUMENTS: &[(&str, &str)] = &[("index.md", "index"), ("plan.md", "plan")];
+
+/// Folders with what the agent wrote for the session: designs, notes, findings.
+const ARTIFACTS: &[&str] = &["files", "research"];
+
+/// More artifacts than these are not read.
+const MAX_ARTIFACTS: usize = 64;
+
+/// What lies in the directory of a session.
+pub(super) struct SessionDirectory {
+    /// What it says of the session.
+    pub(super) session: Session,
+    /// Files that could not be understood, each with the reason.
+    pub(super) broken: Vec<&'static str>,
+}
 
 /// Takes the companions of a log into its stamp.
 pub(super) fn stamp(stamp: Stamp, directory: &Path) -> Stamp {
     let names = [WORKSPACE, EDITOR, CHECKPOINTS, "checkpoints/index.md", SNAPSHOTS];
     let documents = DOCUMENTS.iter().map(|(file, _)| *file);
-    let companions = names.into_iter().chain(documents);
-    companions.fold(stamp, |stamp, name| stamp.with(&directory.join(name)))
+    let companions = names.into_iter().chain(documents).chain(ARTIFACTS.iter().copied());
+    let stamp = companions.fold(stamp, |stamp, name| stamp.with(&directory.join(name)));
+    artifacts(directory).iter().fold(stamp, |stamp, source| stamp.and(source.stamp))
 }
 
-/// Begins the account of the session in a directory.
-pub(super) fn account(directory: &Path) -> Session {
+/// Reads what lies in the directory of a session.
+pub(super) fn read(directory: &Path) -> SessionDirectory {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let mut session = Session::new(AGENT.id, name);
-    if let Some(text) = files::small_text(&directory.join(WORKSPACE), MAX_COMPANION) {
-        add_workspace(&text, &mut session);
+    let mut broken = Vec::new();
+    if let Some(text) = files::small_text(&directory.join(WORKSPACE), MAX_COMPANION)
+        && !add_workspace(&text, &mut session)
+    {
+        broken.push("workspace.yaml is no mapping");
     }
-    if let Some(text) = files::small_text(&directory.join(EDITOR), MAX_COMPANION) {
-        add_editor(&text, &mut session);
+    if let Some(text) = files::small_text(&directory.join(EDITOR), MAX_COMPANION)
+        && !add_editor(&text, &mut session)
+    {
+        broken.push("vscode.metadata.json is no JSON object");
     }
-    add_checkpoints(&directory.join(CHECKPOINTS), &mut session);
-    for (file, name) in DOCUMENTS {
+    let (summary, others) = DOCUMENTS.split_at(1);
+    for (file, name) in summary {
         add_document(&directory.join(file), name, &mut session);
     }
+    add_checkpoints(&directory.join(CHECKPOINTS), &mut session, &mut broken);
+    for (file, name) in others {
+        add_document(&directory.join(file), name, &mut session);
+    }
+    add_artifacts(directory, &mut session);
     if files::is_dir(&directory.join(SNAPSHOTS)) {
         session.extensions.insert("rewind_snapshots".into(), Json::from_value(&true));
     }
-    session
+    SessionDirectory { session, broken }
+}
+
+/// Lists the files that the agent wrote for the session, in order.
+fn artifacts(directory: &Path) -> Vec<Source> {
+    let mut found = Vec::new();
+    for folder in ARTIFACTS {
+        let folder = directory.join(folder);
+        if files::is_dir(&folder) {
+            found.extend(files::walk(&folder, &|_| true).unwrap_or_default());
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.truncate(MAX_ARTIFACTS);
+    found
+}
+
+/// Adds the texts among the artifacts, each under its place in the directory.
+fn add_artifacts(directory: &Path, session: &mut Session) {
+    for Source { path, .. } in artifacts(directory) {
+        let name = path.strip_prefix(directory).unwrap_or(&path).to_string_lossy();
+        let text = files::small_text(&path, MAX_COMPANION).filter(|text| !text.contains('\0'));
+        let text = text.filter(|text| !text.trim().is_empty());
+        session.documents.extend(text.map(|text| (name.replace('\\', "/"), text)));
+    }
 }
 
 /// The session's time as its workspace has it: when there is no log that knows better.
@@ -69,12 +118,15 @@ pub(super) fn add_times(session: &mut Session) {
     session.seen(times.updated_at.and_then(|text| Timestamp::parse(&text)));
 }
 
-fn add_workspace(text: &str, session: &mut Session) {
+/// Adds what `workspace.yaml` says; `false` when it says nothing that can be read.
+fn add_workspace(text: &str, session: &mut Session) -> bool {
     let mut rest = BTreeMap::new();
     let mut is_renamed = false;
     let mut git_root = None;
     let mut title = String::new();
-    for (key, value) in yaml::mapping(text).into_iter().filter(|(_, value)| !value.is_empty()) {
+    let entries = yaml::mapping(text);
+    let is_read = !entries.is_empty() || text.trim().is_empty();
+    for (key, value) in entries.into_iter().filter(|(_, value)| !value.is_empty()) {
         match key.as_str() {
             "id" if value == session.id.native => {}
             "cwd" => session.cwd = Some(value),
@@ -95,10 +147,12 @@ fn add_workspace(text: &str, session: &mut Session) {
     session.repository = session.repository.take().or(git_root);
     session.title(if is_renamed { TitleRank::Named } else { TitleRank::Generated }, title);
     session.extensions.insert("workspace".into(), Json::from_value(&rest));
+    is_read
 }
 
-/// What VS Code notes about a session it drives. A title given there goes before all others.
-fn add_editor(text: &str, session: &mut Session) {
+/// Adds what VS Code notes about a session it drives; `false` when that is no JSON object. A title
+/// given there goes before all others.
+fn add_editor(text: &str, session: &mut Session) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Editor {
@@ -117,12 +171,11 @@ fn add_editor(text: &str, session: &mut Session) {
         repository_path: Option<String>,
         branch_name: Option<String>,
     }
-    if let Ok(all) = serde_json::from_str::<Extensions>(text)
-        && !all.is_empty()
-    {
+    let Ok(all) = serde_json::from_str::<Extensions>(text) else { return false };
+    if !all.is_empty() {
         session.extensions.insert("vscode".into(), Json::from_value(&all));
     }
-    let Ok(editor) = serde_json::from_str::<Editor>(text) else { return };
+    let Ok(editor) = serde_json::from_str::<Editor>(text) else { return true };
     session.title(TitleRank::Named, editor.custom_title.unwrap_or_default());
     let folder = editor.workspace_folder.and_then(|folder| folder.folder_path);
     session.cwd = session.cwd.take().or(folder);
@@ -130,6 +183,7 @@ fn add_editor(text: &str, session: &mut Session) {
         session.repository = session.repository.take().or(repository.repository_path);
         session.branch = session.branch.take().or(repository.branch_name);
     }
+    true
 }
 
 fn add_document(path: &Path, name: &str, session: &mut Session) {
@@ -137,7 +191,7 @@ fn add_document(path: &Path, name: &str, session: &mut Session) {
     session.documents.extend(text.map(|text| (name.to_owned(), text)));
 }
 
-fn add_checkpoints(directory: &Path, session: &mut Session) {
+fn add_checkpoints(directory: &Path, session: &mut Session, broken: &mut Vec<&'static str>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let mut names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -147,7 +201,13 @@ fn add_checkpoints(directory: &Path, session: &mut Session) {
         let path = directory.join(name);
         let document = match name.rsplit_once('.') {
             Some((stem, "md")) if name != "index.md" => markdown(&path, stem, &index),
-            Some((stem, "json")) => json(&path, stem),
+            Some((stem, "json")) => {
+                let document = json(&path, stem);
+                if document.is_none() {
+                    broken.push("a checkpoint is no JSON object");
+                }
+                document
+            }
             _ => None,
         };
         session.documents.extend(document);

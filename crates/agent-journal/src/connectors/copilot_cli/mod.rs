@@ -103,7 +103,10 @@ impl Connector for CopilotCli {
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         match path.extension().and_then(|extension| extension.to_str()) {
-            _ if name == LOG => copilot_events::read(path, start, directory::account(folder), sink),
+            _ if name == LOG => {
+                let session = open_directory(folder, &start, sink)?;
+                copilot_events::read(path, start, session, sink)
+            }
             Some("jsonl") => {
                 let native = path.file_stem().unwrap_or_default().to_string_lossy();
                 copilot_events::read(path, start, Session::new(AGENT.id, native), sink)
@@ -111,7 +114,7 @@ impl Connector for CopilotCli {
             Some("db") => copilot_store::read(path, AGENT.id, sink).map(|()| Checkpoint::default()),
             Some("json") => legacy::read(path, sink).map(|()| Checkpoint::default()),
             _ => {
-                let mut session = directory::account(folder);
+                let mut session = open_directory(folder, &start, sink)?;
                 directory::add_times(&mut session);
                 sink.accept(Record::Session(Box::new(session)))?;
                 Ok(Checkpoint::default())
@@ -123,6 +126,16 @@ impl Connector for CopilotCli {
         // The value is optional: as a word of its own it could be taken for a prompt.
         Some(Resume::new("copilot", [&format!("--resume={}", session.id.native)]))
     }
+}
+
+/// Reads what lies beside a log, and counts what could not be understood: once, not again with
+/// every piece that is appended to the log.
+fn open_directory(folder: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Result<Session> {
+    let directory::SessionDirectory { session, broken } = directory::read(folder);
+    if start.offset == 0 {
+        broken.into_iter().try_for_each(|reason| sink.accept(Record::bad(0, reason)))?;
+    }
+    Ok(session)
 }
 
 /// Accepts the agent's home or the sessions' directory in it.

@@ -9,7 +9,7 @@ use std::path::Path;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::copilot_events::call_identity;
+use super::copilot_events::{call_identity, is_beginning, typed};
 use super::sqlite::{self, Database};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
@@ -30,6 +30,9 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ("important_files", "Important files"),
     ("next_steps", "Next steps"),
 ];
+
+/// The name of a session's summary among its documents.
+const SUMMARY: &str = "summary in session-store.db";
 
 /// Columns of a call that have a place in the model.
 const CALL_COLUMNS: &[&str] = &[
@@ -57,7 +60,8 @@ const TIMES: &[&str] = &["created_at", "first_seen_at", "tool_name", "turn_index
 /// Tells every session of a store.
 pub fn read(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
     let db = sqlite::open(path)?;
-    let store = Store { path, agent, db };
+    let mut store = Store { path, agent, db, indexed: HashMap::new() };
+    store.indexed = store.indexed_texts()?;
     let mut sessions = Vec::new();
     if !store.db.columns("sessions").is_empty() {
         store.db.each("SELECT * FROM sessions ORDER BY rowid", |row| {
@@ -92,6 +96,8 @@ struct Store<'p> {
     path: &'p Path,
     agent: &'p str,
     db: Database,
+    /// Texts that stand in the table for searching alone, by session: name and text.
+    indexed: HashMap<String, Vec<(String, String)>>,
 }
 
 /// One call of a model, in the turn it belongs to.
@@ -106,7 +112,8 @@ impl Store<'_> {
         session.cwd = text(row, "cwd");
         session.repository = text(row, "repository");
         session.branch = text(row, "branch");
-        session.title(TitleRank::Listed, text(row, "summary").unwrap_or_default());
+        let summary = text(row, "summary").filter(|summary| !is_rendered(summary));
+        session.title(TitleRank::Listed, summary.unwrap_or_default());
         session.seen(time(row, "created_at"));
         session.seen(time(row, "updated_at"));
         keep(row, SESSION_COLUMNS, &mut session.extensions);
@@ -155,11 +162,64 @@ impl Store<'_> {
                 session.extensions.insert(name.to_owned(), Json::from_value(&kept));
             }
         }
+        self.add_summary(&native, &mut session)?;
+        for (name, text) in self.indexed.get(&native).into_iter().flatten() {
+            if session.documents.iter().all(|(_, known)| known.trim() != text.trim()) {
+                session.documents.push((name.clone(), text.clone()));
+            }
+        }
         let mut calls = self.calls(&native)?;
         sink.accept(Record::Session(Box::new(session)))?;
         self.each("turns", "turn_index", &native, |row| tell_turn(row, &mut calls, sink))?;
         let mut rest = calls.into_iter().map(|call| call.message);
         rest.try_for_each(|message| sink.accept(Record::Message(Box::new(message))))
+    }
+
+    /// Adds the session's summary, unless it only repeats the first prompt: behind a better title
+    /// it would be neither shown nor found.
+    fn add_summary(&self, native: &str, session: &mut Session) -> Result<()> {
+        let Some(summary) = session.titles.first().map(|title| title.text.clone()) else {
+            return Ok(());
+        };
+        let mut is_prompt = false;
+        self.each("turns", "turn_index", native, |row| {
+            let prompt = text(row, "user_message").unwrap_or_default();
+            is_prompt |= is_beginning(&summary, typed(&prompt));
+            Ok(())
+        })?;
+        if !is_prompt {
+            session.documents.push((SUMMARY.to_owned(), summary));
+        }
+        Ok(())
+    }
+
+    /// Reads the texts that stand in no other table: what the program indexed of the session's
+    /// files. Turns and checkpoints are read where they are kept.
+    fn indexed_texts(&self) -> Result<HashMap<String, Vec<(String, String)>>> {
+        let mut texts: HashMap<String, Vec<(String, String)>> = HashMap::new();
+        let columns = self.db.columns("search_index");
+        let has = |name: &str| columns.iter().any(|column| column == name);
+        if !(has("content") && has("session_id") && has("source_type")) {
+            return Ok(texts);
+        }
+        let sql = "SELECT * FROM search_index WHERE source_type NOT LIKE 'turn%'
+                   AND source_type NOT LIKE 'checkpoint%' ORDER BY rowid";
+        self.db.each(sql, |row| {
+            if let (Some(session), Some(content)) = (text(row, "session_id"), text(row, "content"))
+            {
+                let kind = text(row, "source_type").unwrap_or_default();
+                let id = text(row, "source_id").unwrap_or_default();
+                let place = id.strip_prefix(session.as_str()).unwrap_or(&id).trim_matches(':');
+                let known = texts.entry(session).or_default();
+                let mut name = format!("{kind} {place}").trim().replace('_', " ");
+                if known.iter().any(|(other, _)| *other == name) {
+                    name = format!("{name} {}", known.len() + 1);
+                }
+                known.push((name, content));
+            }
+            Ok(())
+        })?;
+        Ok(texts)
     }
 
     fn calls(&self, native: &str) -> Result<Vec<Call>> {
@@ -203,6 +263,14 @@ impl Store<'_> {
     }
 }
 
+/// Whether a summary is a prompt as it was rendered for the model: it begins with a tag.
+fn is_rendered(summary: &str) -> bool {
+    let tag = summary.trim_start().strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    tag.is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|one| one.is_ascii_alphabetic())
+    })
+}
+
 /// Tells a turn: the prompt, then one message for each call, the last with the final answer.
 fn tell_turn(row: &Row<'_>, calls: &mut Vec<Call>, sink: &mut dyn Sink) -> Result<()> {
     let at = time(row, "timestamp");
@@ -232,6 +300,11 @@ fn tell_turn(row: &Row<'_>, calls: &mut Vec<Call>, sink: &mut dyn Sink) -> Resul
     messages.into_iter().try_for_each(tell)
 }
 
+/// Returns what billionths of an AI credit cost, in millionths of a dollar.
+pub fn cost_micros(nano_aiu: u64) -> u64 {
+    nano_aiu / NANO_AIU_PER_MICRO_DOLLAR
+}
+
 /// A call: its input includes what was read from and written to a cache.
 fn call(row: &Row<'_>, identity: String) -> Message {
     let cache_read = count(row, "cache_read_tokens");
@@ -245,7 +318,7 @@ fn call(row: &Row<'_>, identity: String) -> Message {
         reasoning: number(row, "reasoning_tokens").and_then(|n| u64::try_from(n).ok()),
     };
     let cost = number(row, "total_nano_aiu").and_then(|nano| u64::try_from(nano).ok());
-    let cost_micros = cost.map(|nano| nano / NANO_AIU_PER_MICRO_DOLLAR);
+    let cost_micros = cost.map(cost_micros);
     let mut extensions = Extensions::new();
     keep(row, CALL_COLUMNS, &mut extensions);
     let agent = text(row, "agent_id");

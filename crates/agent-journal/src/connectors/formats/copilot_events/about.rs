@@ -7,7 +7,7 @@ use super::event::{Begin, Context, Counts, ModelChange, Shutdown, Truncation};
 use super::tell::{Envelope, Told, owned, parse, put};
 use crate::connectors::formats::json::{self, Text, lenient};
 use crate::error::Result;
-use crate::model::{Block, Extensions, Json, Kind, Message, Role, Timestamp, Tokens, Usage};
+use crate::model::{Block, Extensions, Json, Kind, Message, Role, Timestamp};
 
 impl Reader<'_> {
     pub(super) fn begin(&mut self, envelope: &Envelope, data: &RawValue) -> Told {
@@ -16,7 +16,7 @@ impl Reader<'_> {
             self.state.native.clone_from(&id);
             self.session.id.native = id;
         }
-        self.state.run = envelope.at;
+        self.begin_run(envelope);
         let start = begin.start_time.and_then(|text| owned(text.0));
         self.session.seen(start.and_then(|text| Timestamp::parse(&text)));
         let version = owned(begin.version).filter(|version| version != "unknown");
@@ -33,8 +33,7 @@ impl Reader<'_> {
 
     pub(super) fn resume(&mut self, envelope: &Envelope, data: &RawValue) -> Told {
         let Some(begin) = parse::<Begin<'_>>(data) else { return Told::Unknown };
-        self.state.run = envelope.at;
-        self.state.is_counted = false;
+        self.begin_run(envelope);
         self.select(begin.model);
         self.stand(begin.context);
         Told::Nothing
@@ -88,6 +87,10 @@ impl Reader<'_> {
             return Ok(Told::Nothing);
         }
         let mut message = envelope.message(Role::System);
+        let [messages, tokens] = [truncation.messages, truncation.tokens].map(|n| n.unwrap_or(0));
+        message.blocks.push(Block::Text(format!(
+            "Context truncated: {messages} messages, {tokens} tokens removed"
+        )));
         message.extensions.insert("truncation".into(), Json::from(data));
         self.tell(message)?;
         Ok(Told::Yes)
@@ -108,30 +111,35 @@ impl Reader<'_> {
     }
 
     /// The end of one run of the program: one message for each model that worked in it, with the
-    /// tokens no answer carries. The sums are of this run alone.
+    /// tokens that no other record has.
     pub(super) fn shutdown(&mut self, envelope: &Envelope, data: &RawValue) -> Result<Told> {
         let Some(mut shutdown) = parse::<Shutdown<'_>>(data) else { return Ok(Told::Unknown) };
+        self.tell_unclaimed()?;
         let mut first = envelope.message(Role::System);
         let error = owned(shutdown.error.take());
         first.failed = shutdown.kind.as_ref().is_some_and(|kind| kind.as_str() == "error");
         first.blocks.extend(error.map(Block::Text));
-        put(&mut first.extensions, "shutdownType", shutdown.kind);
-        json::keep(shutdown.rest, &mut first.extensions);
+        put(&mut first.extensions, "shutdownType", shutdown.kind.take());
+        json::keep(std::mem::take(&mut shutdown.rest), &mut first.extensions);
         if let Some(nano) = shutdown.nano_aiu {
             self.session.extensions.insert("totalNanoAiu".into(), Json::from(nano));
         }
-        if let Some(changes) = shutdown.changes {
+        if let Some(changes) = shutdown.changes.take() {
             let mut counts = Extensions::new();
             json::keep(changes.rest, &mut counts);
             first.extensions.insert("codeChanges".into(), Json::from_value(&counts));
             changes.files.into_iter().flatten().for_each(|file| self.touch(&file.0));
         }
+        let sums = self.sums_of(envelope, &shutdown);
         let mut message = Some(first);
         for (model, metrics) in shutdown.models.unwrap_or_default() {
             let mut message =
                 message.take().unwrap_or_else(|| Message { at: envelope.at, ..Message::default() });
-            let tokens = metrics.usage.as_ref().map(Counts::tokens);
-            message.usage = tokens.map(|tokens| self.rest(envelope, &model, tokens));
+            message.usage = metrics
+                .usage
+                .as_ref()
+                .map(Counts::tokens)
+                .and_then(|tokens| self.unrecorded(&sums, &model, tokens));
             message.model = Some(model);
             json::keep(metrics.rest, &mut message.extensions);
             self.tell(message)?;
@@ -139,21 +147,7 @@ impl Reader<'_> {
         if let Some(message) = message {
             self.tell(message)?;
         }
-        (self.state.run, self.state.is_counted) = (envelope.at, false);
+        self.end_run(envelope);
         Ok(Told::Yes)
-    }
-
-    /// What a run used beyond what its answers say.
-    fn rest(&self, envelope: &Envelope, model: &str, mut tokens: Tokens) -> Usage {
-        if self.state.is_counted {
-            tokens.output = 0;
-        }
-        let run = envelope.id.as_deref().unwrap_or_default();
-        Usage {
-            identity: Some(format!("{} {run} {model}", self.state.native)),
-            tokens,
-            since: self.state.run,
-            ..Usage::default()
-        }
     }
 }

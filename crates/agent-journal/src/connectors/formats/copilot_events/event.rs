@@ -13,7 +13,7 @@ lossless! {
         "type" kind: Option<Text<'a>>,
         "id" id: Option<Text<'a>>,
         "timestamp" timestamp: Option<Text<'a>>,
-        "parentId" parent: Option<&'a RawValue>,
+        "parentId" parent: Option<Text<'a>>,
         "agentId" agent: Option<Text<'a>>,
         "ephemeral" ephemeral: Option<bool>,
         "data" data: Option<&'a RawValue>,
@@ -80,6 +80,14 @@ lossless! {
 }
 
 lossless! {
+    /// `assistant.turn_start` and `assistant.turn_end`.
+    struct Turn<'a> {
+        "turnId" id: Option<Text<'a>>,
+        "parentToolCallId" parent_call: Option<Text<'a>>,
+    }
+}
+
+lossless! {
     /// A tool the model asks for; also `tool.user_requested` and `tool.execution_start`.
     struct Request<'a> {
         "toolCallId" id: Option<Text<'a>>,
@@ -101,6 +109,7 @@ lossless! {
         "success" success: Option<bool>,
         "result" result: Option<&'a RawValue>,
         "error" error: Option<&'a RawValue>,
+        "shellExecution" shell: Option<&'a RawValue>,
         "model" model: Option<Text<'a>>,
         "parentToolCallId" parent_call: Option<Text<'a>>,
     }
@@ -161,6 +170,8 @@ lossless! {
         "shutdownType" kind: Option<Text<'a>>,
         "errorReason" error: Option<Text<'a>>,
         "modelMetrics" models: Option<BTreeMap<String, Metrics<'a>>>,
+        "usageAccountingWatermarks" watermarks: Option<&'a RawValue>,
+        "accountingSnapshot" snapshot: Option<&'a RawValue>,
         "codeChanges" changes: Option<Changes<'a>>,
         "totalNanoAiu" nano_aiu: Option<&'a RawValue>,
     }
@@ -203,6 +214,45 @@ impl Counts<'_> {
             cache_creation,
             reasoning: self.reasoning,
         }
+    }
+}
+
+lossless! {
+    /// `session.usage_record`.
+    struct UsageRecord<'a> {
+        "usage" usage: Option<&'a RawValue>,
+    }
+}
+
+lossless! {
+    /// One call of a model, beside the tokens that [`Counts`] reads from the same object.
+    struct CallFacts<'a> {
+        "model" model: Option<Text<'a>>,
+        "apiCallId" api_id: Option<Text<'a>>,
+        "accounting" accounting: Option<Accounting<'a>>,
+        "parentToolCallId" parent_call: Option<Text<'a>>,
+        "finishReason" finish_reason: Option<Text<'a>>,
+        "totalNanoAiu" nano_aiu: Option<f64>,
+        "copilotUsage" billed: Option<Billed<'a>>,
+        "inputTokens" input: Option<&'a RawValue>,
+        "outputTokens" output: Option<&'a RawValue>,
+        "cacheReadTokens" cache_read: Option<&'a RawValue>,
+        "cacheWriteTokens" cache_write: Option<&'a RawValue>,
+        "reasoningTokens" reasoning: Option<&'a RawValue>,
+    }
+}
+
+lossless! {
+    /// Under which name the program itself accounts for a call.
+    struct Accounting<'a> {
+        "usageId" usage_id: Option<Text<'a>>,
+    }
+}
+
+lossless! {
+    /// What the service billed for a call.
+    struct Billed<'a> {
+        "totalNanoAiu" nano_aiu: Option<f64>,
     }
 }
 

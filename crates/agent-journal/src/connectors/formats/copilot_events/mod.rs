@@ -2,14 +2,15 @@
 //! programs that embed the runtime write it, so the session is begun by the caller.
 //!
 //! Odd: `parentId` names the event before, written or not, so many parents are missing and the
-//! order of the file is the only one; a call of a tool is told three times (request, start,
-//! completion); tokens stand with each answer (output) and once for each run of the program (the
-//! rest); crashes leave NULs, half a line before a whole one, and events cut by raw newlines.
+//! order of the file holds unless the chain is complete; a call of a tool is told three times
+//! (request, start, completion); tokens stand in up to three records; crashes leave NULs, half a line before a whole one, and events cut by raw newlines.
 
 mod about;
 mod event;
+mod order;
 mod tell;
 mod tools;
+mod usage;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -18,11 +19,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use self::event::Event;
+use self::order::RecentEvents;
+use self::usage::CallState;
 use super::json;
 use super::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
-use crate::model::{Block, Extensions, Json, Message, Session, Timestamp};
+use crate::model::{Block, Extensions, Json, Message, Session, TitleRank};
 
 /// How every event begins: where one starts inside a damaged line.
 const HEAD: &[u8] = br#"{"type":""#;
@@ -42,7 +45,10 @@ pub fn call_identity(native: &str, output: u64, count: u64) -> String {
     format!("{native} {output}#{count}")
 }
 
-pub use self::tools::typed;
+pub use self::tools::{is_beginning, typed};
+
+/// The name of a summary among the documents of a session.
+const SUMMARY: &str = "summary in workspace.yaml";
 
 /// Reads a log from a checkpoint on. `session` is what the caller knows: at least the agent and
 /// an id, which the log's first event may correct.
@@ -52,6 +58,11 @@ pub fn read(
     session: Session,
     sink: &mut dyn Sink,
 ) -> Result<Checkpoint> {
+    if start.offset == 0
+        && let Some(offsets) = order::chain_order(path)?
+    {
+        return read_in_order(path, &offsets, session, sink);
+    }
     let mut reader = Reader::new(start, session, sink);
     let mut lines = Lines::open(path, reader.end)?;
     while let Some(line) = lines.next()? {
@@ -67,11 +78,34 @@ pub fn read(
     reader.finish(path)
 }
 
+/// Reads the events of a log in another order than the file's. A later read begins anew: what is
+/// appended may stand anywhere in that order.
+fn read_in_order(
+    path: &Path,
+    offsets: &[u64],
+    session: Session,
+    sink: &mut dyn Sink,
+) -> Result<Checkpoint> {
+    let mut reader = Reader::new(Checkpoint::default(), session, sink);
+    let mut lines = Lines::open(path, 0)?;
+    for offset in offsets {
+        if lines.offset() != *offset {
+            lines = Lines::open(path, *offset)?;
+        }
+        let Some(line) = lines.next()? else { break };
+        reader.line(&line)?;
+    }
+    reader.finish(path)?;
+    Ok(Checkpoint::default())
+}
+
 struct Reader<'s> {
     sink: &'s mut dyn Sink,
     /// What this read knows about the session.
     session: Session,
     is_session_told: bool,
+    /// Whether an earlier read told the beginning.
+    is_continued: bool,
     files: HashSet<String>,
     state: State,
     told: u64,
@@ -117,14 +151,16 @@ struct State {
     late: BTreeMap<String, Extensions>,
     /// Calls that were left out, so that their results are too.
     ignored: Vec<String>,
-    /// How many calls of the model wrote so many tokens.
-    outputs: BTreeMap<u64, u64>,
-    /// The call told last: its own id and its identity.
-    call: Option<(String, String)>,
-    /// When this run of the program began.
-    run: Option<Timestamp>,
-    /// Whether an answer of this run says what it wrote.
-    is_counted: bool,
+    /// The beginning of the first prompt.
+    first_prompt: Option<String>,
+    /// A folder that the user trusted: older logs name the directory nowhere else.
+    trusted: Option<String>,
+    /// The turn at work, by the call that started its agent.
+    turns: BTreeMap<String, String>,
+    /// The last events.
+    recent: RecentEvents,
+    /// What is known of the calls of models.
+    calls: CallState,
 }
 
 impl<'s> Reader<'s> {
@@ -136,6 +172,7 @@ impl<'s> Reader<'s> {
             files: session.files.iter().cloned().collect(),
             session,
             is_session_told: false,
+            is_continued: offset > 0,
             state,
             told: messages,
             broken: None,
@@ -175,10 +212,16 @@ impl<'s> Reader<'s> {
         if let Some(broken) = self.broken.take() {
             self.sink.accept(Record::bad(broken.offset, "not a JSON object"))?;
         }
-        // An answer that is still open is told now, and by the next read again.
+        // An answer that is still open, or a call whose answer has not come, is told now, and by
+        // the next read again.
         let mark = self.mark.take();
         let Mark { offset, told, state } = mark.unwrap_or_else(|| self.mark_at(self.end));
         self.close()?;
+        self.tell_unclaimed()?;
+        if self.session.cwd.is_none() {
+            self.session.cwd.clone_from(&self.state.trusted);
+        }
+        self.add_summary();
         self.tell_session()?;
         Ok(Checkpoint {
             offset,
@@ -187,6 +230,21 @@ impl<'s> Reader<'s> {
             state: serde_json::to_vec(&state).expect("strings and numbers serialise"),
             ..Checkpoint::default()
         })
+    }
+
+    /// Adds the summary that the caller knows, unless it is only the first prompt or a title:
+    /// behind a better title it would be neither shown nor found.
+    fn add_summary(&mut self) {
+        let titles = &self.session.titles;
+        let summary = titles.iter().find(|title| title.rank == TitleRank::Summary);
+        let Some(summary) = summary.map(|title| title.text.clone()) else { return };
+        let prompt = self.state.first_prompt.as_deref();
+        let is_title = titles
+            .iter()
+            .any(|title| title.rank < TitleRank::Summary && is_beginning(&summary, &title.text));
+        if !is_title && !prompt.is_some_and(|prompt| is_beginning(&summary, prompt)) {
+            self.session.documents.push((SUMMARY.to_owned(), summary));
+        }
     }
 
     fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {

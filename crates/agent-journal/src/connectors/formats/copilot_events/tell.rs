@@ -1,23 +1,21 @@
 //! Turns events into what they say about the session, and into messages.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
 use super::Reader;
-use super::event::{Answer, Asset, Completion, Event, Notice, Prompt, Request};
+use super::event::{Answer, Asset, Completion, Event, Notice, Prompt, Request, Turn};
+use super::order::Ancestors;
 use super::tools;
 use crate::connectors::Record;
 use crate::connectors::formats::json::{self, FromOddValue, Text};
-use crate::error::Result;
-use crate::model::{
-    Block, Extensions, Image, Json, Message, Origin, Role, Timestamp, Tokens, Usage,
-};
+use crate::error::{Error, Result};
+use crate::model::{Block, Extensions, Image, Json, Message, Origin, Role, Timestamp};
 
 /// Events that are state of the program, or that repeat what other events say.
 const STATE: &[&str] = &[
-    "assistant.turn_start",
-    "assistant.turn_end",
     "assistant.reasoning",
     "hook.start",
     "hook.end",
@@ -59,6 +57,10 @@ pub(super) struct Envelope {
     pub(super) id: Option<String>,
     pub(super) at: Option<Timestamp>,
     agent: Option<String>,
+    /// The messages that it follows.
+    above: Ancestors,
+    /// Whether it belongs to a side conversation.
+    is_side: Cell<bool>,
 }
 
 /// What became of an event.
@@ -76,19 +78,39 @@ impl Envelope {
     pub(super) fn message(&self, role: Role) -> Message {
         let mut message =
             Message { uuid: self.id.clone(), role, at: self.at, ..Message::default() };
+        message.parent.clone_from(&self.above.main);
         if let Some(agent) = &self.agent {
-            message.sidechain = true;
+            self.put_aside(&mut message);
             message.extensions.insert("agentId".into(), Json::from_value(agent));
         }
         message
     }
 
+    /// Puts a message into a side conversation.
+    fn put_aside(&self, message: &mut Message) {
+        self.is_side.set(true);
+        message.sidechain = true;
+        message.parent.clone_from(&self.above.nearest);
+    }
+
+    /// Returns the messages that an event right after this one follows.
+    fn below(&self, told: &Told) -> Ancestors {
+        let mut ancestors = self.above.clone();
+        if !matches!(told, Told::Nothing) {
+            ancestors.nearest.clone_from(&self.id);
+            if !self.is_side.get() {
+                ancestors.main.clone_from(&self.id);
+            }
+        }
+        ancestors
+    }
+
     /// Begins a message that a sub-agent may have made: then it names the call that started it.
-    fn inside(&self, role: Role, parent_call: Option<Text<'_>>) -> (Message, String) {
+    pub(super) fn inside(&self, role: Role, parent_call: Option<Text<'_>>) -> (Message, String) {
         let mut message = self.message(role);
         let call = owned(parent_call);
         if let Some(call) = &call {
-            message.sidechain = true;
+            self.put_aside(&mut message);
             message.extensions.insert("parentToolCallId".into(), Json::from_value(call));
         }
         (message, call.or(self.agent.clone()).unwrap_or_default())
@@ -97,18 +119,30 @@ impl Envelope {
 
 impl Reader<'_> {
     pub(super) fn record(&mut self, event: Event<'_>, bytes: &[u8], offset: u64) -> Result<()> {
+        let parent = owned(event.parent);
         let envelope = Envelope {
             kind: owned(event.kind).unwrap_or_default(),
             id: owned(event.id),
             at: event.timestamp.and_then(|text| Timestamp::parse(text.as_str())),
             agent: owned(event.agent),
+            above: self.state.recent.above(parent.as_deref()),
+            is_side: Cell::new(false),
         };
-        if event.ephemeral == Some(true) {
-            return self.pass(offset, envelope.kind);
+        let told = if event.ephemeral == Some(true) {
+            Told::Nothing
+        } else {
+            self.session.seen(envelope.at);
+            self.dispatch(&envelope, event.data.unwrap_or(RawValue::NULL))?
+        };
+        if let Some(id) = &envelope.id {
+            let below = envelope.below(&told);
+            let is_late = self.state.recent.note(id, parent.as_deref(), below);
+            // What was told before may have another order now.
+            if is_late && self.is_continued {
+                return Err(Error::StartOver);
+            }
         }
-        self.session.seen(envelope.at);
-        let data = event.data.unwrap_or(RawValue::NULL);
-        match self.dispatch(&envelope, data)? {
+        match told {
             Told::Yes => Ok(()),
             Told::Nothing => self.pass(offset, envelope.kind),
             Told::Unknown => match serde_json::from_slice(bytes) {
@@ -126,12 +160,15 @@ impl Reader<'_> {
             "session.model_change" | "session.auto_mode_resolved" => Ok(self.change_model(data)),
             "session.truncation" => self.truncation(envelope, data),
             "session.usage_checkpoint" => Ok(self.checkpoint(data)),
+            "session.usage_record" => self.usage_record(envelope, data),
             "session.shutdown" => self.shutdown(envelope, data),
             "session.binary_asset" => self.asset(envelope, data),
             "user.message" => self.prompt(envelope, data),
             "assistant.message" => self.answer(envelope, data),
+            "assistant.turn_start" => Ok(self.begin_turn(envelope, data)),
+            "assistant.turn_end" => Ok(self.end_turn(envelope, data)),
             "tool.user_requested" => self.request(envelope, data, Origin::Command),
-            "tool.execution_start" => self.request(envelope, data, Origin::System),
+            "tool.execution_start" => self.request(envelope, data, Origin::Assistant),
             "tool.execution_complete" | "tool.execution_end" => self.completion(envelope, data),
             kind if STATE.contains(&kind) => Ok(Told::Nothing),
             kind if kind.starts_with("subagent.") || kind.starts_with("custom_agent.") => {
@@ -162,9 +199,11 @@ impl Reader<'_> {
     fn prompt(&mut self, envelope: &Envelope, data: &RawValue) -> Result<Told> {
         let Some(mut prompt) = parse::<Prompt<'_>>(data) else { return Ok(Told::Unknown) };
         let odd = json::take(&mut prompt.rest, "content");
+        self.tell_unclaimed()?;
         let content = prompt.content.as_ref().map_or("", Text::as_str);
         let text = tools::typed(content);
-        let (mut message, _) = envelope.inside(Role::User, prompt.parent_call);
+        let (mut message, thread) = envelope.inside(Role::User, prompt.parent_call);
+        self.state.turns.remove(&thread);
         let mode = prompt.mode.as_ref().map_or("", Text::as_str);
         if !text.is_empty() {
             message.blocks.push(Block::Text(text.to_owned()));
@@ -172,7 +211,8 @@ impl Reader<'_> {
         message.blocks.extend(odd.map(|raw| Block::Other(Json::from(raw))));
         let mut extensions = std::mem::take(&mut message.extensions);
         tools::attach(prompt.attachments.unwrap_or_default(), &mut message.blocks, &mut extensions);
-        message.origin = if prompt.source.is_some() || prompt.is_continuation == Some(true) {
+        let is_machine = prompt.source.is_some() || prompt.is_continuation == Some(true);
+        message.origin = if is_machine || tools::is_terminal_notice(text) {
             Origin::Injected
         } else if message.blocks.is_empty() {
             // Autopilot asks the model to go on; older versions do not mark it.
@@ -182,6 +222,9 @@ impl Reader<'_> {
         } else {
             Origin::Human
         };
+        if message.origin == Origin::Human && !message.sidechain {
+            self.state.first_prompt.get_or_insert_with(|| tools::beginning(text));
+        }
         put(&mut extensions, "source", prompt.source);
         put(&mut extensions, "agentMode", prompt.mode);
         json::keep(prompt.rest, &mut extensions);
@@ -198,12 +241,13 @@ impl Reader<'_> {
         message.model = self.model(&thread, model);
         message.api_id = owned(answer.api_id.take());
         message.request_id = owned(answer.request_id.take());
-        message.usage = answer.output.map(|output| self.call(output, message.api_id.as_deref()));
+        self.add_usage(answer.output, &mut message);
         message.blocks.extend(owned(answer.content.take()).map(Block::Text));
         let odd = json::take(&mut answer.rest, "content");
         message.blocks.extend(odd.map(|raw| Block::Other(Json::from(raw))));
         self.ask(answer.requests.take().unwrap_or_default(), &mut message);
         json::keep(answer.rest, &mut message.extensions);
+        self.add_turn(&thread, &mut message);
         if message.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. })) {
             self.close()?;
             self.state.open = Some(Box::new(message));
@@ -213,21 +257,28 @@ impl Reader<'_> {
         Ok(Told::Yes)
     }
 
-    /// The tokens an answer carries.
-    fn call(&mut self, output: u64, api_id: Option<&str>) -> Usage {
-        self.state.is_counted = true;
-        let identity = match (&self.state.call, api_id) {
-            // One answer in several pieces.
-            (Some((known, identity)), Some(id)) if known == id => identity.clone(),
-            _ => {
-                let count = self.state.outputs.entry(output).or_default();
-                *count += 1;
-                super::call_identity(&self.state.native, output, *count)
-            }
-        };
-        self.state.call = api_id.map(|id| (id.to_owned(), identity.clone()));
-        let tokens = Tokens { output, ..Tokens::default() };
-        Usage { identity: Some(identity), tokens, ..Usage::default() }
+    /// Notes the turn that a thread begins, which its messages belong to.
+    fn begin_turn(&mut self, envelope: &Envelope, data: &RawValue) -> Told {
+        let Some(turn) = parse::<Turn<'_>>(data) else { return Told::Unknown };
+        let thread = envelope.inside(Role::System, turn.parent_call).1;
+        if let Some(id) = owned(turn.id) {
+            self.state.turns.insert(thread, id);
+        }
+        Told::Nothing
+    }
+
+    fn end_turn(&mut self, envelope: &Envelope, data: &RawValue) -> Told {
+        let Some(turn) = parse::<Turn<'_>>(data) else { return Told::Unknown };
+        self.state.turns.remove(&envelope.inside(Role::System, turn.parent_call).1);
+        Told::Nothing
+    }
+
+    /// Notes with a message which turn it belongs to, where the event does not say.
+    fn add_turn(&self, thread: &str, message: &mut Message) {
+        if let Some(turn) = self.state.turns.get(thread) {
+            let kept = message.extensions.entry("turnId".to_owned());
+            kept.or_insert_with(|| Json::from_value(turn));
+        }
     }
 
     /// Adds the calls of an answer to its message.
@@ -277,7 +328,7 @@ impl Reader<'_> {
             return Ok(Told::Nothing);
         }
         let role = if origin == Origin::Command { Role::User } else { Role::Assistant };
-        let (mut message, _) = envelope.inside(role, request.parent_call.take());
+        let (mut message, thread) = envelope.inside(role, request.parent_call.take());
         message.origin = origin;
         let (name, said) = match request.take_server(&name) {
             Some(of_server) => of_server,
@@ -288,6 +339,9 @@ impl Reader<'_> {
         let input = tools::arguments(request.arguments);
         self.state.pending.push(id.clone());
         message.blocks.push(Block::ToolCall { id, name, input });
+        if origin != Origin::Command {
+            self.add_turn(&thread, &mut message);
+        }
         self.tell(message)?;
         Ok(Told::Yes)
     }
@@ -327,6 +381,7 @@ impl Reader<'_> {
         message.origin = Origin::Tool;
         message.extensions.extend(self.state.late.remove(&id).unwrap_or_default());
         tools::answer(id, completion, &mut message);
+        self.add_turn(&thread, &mut message);
         self.tell(message)?;
         Ok(Told::Yes)
     }
@@ -339,6 +394,9 @@ impl Reader<'_> {
     ) -> Result<Told> {
         let Some(mut notice) = parse::<Notice<'_>>(data) else { return Ok(Told::Unknown) };
         let text = notice.take_text();
+        if let Some(folder) = tools::trusted_folder(&text) {
+            self.state.trusted.get_or_insert_with(|| folder.to_owned());
+        }
         let mut message = envelope.message(role);
         message.origin = origin;
         message.failed = matches!(envelope.kind.as_str(), "session.error" | "abort");
@@ -352,7 +410,7 @@ impl Reader<'_> {
     }
 
     /// The model of a thread: what the event says, else what the thread used last.
-    fn model(&mut self, thread: &str, named: Option<String>) -> Option<String> {
+    pub(super) fn model(&mut self, thread: &str, named: Option<String>) -> Option<String> {
         match named {
             Some(model) => {
                 if self.state.models.get(thread) != Some(&model) {

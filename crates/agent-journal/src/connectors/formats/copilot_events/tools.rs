@@ -17,9 +17,13 @@ const FILE_TOOLS: &[&str] = &["view", "edit", "create", "str_replace_editor"];
 const TAILS: &[(&str, &str)] =
     &[("<current_datetime>", "</current_datetime>"), ("<reminder>", "</reminder>")];
 
-/// Takes off what the program appended to a typed prompt.
+/// What an editor writes around a prompt: the prompt, its reminders and attachments, and the
+/// prompt once more.
+const REQUEST: (&str, &str) = ("<userRequest>", "</userRequest>");
+
+/// Takes off what the program put around a typed prompt.
 pub fn typed(content: &str) -> &str {
-    let mut text = content;
+    let mut text = request_in(content).unwrap_or(content);
     loop {
         let trimmed = text.trim_end();
         let tail = TAILS.iter().find(|(_, close)| trimmed.ends_with(close));
@@ -28,6 +32,45 @@ pub fn typed(content: &str) -> &str {
             None => return text,
         }
     }
+}
+
+/// Returns the prompt inside an editor's envelope.
+fn request_in(content: &str) -> Option<&str> {
+    let (open, close) = REQUEST;
+    let inside = content.trim_end().strip_suffix(close)?;
+    let (before, request) = inside.rsplit_once(open)?;
+    let is_envelope = before.contains("<reminder>") || before.contains("<attachments>");
+    is_envelope.then_some(request.trim())
+}
+
+/// Whether a text is a notice about a terminal that the program sends as if it were a prompt.
+pub(super) fn is_terminal_notice(text: &str) -> bool {
+    let notice = text.strip_prefix("[Terminal ").and_then(|rest| rest.split_once(' '));
+    notice.is_some_and(|(_, rest)| rest.starts_with("notification:"))
+}
+
+/// Returns the folder that a notice says is trusted now.
+pub(super) fn trusted_folder(notice: &str) -> Option<&str> {
+    let folder = notice.strip_prefix("Folder ")?;
+    let (folder, _) = folder.split_once(" has been added to trusted folders")?;
+    Some(folder.trim()).filter(|folder| !folder.is_empty())
+}
+
+/// How much of the first prompt is remembered, in characters.
+const MAX_BEGINNING: usize = 400;
+
+/// The beginning of a prompt, by which a summary that only repeats it is known.
+pub(super) fn beginning(text: &str) -> String {
+    text.chars().take(MAX_BEGINNING).collect()
+}
+
+/// Whether a summary is the beginning of a prompt, or all of it. Spaces and the dots that stand
+/// for what was cut off do not count; of a long prompt only the beginning may be known.
+pub fn is_beginning(summary: &str, prompt: &str) -> bool {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (summary, known) = (plain(summary.trim().trim_end_matches(['…', '.'])), plain(prompt));
+    let is_cut = prompt.chars().count() >= MAX_BEGINNING;
+    known.starts_with(&summary) || (is_cut && summary.starts_with(&known))
 }
 
 /// Keeps the attachments of a prompt: pictures as pictures, references as they are.
@@ -88,13 +131,41 @@ pub(super) fn keep_intent(raw: Option<&RawValue>, extensions: &mut Extensions) {
 /// Adds a tool's answer to its message.
 pub(super) fn answer(call_id: String, completion: Completion<'_>, message: &mut Message) {
     let failure = completion.error.map(error_text);
-    let is_error = completion.success.map(|success| !success).or(failure.as_ref().map(|_| true));
+    let said = completion.success.map(|success| !success).or(failure.as_ref().map(|_| true));
     let mut images = Vec::new();
     let result = completion.result.map(|raw| output(raw, &mut images, &mut message.extensions));
+    // The program calls a command successful that ran, whatever status it ended with.
+    let is_failed = completion.shell.is_some_and(ends_badly)
+        || completion.result.is_some_and(|raw| parts_of(raw).any(ends_badly));
+    let is_error = if is_failed { Some(true) } else { said };
+    if let Some(shell) = completion.shell {
+        message.extensions.insert("shellExecution".into(), Json::from(shell));
+    }
     let output = result.filter(|text| !text.is_empty()).or(failure).unwrap_or_default();
     message.blocks.push(Block::ToolResult { call_id, output, is_error });
     message.blocks.append(&mut images);
     json::keep(completion.rest, &mut message.extensions);
+}
+
+/// Whether what is recorded of a command says that it ended with another status than 0.
+fn ends_badly(raw: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Ended {
+        exit_code: i64,
+    }
+    serde_json::from_str::<Ended>(raw.get()).is_ok_and(|ended| ended.exit_code != 0)
+}
+
+/// The parts of a result, as written.
+fn parts_of(raw: &RawValue) -> impl Iterator<Item = &RawValue> {
+    #[derive(Deserialize)]
+    struct Parts<'a> {
+        #[serde(borrow)]
+        contents: Vec<&'a RawValue>,
+    }
+    let parts = serde_json::from_str::<Parts<'_>>(raw.get());
+    parts.map(|parts| parts.contents).unwrap_or_default().into_iter()
 }
 
 /// The text of a result; its pictures and facts go where they belong.
@@ -157,6 +228,37 @@ mod tests {
     }
 
     #[test]
+    fn the_envelope_of_an_editor_is_taken_off() {
+        let envelope = "Fix it\n <reminder>\nIMPORTANT: maybe.\n</reminder>\n<attachments>\n\
+                        <attachment id=\"a\">x</attachment>\n\n</attachments>\n<userRequest>\n\
+                        Fix it\n</userRequest>\n";
+        assert_eq!(typed(envelope), "Fix it");
+        let plain = "what does <userRequest>x</userRequest>";
+        assert_eq!(typed(plain), plain);
+        assert!(is_terminal_notice("[Terminal 0a1b-2c notification: command completed.]\nok"));
+        assert!(!is_terminal_notice("[Terminal notification: is a word]"));
+    }
+
+    #[test]
+    fn a_summary_that_repeats_the_prompt_is_known() {
+        let check = |text: &str, whole: &str, expected: bool| {
+            assert_eq!(is_beginning(text, whole), expected, "{text}");
+        };
+        check("Why do totals", "Why do  totals\nround down?", true);
+        check("Why do tot…", "Why do totals round down?", true);
+        check("Why do totals fall", "Why do totals round down?", false);
+        check("Totals are rounded once", "Why do totals round down?", false);
+        check("Why do totals round down? Much.", "Why do totals round down?", false);
+    }
+
+    #[test]
+    fn a_trusted_folder_is_named_by_its_notice() {
+        let notice = "Folder /srv/a b has been added to trusted folders.";
+        assert_eq!(trusted_folder(notice), Some("/srv/a b"));
+        assert_eq!(trusted_folder("Folder x"), None);
+    }
+
+    #[test]
     fn arguments_are_read_as_object_as_string_and_as_text() {
         let check = |written: &str, expected: &str| {
             assert_eq!(arguments(Some(&raw(written))).as_str(), expected);
@@ -194,6 +296,12 @@ mod tests {
         check(r#"{"error":"no"}"#, "no", Some(true));
         let parts = r#"{"success":true,"result":{"contents":[{"type":"text","text":"x"},
             {"type":"terminal","text":"y","exitCode":1},{"type":"image","data":"AA=="}]}}"#;
-        check(parts, "x\ny", Some(false));
+        check(parts, "x\ny", Some(true));
+        let ended = |status: &str| {
+            format!(r#"{{"success":true,"result":"a","shellExecution":{{"exitCode":{status}}}}}"#)
+        };
+        check(&ended("2"), "a", Some(true));
+        check(&ended("0"), "a", Some(false));
+        check(&ended("null"), "a", Some(false));
     }
 }
