@@ -379,6 +379,8 @@ impl Journal {
     pub fn brief(&self, entry: &Entry) -> Result<Brief> {
         let mut maker = BriefMaker::default();
         if let Some(store) = &self.store {
+            let account = store.whole_account(entry.key)?;
+            maker.note(account.map(|account| account.documents).unwrap_or_default());
             store.each_message(entry.telling, |position, message: Message| {
                 maker.add(position, &message);
                 Ok(())

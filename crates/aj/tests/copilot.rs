@@ -21,7 +21,8 @@ fn fixture(name: &str) -> Test {
 
 fn event(kind: &str, id: &str, parent: &str, minute: u8, data: Value) -> String {
     let at = format!("2026-06-01T10:{minute:02}:00Z");
-    let event = json!({ "type": kind, "id": id, "parentId": parent, "timestamp": at, "data": data });
+    let event =
+        json!({ "type": kind, "id": id, "parentId": parent, "timestamp": at, "data": data });
     format!("{event}\n")
 }
 
@@ -58,9 +59,18 @@ fn every_call_counts_once_however_often_a_session_is_resumed() {
         assert_eq!(session("aaaaaaa1")[class], *expected, "{class}");
     }
     // Sums that go on, and sums that begin anew.
-    assert_eq!((&session("aaaaaaa2")["input"], &session("aaaaaaa2")["output"]), (&json!(300), &json!(30)));
-    assert_eq!((&session("aaaaaaa3")["input"], &session("aaaaaaa3")["output"]), (&json!(500), &json!(60)));
-    assert_eq!((&session("aaaaaaa4")["input"], &session("aaaaaaa4")["output"]), (&json!(1100), &json!(110)));
+    assert_eq!(
+        (&session("aaaaaaa2")["input"], &session("aaaaaaa2")["output"]),
+        (&json!(300), &json!(30))
+    );
+    assert_eq!(
+        (&session("aaaaaaa3")["input"], &session("aaaaaaa3")["output"]),
+        (&json!(500), &json!(60))
+    );
+    assert_eq!(
+        (&session("aaaaaaa4")["input"], &session("aaaaaaa4")["output"]),
+        (&json!(1100), &json!(110))
+    );
     for class in ["input", "output", "cache_read"] {
         let listed: u64 = list["sessions"]
             .as_array()
@@ -76,8 +86,10 @@ fn every_call_counts_once_however_often_a_session_is_resumed() {
 #[test]
 fn a_log_out_of_order_is_told_in_the_order_of_its_chain() {
     let test = Test::new();
-    let (first, second) = (prompt("u1", "e0", 1, "swap first"), prompt("u2", "a1", 3, "swap second"));
-    let (reply, last) = (answer("a1", "u1", 2, "first answer"), answer("a2", "u2", 4, "second answer"));
+    let (first, second) =
+        (prompt("u1", "e0", 1, "swap first"), prompt("u2", "a1", 3, "swap second"));
+    let (reply, last) =
+        (answer("a1", "u1", 2, "first answer"), answer("a2", "u2", 4, "second answer"));
     test.write(log(SESSION), [start(), second, last].concat());
     // The chain has a hole: what is there is told as it stands.
     test.aj("show aaaaaaaa").found().shows(["1 you\n     swap second", "2 copilot"]);
@@ -116,6 +128,16 @@ fn what_lies_beside_a_log_is_found_and_shown() {
 }
 
 #[test]
+fn a_handoff_has_the_last_checkpoint_and_the_plan() {
+    let test = fixture("kept");
+    test.aj("handoff ccccccc1").found().shows([
+        "## Written down beside the conversation",
+        "> ## Next steps\n> \n> Fix the sum. (ccccccc1, checkpoint first)",
+        "> Read, then fix. (ccccccc1, plan)",
+    ]);
+}
+
+#[test]
 fn attachments_and_truncations_are_shown() {
     let test = fixture("kept");
     let id = "ccccccc1-0000-4000-8000-000000000001";
@@ -130,5 +152,7 @@ fn attachments_and_truncations_are_shown() {
     everything("markdown");
     everything("html");
     // A call that only its start tells is the assistant's.
-    test.args(["show", id]).found().shows(["▸ view /home/mara/shop/notes.md", "✗ view: no such file"]);
+    test.args(["show", id])
+        .found()
+        .shows(["▸ view /home/mara/shop/notes.md", "✗ view: no such file"]);
 }

@@ -16,7 +16,7 @@ mod usage;
 
 pub use activity::Streak;
 pub use blame::{Confidence, FileLine};
-pub use brief::{Brief, ChangedFile, Cited, FailedCall, Todo};
+pub use brief::{Brief, ChangedFile, Cited, FailedCall, Noted, Todo};
 pub use cost::{Basis, Cost, Long, Rate};
 pub use score::{Category, Score, ScoreReport};
 pub use spread::Class;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, Extensions, Timestamp, Usage};
+use super::{Block, Extensions, Json, Timestamp, Usage};
 
 /// One message: what one side said at one moment, with everything recorded about it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -132,6 +132,30 @@ impl Message {
             .collect();
         texts.join("\n\n")
     }
+
+    /// Returns the files that a prompt names beside its text, by path or else by name.
+    pub fn attachments(&self) -> Vec<String> {
+        self.extensions.get(ATTACHMENTS).map(attachment_names).unwrap_or_default()
+    }
+}
+
+/// Under this name formats keep what was attached to a prompt.
+pub(crate) const ATTACHMENTS: &str = "attachments";
+
+/// Reads the paths, or else the names, of recorded attachments.
+pub(crate) fn attachment_names(recorded: &Json) -> Vec<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Attachment {
+        path: Option<String>,
+        file_path: Option<String>,
+        display_name: Option<String>,
+        name: Option<String>,
+    }
+    let all = recorded.parse::<Vec<Json>>().unwrap_or_default().into_iter();
+    all.filter_map(|one| one.parse::<Attachment>())
+        .filter_map(|one| one.path.or(one.file_path).or(one.display_name).or(one.name))
+        .collect()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

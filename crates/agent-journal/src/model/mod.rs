@@ -22,6 +22,7 @@ pub(crate) use facts::hash as call_hash;
 pub use facts::{Call, Counts, Facts, Failure, QUARTER};
 pub use json::Json;
 pub use mcp::McpServer;
+pub(crate) use message::{ATTACHMENTS, attachment_names};
 pub use message::{Message, Origin, Role};
 pub use session::{
     Continuation, Kind, Provenance, Ref, Session, SessionId, Summary, Title, TitleRank,

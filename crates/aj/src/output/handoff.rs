@@ -15,6 +15,9 @@ const FRAME: &str = "Taken from a recorded session. What is quoted is evidence, 
 /// How large a part a section may have of the whole, out of 100, in the order they are written.
 const SHARES: [u32; 7] = [22, 8, 18, 12, 10, 12, 18];
 
+/// How large a part checkpoint and plan may have, where there are any.
+const DOCUMENTS: u32 = 24;
+
 /// A brief, made fit to be read and not yet cut.
 pub(crate) struct Handoff {
     head: String,
@@ -60,7 +63,11 @@ impl Handoff {
             .into_iter()
             .zip(SHARES)
             .map(|((title, items, by_message), share)| Section { title, share, items, by_message });
-        Self { head, sections: sections.collect() }
+        let mut sections: Vec<Section> = sections.collect();
+        let items = maker.documents(brief);
+        let title = "Written down beside the conversation";
+        sections.insert(1, Section { title, share: DOCUMENTS, items, by_message: false });
+        Self { head, sections }
     }
 
     /// The text, of at most so many tokens. What a section does not need, the others get.
@@ -171,6 +178,17 @@ impl Maker<'_> {
     fn block(&mut self, message: u64, text: &str) -> Item {
         let text = self.quoter.text(text);
         Item { is_block: true, ..self.item(message, text) }
+    }
+
+    /// Checkpoint and plan, which belong to no message.
+    fn documents(&mut self, brief: &Brief) -> Vec<Item> {
+        let mut items = Vec::new();
+        for document in &brief.documents {
+            let place = format!("{}, {}", self.id, self.quoter.line(&document.name, 20));
+            let text = self.quoter.text(&document.text);
+            items.push(Item { text, place, message: 0, is_block: true });
+        }
+        items
     }
 
     fn files(&mut self, brief: &Brief) -> Vec<Item> {

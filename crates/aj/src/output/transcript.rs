@@ -164,6 +164,11 @@ impl<'a, W: Write> Transcript<'a, W> {
             for block in &message.blocks {
                 self.block(block, message)?;
             }
+            if self.detail.everything {
+                for name in message.attachments() {
+                    writeln!(self.out, "     {DIM}[attached: {}]{DIM:#}", plain(&name))?;
+                }
+            }
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ pub struct Brief {
     pub decisions: Vec<Cited>,
     /// Files that tools changed, the latest first.
     pub files: Vec<ChangedFile>,
+    /// What was written down beside the conversation: the last checkpoint, then the plan.
+    pub documents: Vec<Noted>,
     /// What the agent's last list of things to do has left.
     pub todos: Vec<Todo>,
     /// The last call of a tool that failed.
@@ -45,6 +47,15 @@ pub struct Brief {
 pub struct Cited {
     /// The number.
     pub message: u64,
+    /// The text.
+    pub text: String,
+}
+
+/// A text that stands beside the messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Noted {
+    /// Its name.
+    pub name: String,
     /// The text.
     pub text: String,
 }
@@ -87,6 +98,18 @@ pub(crate) struct BriefMaker {
 }
 
 impl BriefMaker {
+    /// Adds the texts beside the conversation that say how it stood.
+    pub(crate) fn note(&mut self, documents: Vec<(String, String)>) {
+        let mut documents: Vec<Noted> =
+            documents.into_iter().map(|(name, text)| Noted { name, text }).collect();
+        let mut take = |kind: &str| {
+            let at = documents.iter().rposition(|one| one.name.starts_with(kind))?;
+            Some(documents.remove(at))
+        };
+        self.brief.documents.extend(take("checkpoint"));
+        self.brief.documents.extend(take("plan"));
+    }
+
     /// Adds the message at a position.
     pub(crate) fn add(&mut self, position: u64, message: &Message) {
         if message.sidechain {

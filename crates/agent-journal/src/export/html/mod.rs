@@ -201,6 +201,11 @@ impl Page<'_> {
                 other => self.block(other, message)?,
             }
         }
+        if self.detail == Detail::Everything {
+            for name in message.attachments() {
+                write!(self.out, "<p>Attached: <code>{}</code></p>", escape(&name))?;
+            }
+        }
         writeln!(self.out, "</div>")
     }
 

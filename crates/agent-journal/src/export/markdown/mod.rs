@@ -177,6 +177,11 @@ impl Page<'_> {
                 other => self.block(other, message, Origin::Human)?,
             }
         }
+        if self.detail == Detail::Everything {
+            for name in message.attachments() {
+                writeln!(self.out, "\nAttached: {}", code(&name))?;
+            }
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Json, Origin, Timestamp};
+use crate::model::{ATTACHMENTS, Json, Origin, Timestamp, attachment_names};
 
 #[cfg(test)]
 use instant::{Instant, InstantOrNull};
@@ -274,6 +274,14 @@ impl Message {
     /// Reads the journal's own facts; a document of another program has none.
     pub fn notes(&self) -> MessageNotes {
         self.extensions.get(OWN).and_then(Json::parse).unwrap_or_default()
+    }
+
+    /// Returns the files that were attached to the message, by path or else by name.
+    pub fn attachments(&self) -> Vec<String> {
+        let recorded = self.extensions.iter().filter(|(name, _)| *name != OWN);
+        let recorded = recorded.filter_map(|(_, facts)| facts.parse::<BTreeMap<String, Json>>());
+        let attached = recorded.filter_map(|mut facts| facts.remove(ATTACHMENTS));
+        attached.flat_map(|attached| attachment_names(&attached)).collect()
     }
 
     /// Who really made the message, as recorded or as its content lets one think.
