@@ -138,9 +138,7 @@ fn a_tail_that_was_replaced_is_read_like_a_new_source() {
                 let goes_on = jsonl::continues(&source.path, &end);
                 let start = if goes_on { end.clone() } else { Checkpoint::default() };
                 let known = if goes_on { before.clone() } else { Tellings::new() };
-                let mut records = Records::default();
-                connector.read(&source, start.clone(), &mut records).unwrap();
-                let told = fold(known, &start, records.0);
+                let told = read_on(connector, &source, known, &start);
                 let anew =
                     fold(Tellings::new(), &Checkpoint::default(), read(connector, &source).0);
                 assert_eq!(told, anew, "{case:?}: {:?} replaced from {cut}", source.path);
@@ -273,12 +271,22 @@ fn read_in_parts(connector: &dyn Connector, source: &Source, whole: &[u8], cut: 
         }
         _ => (Tellings::new(), Checkpoint::default()),
     };
-    let mut second = Records::default();
-    match connector.read(source, start.clone(), &mut second) {
+    read_on(connector, source, told, &start)
+}
+
+/// Goes on with what was told from a checkpoint on, or begins anew where the connector must.
+fn read_on(
+    connector: &dyn Connector,
+    source: &Source,
+    told: Tellings,
+    start: &Checkpoint,
+) -> Tellings {
+    let mut records = Records::default();
+    match connector.read(source, start.clone(), &mut records) {
         Err(Error::StartOver) => {
             fold(Tellings::new(), &Checkpoint::default(), read(connector, source).0)
         }
-        end => end.map(|_| fold(told, &start, second.0)).unwrap(),
+        end => end.map(|_| fold(told, start, records.0)).unwrap(),
     }
 }
 

@@ -18,7 +18,7 @@ const MAX_RECENT: usize = 24;
 
 /// How many parents that were not met yet are remembered. Programs leave out events that others
 /// name, so a tenth of all parents never comes.
-const MAX_AWAITED: usize = 64;
+const MAX_EXPECTED: usize = 64;
 
 /// How much of the beginning and the end of a long line is looked at for its ids.
 const WINDOW: usize = 512;
@@ -29,7 +29,7 @@ const WINDOW: usize = 512;
 #[serde(default)]
 pub(super) struct RecentEvents {
     events: VecDeque<RecentEvent>,
-    awaited: VecDeque<u64>,
+    expected: VecDeque<u64>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -71,11 +71,11 @@ impl RecentEvents {
         if let Some(parent) = parent
             && self.events.iter().rev().all(|event| event.id != parent)
         {
-            push_bounded(&mut self.awaited, parent, MAX_AWAITED);
+            push_bounded(&mut self.expected, parent, MAX_EXPECTED);
         }
         push_bounded(&mut self.events, RecentEvent { id, ancestors }, MAX_RECENT);
-        let awaited = self.awaited.iter().position(|known| *known == id);
-        awaited.is_some_and(|at| self.awaited.remove(at).is_some())
+        let expected = self.expected.iter().position(|known| *known == id);
+        expected.is_some_and(|at| self.expected.remove(at).is_some())
     }
 }
 
@@ -233,6 +233,6 @@ mod tests {
         check(&format!(r#"{{"type": "x", "id": "e", "parentId": "p", {long}}}"#), parent);
         check(&format!(r#"{{"type":"x","id":"e","parentId":null,{long}}}"#), None);
         check(r#"{"data":{"id":"i"},"parentId":"p","id":"e"}"#, parent);
-        assert_eq!(ids(format!("{{{long}}}").as_bytes()), None);
+        assert_eq!(ids(format!(r#"{{"x":"{}"}}"#, "x".repeat(2000)).as_bytes()), None);
     }
 }
