@@ -80,7 +80,9 @@ fn every_call_counts_once_however_often_a_session_is_resumed() {
             .sum();
         assert_eq!(stats["totals"]["tokens"][class], json!(listed), "{class}");
     }
-    test.aj("show aaaaaaa1").found().shows(["tokens in 3k out 600 cache read 3k", "(1 failed)"]);
+    test.aj("show aaaaaaa1")
+        .found()
+        .shows(["tokens in 3.0k out 600 cache read 3.0k", "(1 failed)"]);
 }
 
 #[test]

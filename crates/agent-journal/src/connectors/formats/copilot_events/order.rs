@@ -116,7 +116,7 @@ pub(super) fn chain_order(path: &Path) -> Result<Option<Vec<u64>>> {
         }
         match serde_json::from_slice::<EventIds<'_>>(line.bytes) {
             Ok(EventIds { id: Some(id), parent }) => {
-                let parent = parent.map(|parent| hash(parent.as_str()));
+                let parent = parent_hash(parent);
                 links.push(Link { offset: line.offset, id: hash(id.as_str()), parent });
             }
             _ => return Ok(None),
@@ -145,14 +145,15 @@ fn has_late_parent(path: &Path) -> Result<bool> {
 fn ids(line: &[u8]) -> Option<(u64, Option<u64>)> {
     if line.len() <= WINDOW {
         let ids = serde_json::from_slice::<EventIds<'_>>(line).ok()?;
-        return Some((hash(ids.id?.as_str()), ids.parent.map(|parent| hash(parent.as_str()))));
+        return Some((hash(ids.id?.as_str()), parent_hash(ids.parent)));
     }
     let last = &line[line.len() - WINDOW..];
     let (part, at) = match memmem::rfind(last, br#""parentId""#) {
         Some(at) => (last, at),
         None => (&line[..WINDOW], memmem::find(&line[..WINDOW], br#""parentId""#)?),
     };
-    let parent = value(&part[at + br#""parentId""#.len()..]).map(xxh3_64);
+    let parent = value(&part[at + br#""parentId""#.len()..]);
+    let parent = parent.filter(|parent| !parent.is_empty()).map(xxh3_64);
     let id = memmem::rfind(&part[..at], br#""id""#).or_else(|| memmem::rfind(part, br#""id""#))?;
     Some((xxh3_64(value(&part[id + br#""id""#.len()..])?), parent))
 }
@@ -184,6 +185,10 @@ fn follow(links: &[Link]) -> Option<Vec<u64>> {
     }
     let is_whole = next.is_none() && offsets.len() == links.len();
     (is_whole && !offsets.is_sorted()).then_some(offsets)
+}
+
+fn parent_hash(parent: Option<Text<'_>>) -> Option<u64> {
+    parent.filter(|parent| !parent.as_str().is_empty()).map(|parent| hash(parent.as_str()))
 }
 
 fn hash(id: &str) -> u64 {
