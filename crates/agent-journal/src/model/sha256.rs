@@ -3,6 +3,10 @@
 
 use std::sync::LazyLock;
 
+/// What a hash is made with, and what it begins with.
+static CONSTANTS: LazyLock<([u32; 64], [u32; 8])> =
+    LazyLock::new(|| (fractions(f64::cbrt), fractions(f64::sqrt)));
+
 /// Hashes a text and writes the hash in hexadecimal digits.
 pub fn hex(text: &str) -> String {
     let mut message = text.as_bytes().to_vec();
@@ -12,8 +16,6 @@ pub fn hex(text: &str) -> String {
         message.push(0);
     }
     message.extend_from_slice(&bits.to_be_bytes());
-    static CONSTANTS: LazyLock<([u32; 64], [u32; 8])> =
-        LazyLock::new(|| (fractions(f64::cbrt), fractions(f64::sqrt)));
     let (constants, mut state) = *CONSTANTS;
     for block in message.chunks_exact(64) {
         compress(&mut state, block, &constants);

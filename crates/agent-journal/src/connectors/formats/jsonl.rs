@@ -323,7 +323,7 @@ mod tests {
         assert!(continues(&path, &checkpoint));
         file.write_all(b"three\n").unwrap();
         assert!(continues(&path, &checkpoint));
-        std::fs::write(&path, b"one\nTWO\nthree\n").unwrap();
+        File::create(&path).unwrap().write_all(b"one\nTWO\nthree\n").unwrap();
         assert!(!continues(&path, &checkpoint));
     }
 

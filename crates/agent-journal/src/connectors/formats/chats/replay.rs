@@ -506,10 +506,11 @@ mod tests {
     fn a_log_goes_on_from_the_document_of_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session-1.jsonl");
-        std::fs::write(path.with_extension("json"), format!("{{\"messages\": [{A},\n{FULL}]}}"))
-            .unwrap();
-        std::fs::write(&path, format!("{{\"$set\":{{\"messages\":[{A},{POOR}]}}}}\n{B2}\n"))
-            .unwrap();
+        let write = |path: &Path, content: String| {
+            File::create(path).unwrap().write_all(content.as_bytes()).unwrap();
+        };
+        write(&path.with_extension("json"), format!("{{\"messages\": [{A},\n{FULL}]}}"));
+        write(&path, format!("{{\"$set\":{{\"messages\":[{A},{POOR}]}}}}\n{B2}\n"));
         let chat = load(&path).unwrap();
         assert_eq!(chat.messages.len(), 2);
         assert!(chat.messages[1].text.contains(r#""tokens":{"input":3}"#));
