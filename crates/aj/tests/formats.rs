@@ -111,6 +111,23 @@ fn a_codex_sub_agent_counts_nothing_of_the_history_it_was_given() {
 }
 
 #[test]
+fn what_a_session_continues_survives_export_and_import() {
+    for case in ["codex/forks-by-reference", "codex/sub-agents"] {
+        let test = Test::new().fixture(case);
+        let before = totals(&test);
+        let out = test.path("out.ndjson");
+        let out = out.to_str().unwrap();
+        test.args(["export", "--all", "--format", "ndjson", "--output", out]).code(0);
+        let other = Test::new();
+        other.args(["import", out]).code(0);
+        let after = other.aj("stats --json").found().json()["totals"].clone();
+        for figure in ["prompts", "tool_calls", "tool_errors", "model_calls", "tokens"] {
+            assert_eq!(after[figure], before[figure], "{case}: {figure}");
+        }
+    }
+}
+
+#[test]
 fn codex_prompts_are_what_was_typed() {
     let test = Test::new().fixture("codex/around-prompts");
     assert_eq!(totals(&test)["prompts"], 4);
