@@ -5,8 +5,8 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::Test;
 use support::server::Server;
+use support::{Test, Transcript};
 
 const PARENT: &str = "77770000-0000-4000-8000-000000000001";
 
@@ -171,4 +171,40 @@ fn a_session_that_is_partly_priced_says_so() {
     assert!(
         server.page(&format!("/session/claude-code:{PARENT}")).contains("50 % of tokens priced")
     );
+}
+
+#[test]
+fn calls_of_tools_stay_out_of_every_format_where_the_settings_say_so() {
+    let session =
+        Transcript::new(0x4001).you("look around").tool("echo jabiru", false).agent("done");
+    let test = Test::new().config("[export]\ninclude_tool_calls = false\n");
+    test.write(session.path(), &session.lines);
+    for format in ["html", "markdown", "json", "ndjson"] {
+        let run = test.args(["export", &session.id, "--format", format, "-o", "-"]).code(0);
+        assert!(run.stdout.contains("look around"), "{format}: {run}");
+        assert!(!run.stdout.contains("jabiru"), "{format}: {run}");
+    }
+    let document = test.args(["export", &session.id, "--json"]).code(0).json();
+    assert_eq!(document["messages"].as_array().unwrap().len(), 4, "messages keep their numbers");
+    // A level that is asked for has what it has.
+    let asked = test.args(["export", &session.id, "--json", "--detail", "tools"]).code(0);
+    assert!(asked.stdout.contains("jabiru"));
+}
+
+#[test]
+fn a_file_or_a_directory_is_written_by_what_was_asked_for() {
+    let test = Test::new();
+    for number in [0x4002, 0x4003] {
+        let word = if number == 0x4002 { "pelican" } else { "stork" };
+        let session = Transcript::new(number).you(word).agent("done");
+        test.write(session.path(), &session.lines);
+    }
+    let into = |name: &str| test.beside(name).display().to_string();
+    test.args(["export", "pelican", "-f", "markdown", "-o", &into("found")]).code(0);
+    assert!(test.beside("found").is_dir(), "a query may find any number of sessions");
+    test.args(["export", "00004002", "-f", "markdown", "-o", &into("one")]).code(0);
+    assert!(test.beside("one").is_file(), "an id is one session");
+    test.args(["export", "pelican OR stork", "-o", &into("both.md")])
+        .fails(["2 sessions do not fit one markdown file; give `-o` a directory"]);
+    assert!(!test.beside("both.md").exists());
 }

@@ -212,3 +212,39 @@ fn show_gives_tools_and_thinking_only_when_asked() {
     test.aj("show 0199").found().shows(["▸ exec_command cargo test"]).hides(["41 passed"]);
     test.aj("show 0199 --tools").found().shows(["test result: ok. 41 passed", "\"cmd\""]);
 }
+
+#[test]
+fn reasoning_tasks_and_side_conversations_are_told_apart_without_colour() {
+    let id = "88880000-0000-4000-8000-000000000001";
+    let record = |kind: &str, uuid: &str, is_side: bool, content: serde_json::Value| {
+        let message =
+            serde_json::json!({ "role": kind, "id": format!("m-{uuid}"), "content": content });
+        let record = serde_json::json!({
+            "type": kind, "uuid": uuid, "sessionId": id, "isSidechain": is_side,
+            "cwd": "/home/mara/web", "timestamp": "2026-03-02T09:00:00Z", "message": message,
+        });
+        format!("{record}\n")
+    };
+    let text = |text: &str| serde_json::json!([{ "type": "text", "text": text }]);
+    let thought = serde_json::json!([
+        { "type": "thinking", "thinking": "perhaps the cache" }, { "type": "text", "text": "It is the cache." },
+    ]);
+    let main = record("user", "u1", false, text("why is it slow"))
+        + &record("assistant", "u2", false, thought)
+        + &record("user", "s1", true, text("count the files"))
+        + &record("assistant", "s2", true, text("there are nine"));
+    let task = record("user", "t1", true, text("read the docs"))
+        + &record("assistant", "t2", true, text("read"));
+    let test = Test::new();
+    let project = ".claude/projects/-home-mara-web";
+    test.write(format!("{project}/{id}.jsonl"), main);
+    test.write(format!("{project}/{id}/subagents/agent-abc.jsonl"), task);
+    test.args(["show", id, "--all"]).found().shows([
+        "1 you\n     why is it slow",
+        "     thinking:\n     perhaps the cache\n     It is the cache.",
+        "3 parent agent · side conversation\n     count the files",
+        "claude · side conversation\n     there are nine",
+    ]);
+    test.args(["show", "abc"]).found().shows(["1 parent agent\n     read the docs"]);
+    test.args(["search", "docs"]).code(0).shows(["parent"]);
+}

@@ -202,6 +202,8 @@ pub struct Options {
     pub pictures: Pick,
     /// Whether the sessions of sub-agents are told inside their parent's.
     pub sub_agents: Pick,
+    /// Whether calls of tools and their results stay out of the document's own formats, too.
+    pub leaves_out_tools: bool,
     /// What takes secrets out.
     pub redactor: Option<Redactor>,
     /// How much of a page is there before its reader comes near.

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::group::Grouper;
-use super::schema::{Document, Message};
+use super::schema::{Block, Document, Message, OWN};
 use super::shape::{Pictures, Shaper};
 use super::{AgentLook, Format, Frame, Options, Outline, Output, Placement, Redactor};
 use crate::model;
@@ -13,6 +13,7 @@ pub(crate) struct Pipe<'p> {
     shaper: Shaper<'p>,
     grouper: Option<Grouper>,
     redactor: Option<&'p mut Redactor>,
+    leaves_out_tools: bool,
 }
 
 impl<'p> Pipe<'p> {
@@ -24,12 +25,19 @@ impl<'p> Pipe<'p> {
         redactor: Option<&'p mut Redactor>,
     ) -> Self {
         let grouper = (placement == Placement::Grouped).then(Grouper::default);
-        Self { shaper: Shaper::new(agent, pictures), grouper, redactor }
+        Self { shaper: Shaper::new(agent, pictures), grouper, redactor, leaves_out_tools: false }
     }
 
     /// Names as parents only messages that the outline has.
     pub(crate) fn with_parents_of(mut self, outline: &'p Outline) -> Self {
         self.shaper.outline = Some(outline);
+        self
+    }
+
+    /// Leaves out calls of tools and their results. Their messages stay, so that numbers and the
+    /// graph hold.
+    pub(crate) fn without_tools(mut self, leaves_out_tools: bool) -> Self {
+        self.leaves_out_tools = leaves_out_tools;
         self
     }
 
@@ -42,10 +50,14 @@ impl<'p> Pipe<'p> {
     /// Gives a stored message as a line of the document, appended to `out`; whether it could: not
     /// when something is to be taken out, put elsewhere or fetched.
     pub(crate) fn line(&mut self, position: u64, stored: &[u8], out: &mut Vec<u8>) -> bool {
-        self.grouper.is_none() && self.redactor.is_none() && self.shaper.line(position, stored, out)
+        let is_plain = self.grouper.is_none() && self.redactor.is_none() && !self.leaves_out_tools;
+        is_plain && self.shaper.line(position, stored, out)
     }
 
     fn shaped(&mut self, mut message: Message) -> Vec<Message> {
+        if self.leaves_out_tools {
+            leave_out_tools(&mut message);
+        }
         if let Some(redactor) = &mut self.redactor {
             redactor.message(&mut message);
         }
@@ -63,6 +75,16 @@ impl<'p> Pipe<'p> {
     /// What takes secrets out, for whoever writes something in between.
     pub(crate) fn redactor(&mut self) -> Option<&mut Redactor> {
         self.redactor.as_deref_mut()
+    }
+}
+
+/// Takes calls of tools and their results out of a message, with what the agent recorded beside
+/// its content.
+fn leave_out_tools(message: &mut Message) {
+    let is_tool = |block: &Block| matches!(block, Block::ToolUse { .. } | Block::ToolResult { .. });
+    if message.content.iter().any(is_tool) {
+        message.content.retain(|block| !is_tool(block));
+        message.extensions.retain(|name, _| name == OWN);
     }
 }
 

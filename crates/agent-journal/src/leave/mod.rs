@@ -261,7 +261,8 @@ impl Export<'_> {
         let pictures = (self.options.pictures == Pick::With).then_some(&fetch as &_);
         let placement = self.options.placement(self.format);
         let pipe = Pipe::new(&entry.agent, pictures, placement, redactor);
-        let mut pipe = pipe.with_parents_of(&outline);
+        let pipe = pipe.with_parents_of(&outline);
+        let mut pipe = pipe.without_tools(self.options.leaves_out_tools);
         let frame = Frame { head: &head, outline: &outline, agent: look(&entry.agent) };
         writer.begin(&frame).map_err(output)?;
         self.around.borrow_mut().push(entry.id.clone());

@@ -67,6 +67,7 @@ pub(crate) fn color(agent: &Agent) -> Style {
 /// Who said what was found.
 pub(crate) fn speaker(entry: &Entry, kind: TextKind) -> &str {
     match kind {
+        TextKind::Prompt if entry.is_agent_session => "parent",
         TextKind::Prompt => "you",
         TextKind::Reply => agent_of(entry).map_or("agent", |agent| agent.badge),
         TextKind::ToolInput | TextKind::ToolOutput => "tool",

@@ -190,7 +190,10 @@ impl<'a, W: Write> Transcript<'a, W> {
     fn heading(&mut self, position: u64, message: &Message) -> Result<()> {
         let number = position + 1;
         let agent = agent_of(self.entry);
+        let is_task = self.entry.is_agent_session || message.sidechain;
         let (name, style) = match (message.origin, message.role) {
+            // Nobody typed what an agent was told by another one.
+            (Origin::Human | Origin::Queued, _) if is_task => ("parent agent", PROMPT),
             (Origin::Human | Origin::Queued | Origin::Command, _) => ("you", PROMPT),
             (Origin::Assistant, _) => {
                 (agent.map_or("agent", |agent| agent.badge), agent.map_or(BOLD, color))
@@ -214,7 +217,11 @@ impl<'a, W: Write> Transcript<'a, W> {
         });
         if says {
             self.speaker = Some(name);
-            writeln!(self.out, "\n{DIM}{number:>4}{DIM:#} {style}{name}{style:#}")?;
+            let aside = if message.sidechain { " · side conversation" } else { "" };
+            writeln!(
+                self.out,
+                "\n{DIM}{number:>4}{DIM:#} {style}{name}{style:#}{DIM}{aside}{DIM:#}"
+            )?;
         }
         Ok(())
     }
@@ -225,7 +232,11 @@ impl<'a, W: Write> Transcript<'a, W> {
             Block::Text(_) if message.origin == Origin::Tool && !self.detail.tools => Ok(()),
             Block::Text(text) if message.failed => self.paragraphs(text, FAILED),
             Block::Text(text) => self.text(text, message.origin),
-            Block::Thinking(text) if self.detail.thinking => self.paragraphs(text, DIM.italic()),
+            Block::Thinking(text) if self.detail.thinking => {
+                // Told by a word as well: a pipe has no italics.
+                writeln!(self.out, "     {DIM}thinking:{DIM:#}")?;
+                self.paragraphs(text, DIM.italic())
+            }
             Block::ToolCall { id, name, input } => self.call(id, name, input),
             Block::ToolResult { call_id, output, is_error } => {
                 self.result(call_id, output, *is_error == Some(true))

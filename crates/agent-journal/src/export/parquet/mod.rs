@@ -53,7 +53,7 @@ const MESSAGES: &[Column] = &[
     ("parent_uuid", Text),
     ("role", Text),
     ("origin", Text),
-    ("at", Time),
+    ("sent_at", Time),
     ("model", Text),
     ("is_sidechain", Flag),
     ("failed", Flag),
@@ -65,7 +65,7 @@ const TOOL_CALLS: &[Column] = &[
     ("session_id", Text),
     ("agent", Text),
     ("message", Number),
-    ("at", Time),
+    ("called_at", Time),
     ("tool_id", Text),
     ("tool_name", Text),
     ("tool", Text),
@@ -77,7 +77,7 @@ const TOOL_CALLS: &[Column] = &[
 const USAGE: &[Column] = &[
     ("session_id", Text),
     ("agent", Text),
-    ("at", Time),
+    ("called_at", Time),
     ("model", Text),
     ("input_tokens", Number),
     ("output_tokens", Number),
@@ -294,7 +294,7 @@ impl Writer for Tables<'_> {
                 (&models).into(),
                 session.started_at.into(),
                 session.ended_at.into(),
-                notes.active_s.into(),
+                Some(notes.active_s).filter(|seconds| *seconds > 0).into(),
                 session.is_agent_session.into(),
                 parent.as_ref().into(),
                 kind.as_str().trim_matches('"').into(),
@@ -357,4 +357,33 @@ fn joined(message: &Message, pick: impl Fn(&Block) -> Option<&String>) -> Option
 /// The month of an instant.
 fn month(at: Timestamp) -> String {
     at.to_string()[..7].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MESSAGES, SESSIONS, TOOL_CALLS, USAGE};
+
+    /// Words that `DuckDB` or `PostgreSQL` refuse as the plain name of a column.
+    const RESERVED: &str = "all analyse analyze and any array as asc asymmetric at authorization
+        binary both case cast check collate collation column concurrently constraint create cross
+        current_catalog current_date current_role current_schema current_time current_timestamp
+        current_user default deferrable desc describe distinct do else end except false fetch for
+        foreign freeze from full generated glob grant group having ilike in initially inner
+        intersect into is isnull join lambda lateral leading left like limit localtime
+        localtimestamp map natural not notnull null offset on only or order outer overlaps pivot
+        pivot_longer pivot_wider placing positional primary qualify references returning right
+        select semi session_user show similar some summarize symmetric table tablesample then to
+        trailing true try_cast union unique unpivot user using variadic verbose when where window
+        with";
+
+    #[test]
+    fn no_column_has_a_name_that_needs_quotes() {
+        let reserved: Vec<&str> = RESERVED.split_whitespace().collect();
+        for (name, _) in [SESSIONS, MESSAGES, TOOL_CALLS, USAGE].into_iter().flatten() {
+            assert!(!reserved.contains(name), "{name}");
+            assert!(
+                name.bytes().all(|one| one.is_ascii_lowercase() || b"_0123456789".contains(&one))
+            );
+        }
+    }
 }

@@ -135,7 +135,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         remark(" nothing found — `aj list` and `aj search` take the same words");
         return Ok(found(false));
     }
-    let target = target.for_number(entries.len())?;
+    let mut target = target.for_number(entries.len())?;
+    // A query chooses any number of sessions, an id one.
+    target.is_open_ended |= args.what.iter().any(|what| journal.session(what).is_err());
     let options = Options { sub_agents, ..options(args, context, &target, &journal) };
     let mut export = journal.export(target.format, options);
     export.count_secrets();
@@ -150,6 +152,7 @@ pub(crate) fn usual(settings: &Settings) -> Options {
     let tools = settings.flag("export.include_tool_calls");
     Options {
         detail: if tools { Detail::Tools } else { Detail::Answers },
+        leaves_out_tools: !tools,
         theme: match settings.word("export.html_theme") {
             "light" => Theme::Light,
             "auto" => Theme::Auto,
@@ -171,6 +174,8 @@ fn options(args: &Args, context: &Context, target: &Target, journal: &Journal) -
             Results::Grouped => Placement::Grouped,
         },
         pictures: if args.no_images { Pick::Without } else { Pick::With },
+        // Of a page the level decides; whoever asks for one asks for what it has.
+        leaves_out_tools: usual.leaves_out_tools && args.detail.is_none(),
         redactor: is_cleaned.then(|| journal.redactor()),
         ..Options::default()
     }

@@ -19,6 +19,8 @@ pub(super) struct Target {
     pub(super) split: Option<u64>,
     /// Whether a file is named whose name says its format.
     is_file: bool,
+    /// Whether sessions were asked for by something that may choose any number of them.
+    pub(super) is_open_ended: bool,
 }
 
 /// Where to.
@@ -62,6 +64,7 @@ impl Target {
             replace: if args.force { Replace::Yes } else { Replace::Never },
             split: args.split.map(|kilobytes| kilobytes.max(1) * 1000),
             is_file: by_file.is_some(),
+            is_open_ended: args.all,
         })
     }
 
@@ -69,6 +72,12 @@ impl Target {
     pub(super) fn for_number(mut self, number: usize) -> Result<Self> {
         if number == 1 {
             return Ok(self);
+        }
+        if self.is_file && self.format.together() == Together::Directory {
+            bail!(
+                "{number} sessions do not fit one {} file; give `-o` a directory",
+                self.format.name()
+            );
         }
         if let Together::Instead(name) = self.format.together() {
             if self.is_file {
@@ -80,6 +89,13 @@ impl Target {
             self.format = known(name)?.0;
         }
         Ok(self)
+    }
+
+    /// Whether pages go to a directory: there are several, or there could be and the name is no
+    /// file's.
+    pub(super) fn is_directory(&self, number: usize) -> bool {
+        let is_named = matches!(&self.place, Place::Path(Some(_))) && !self.is_file;
+        number > 1 || self.is_open_ended && is_named
     }
 
     /// What its files are called, from the dot on.

@@ -26,7 +26,7 @@ pub(super) fn all(export: &mut Export<'_>, entries: &[Entry], target: &Target) -
             super::tables::write(export, entries, target, directory)
         }
         (Place::Stdout, _) => to_stdout(export, entries, target),
-        (Place::Path(path), Together::Directory) if entries.len() > 1 => {
+        (Place::Path(path), Together::Directory) if target.is_directory(entries.len()) => {
             let directory = path.as_deref().unwrap_or(Path::new("aj-export"));
             to_directory(export, entries, target, directory)
         }

@@ -148,7 +148,8 @@ fn around(
     width: usize,
 ) -> Result<()> {
     let who = match message.role {
-        Role::User => "you",
+        Role::User if message.sidechain => "parent",
+        Role::User => speaker(entry, TextKind::Prompt),
         Role::Assistant => speaker(entry, TextKind::Reply),
         Role::Tool => "tool",
         Role::System => "notice",

@@ -208,6 +208,7 @@ fn place(entry: &Entry) -> String {
 fn line(of: &Found, hit: &Hit) -> Markup {
     let entry = output::search::place(of, hit);
     let who = match hit.kind {
+        TextKind::Prompt if entry.is_agent_session => "parent agent",
         TextKind::Prompt => "you",
         TextKind::Reply => "agent",
         TextKind::ToolInput | TextKind::ToolOutput => "tool",
