@@ -278,3 +278,171 @@ fn fields_alone_list_the_same_in_the_api_on_the_page_and_in_the_list() {
     }
     assert_eq!(server.json("/api/v1/search?q=")["total"], 0);
 }
+
+/// A home with one session of this many answers, of which one is long.
+fn long_session(answers: usize) -> Server {
+    let test = support::Test::new();
+    let mut session = support::Transcript::new(1).you("begin");
+    for number in 0..answers {
+        session = session.agent(&format!("answer {number}"));
+    }
+    let session = session.agent(&"é".repeat(10_001));
+    test.write(session.path(), &session.lines);
+    test.aj("index").found();
+    Server::start(test, &[])
+}
+
+#[test]
+fn earlier_endpoints_say_what_they_leave_out() {
+    let server = long_session(30);
+    let detail = server.json("/api/sessions/00000001?limit=5&offset=2");
+    assert_eq!(detail["events"].as_array().unwrap().len(), 5, "{detail}");
+    assert_eq!(detail["events"][0]["data"]["content"], "answer 1");
+    assert_eq!((&detail["totalEvents"], &detail["truncated"]), (&32.into(), &true.into()));
+    assert_eq!(detail["eventCounts"]["assistant.message"], 31);
+    let whole = server.json("/api/sessions/00000001");
+    assert_eq!((&whole["totalEvents"], &whole["truncated"]), (&32.into(), &false.into()));
+    let long = &whole["events"][31]["data"];
+    assert_eq!(long["content"].as_str().unwrap().chars().count(), 10_000);
+    assert_eq!((&long["truncated"], &long["length"]), (&true.into(), &10_001.into()));
+    assert_eq!(whole["events"][1]["data"].get("truncated"), None);
+    // 32 messages, a second apart.
+    assert_eq!(whole["duration"], 31_000);
+    assert_eq!(server.json("/api/analytics")["totalDuration"], 31_000);
+}
+
+#[test]
+fn every_session_is_listed_and_none_has_the_id_of_another() {
+    let server = crowded();
+    let all = server.get("/api/sessions?source=all");
+    assert_eq!(all.status, 200);
+    assert!(all.head.contains("x-total-count: 30"), "{}", all.head);
+    assert_eq!(server.json("/api/sessions").as_array().unwrap().len(), 30);
+    let some = server.get("/api/sessions?limit=4&offset=2");
+    assert!(some.head.contains("x-total-count: 30"), "{}", some.head);
+    assert_eq!(server.json("/api/sessions?limit=4&offset=2").as_array().unwrap().len(), 4);
+    let listed = server.json("/api/v1/sessions?limit=4");
+    assert_eq!((&listed["limit"], &listed["truncated"]), (&4.into(), &true.into()));
+    assert_eq!(server.json("/api/v1/sessions")["truncated"], false);
+
+    let id = "0199aaaa-0000-7000-8000-00000000000a";
+    let test = support::Test::new();
+    let line = |text: &str| {
+        let message = serde_json::json!({ "role": "user", "content": text });
+        serde_json::json!({ "type": "user", "uuid": "u1", "sessionId": id, "cwd": "/w",
+            "timestamp": "2026-03-02T00:00:00Z", "message": message })
+    };
+    test.write(format!(".claude/projects/-w/{id}.jsonl"), format!("{}\n", line("one")));
+    let head = serde_json::json!({ "timestamp": "2026-03-02T00:00:00Z", "type": "session_meta",
+        "payload": { "id": id, "timestamp": "2026-03-02T00:00:00Z", "cwd": "/w" } });
+    let said = serde_json::json!({ "timestamp": "2026-03-02T00:00:01Z", "type": "event_msg",
+        "payload": { "type": "user_message", "message": "two" } });
+    let rollout = format!(".codex/sessions/2026/03/02/rollout-2026-03-02T00-00-00-{id}.jsonl");
+    test.write(rollout, format!("{head}\n{said}\n"));
+    test.aj("index").found();
+    let server = Server::start(test, &[]);
+    let all = server.json("/api/sessions");
+    let ids: Vec<String> =
+        all.as_array().unwrap().iter().map(|one| support::text(&one["id"])).collect();
+    assert_eq!(ids.len(), 2, "{all}");
+    for id in &ids {
+        assert_eq!(server.json(&format!("/api/sessions/{id}"))["id"], id.as_str());
+    }
+    let ambiguous = server.get(&format!("/api/v1/sessions/{id}"));
+    assert_eq!(ambiguous.status, 409);
+    let said: serde_json::Value = serde_json::from_slice(&ambiguous.body).unwrap();
+    assert_eq!(said["candidates"].as_array().unwrap().len(), 2, "{said}");
+    assert!(said["candidates"][0]["id"].is_string() && said["candidates"][0]["title"].is_string());
+}
+
+#[test]
+fn earlier_endpoints_for_scores_tokens_and_exports_answer() {
+    let server = crowded();
+    let scores = server.json("/api/insights/repos");
+    let first = &scores.as_array().unwrap()[0];
+    assert!(first["totalScore"].is_u64() && first["sessionCount"].is_u64(), "{scores}");
+    for category in
+        ["promptQuality", "toolUtilization", "efficiency", "mcpUtilization", "engagement"]
+    {
+        assert!(first["categories"][category]["score"].is_u64(), "{category}: {first}");
+    }
+    let repo = support::text(&first["repo"]);
+    assert_eq!(
+        &server.json(&format!("/api/insights/score?repo={}", repo.replace(' ', "%20"))),
+        first
+    );
+    let claude = server.json("/api/insights/score?repo=Claude%20Code");
+    assert_eq!(claude["name"], "Claude Code (all sessions)");
+    assert_eq!(server.get("/api/insights/score").status, 400);
+    assert_eq!(server.get("/api/insights/score?repo=nowhere").status, 404);
+
+    let usage = server.json("/api/token-usage?source=all");
+    let totals = server.json("/api/v1/usage")["totals"]["tokens"].clone();
+    assert_eq!(usage["totals"]["completion_tokens"], totals["output"]);
+    assert_eq!(usage["totals"]["cached_tokens"], totals["cache_read"]);
+    for period in ["daily", "weekly", "monthly"] {
+        let sum: u64 = usage[period]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["total_tokens"].as_u64().unwrap())
+            .sum();
+        assert_eq!(Some(sum), usage["totals"]["total_tokens"].as_u64(), "{period}: {usage}");
+    }
+
+    let id = server.some_id();
+    let markdown = server.get(&format!("/api/sessions/{id}/export"));
+    assert_eq!(markdown.status, 200);
+    assert!(markdown.head.contains("content-type: text/markdown"), "{}", markdown.head);
+    assert!(markdown.head.contains("content-disposition: attachment; filename="));
+    assert!(markdown.text().starts_with("---\ntitle: "));
+    let json = server.json(&format!("/api/sessions/{id}/export?format=json"));
+    assert!(json["messages"].is_array());
+    let wrong = server.get(&format!("/api/sessions/{id}/export?format=parquet"));
+    assert_eq!(wrong.status, 400);
+    assert_eq!(server.json("/api/search?q=marmalade").get("hits"), None);
+}
+
+#[test]
+fn an_agent_is_found_by_the_beginning_of_its_name() {
+    let server = Server::of_two_agents();
+    let score = server.json("/api/insights?repo=Codex");
+    assert_eq!(score["name"], "Codex CLI (all sessions)");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_a_reason() {
+    let server = Server::of_two_agents();
+    let id = server.some_id();
+    for (path, reason) in [
+        ("/api/v1/sessions?limit=abc".to_owned(), "is not a number"),
+        ("/api/v1/sessions?offset=null".to_owned(), "is not a number"),
+        ("/api/v1/sessions?sort=bogus".to_owned(), "unknown order"),
+        ("/api/v1/sessions?status=bogus".to_owned(), "unknown status"),
+        ("/api/sessions?sort=bogus".to_owned(), "unknown order"),
+        ("/api/v1/search?q=a&limit=x".to_owned(), "is not a number"),
+        (format!("/api/v1/sessions/{id}/messages?from=x"), "is not a number"),
+    ] {
+        let answer = server.get(&path);
+        assert_eq!(answer.status, 400, "{path}");
+        assert!(answer.text().contains(reason), "{path}: {}", answer.text());
+    }
+}
+
+#[test]
+fn every_page_takes_a_source() {
+    let server = Server::of_two_agents();
+    for page in ["/", "/analytics", "/insights", "/search"] {
+        for value in ["all", "cli", "claude-code"] {
+            let address = format!("{page}?q=&source={value}");
+            assert_eq!(server.get(&address).status, 200, "{address}");
+        }
+    }
+    assert!(server.page("/search?q=copper&source=claude-code").contains("copper"));
+    for none in ["source=cli", "agent=cli"] {
+        let page = server.page(&format!("/search?q=copper&rows=1&{none}"));
+        assert!(!page.contains("class=\"hit\""), "{page}");
+    }
+    let page = server.page("/search?q=copper&source=claude");
+    assert!(page.contains("<option value=\"claude-code\" selected"), "{page}");
+}

@@ -315,6 +315,7 @@ if (findForm) {
 const searchForm = one("form[data-search]");
 if (searchForm) {
   const field = one("#q");
+  const agent = one("select[data-agent]", searchForm);
   const place = one("#results");
   const list = one("#suggestions");
   let running = null;
@@ -323,8 +324,10 @@ if (searchForm) {
     running = new AbortController();
     const text = field.value.trim();
     const sort = new URL(location).searchParams.get("sort");
-    const address = text ? `/search?q=${encodeURIComponent(text)}${sort ? `&sort=${encodeURIComponent(sort)}` : ""}` : "/search";
-    const found = await piece(`${address}${text ? "&" : "?"}rows=1`, running.signal);
+    const said = Object.entries({ q: text, agent: agent.value, sort: text && sort }).filter(([, value]) => value);
+    const query = said.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+    const address = query ? `/search?${query}` : "/search";
+    const found = await piece(`${address}${query ? "&" : "?"}rows=1`, running.signal);
     if (found === null) return;
     place.replaceChildren(parsed(found));
     history.replaceState(null, "", address);
@@ -404,6 +407,7 @@ if (searchForm) {
     }
   });
   searchForm.addEventListener("submit", (event) => { event.preventDefault(); search(); });
+  agent.addEventListener("change", search);
   if (!field.value) field.focus();
 }
 

@@ -6,7 +6,7 @@ use agent_journal::search::Filter;
 use anyhow::Result;
 use jiff::Zoned;
 
-use super::params::{Params, encode};
+use super::params::{EVERY, Params, encode};
 use crate::commands::stats;
 
 /// Names in an address that are no fields.
@@ -26,7 +26,12 @@ impl Choice {
     /// Reads what follows the `?` of an address.
     pub(super) fn read(params: &Params) -> Self {
         let pairs = params.pairs().map(|(name, value)| (name, value.trim()));
-        let given = pairs.filter(|(_, value)| !value.is_empty());
+        // `source` is another name of `agent`.
+        let pairs =
+            pairs.map(|(name, value)| (if name == "source" { "agent" } else { name }, value));
+        let is_said =
+            |(name, value): &(&str, &str)| !value.is_empty() && (*name, *value) != ("agent", EVERY);
+        let given = pairs.filter(is_said);
         Self(given.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 

@@ -14,6 +14,9 @@ use crate::commands::stats::chosen;
 pub(super) const FILTERS: [&str; 8] =
     ["agent", "project", "branch", "model", "status", "since", "until", "where"];
 
+/// The value of `agent` or `source` that means every agent.
+pub(super) const EVERY: &str = "all";
+
 /// The orders of the list, by their name in the address.
 pub(super) const ORDERS: [(&str, Order, &str); 7] = [
     ("latest", Order::Latest, "Latest"),
@@ -33,17 +36,13 @@ pub(super) struct Params(Vec<(String, String)>);
 impl Params {
     /// The value of a name; an empty one counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        let is_meant = |given: &str| is_meant(given, name);
-        let pair = self.0.iter().find(|(given, value)| is_meant(given) && !value.is_empty());
-        pair.map(|(_, value)| value.as_str())
+        self.0.iter().find(|(given, value)| is_meant(given, value, name)).map(|(_, value)| &**value)
     }
 
-    /// Every value of a name. `source` is another name of `agent`.
+    /// Every value of a name. `source` is another name of `agent`, and `all` means every agent.
     pub(super) fn all<'p>(&'p self, name: &'p str) -> impl Iterator<Item = &'p str> {
-        self.0
-            .iter()
-            .filter(move |(given, value)| is_meant(given, name) && !value.is_empty())
-            .map(|(_, value)| value.as_str())
+        let meant = self.0.iter().filter(move |(given, value)| is_meant(given, value, name));
+        meant.map(|(_, value)| value.as_str())
     }
 
     /// Every name and its value, in their order.
@@ -54,6 +53,32 @@ impl Params {
     /// A number, if there is one.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
+    }
+
+    /// Refuses what must be a number and is none.
+    pub(super) fn check_numbers(&self) -> Result<()> {
+        for name in ["limit", "offset", "from", "count"] {
+            if let Some(text) = self.get(name).filter(|text| text.parse::<u64>().is_err()) {
+                return Err(wrong(format!("`{name}={text}` is not a number")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses numbers, orders and states of a list that are none.
+    pub(super) fn check_list(&self, now: &Zoned) -> Result<()> {
+        self.check_numbers()?;
+        if let Some(status) = self.get("status") {
+            with_status(&mut Filter::default(), status, now)?;
+        }
+        let known = ORDERS.map(|(name, ..)| name);
+        match self.get("sort") {
+            Some(sort) if !known.contains(&sort) => {
+                let known = known.join(", ");
+                Err(wrong(format!("unknown order `{sort}` — known are {known}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether anything is chosen.
@@ -134,8 +159,8 @@ fn with_status(filter: &mut Filter, status: &str, now: &Zoned) -> Result<()> {
         }
         "completed" => left_out.extend([State::Running(now), State::Error]),
         other => {
-            let message = format!("unknown status `{other}` — known are running, completed, error");
-            return Err(Error::Query { message }.into());
+            let known = "known are running, completed, error";
+            return Err(wrong(format!("unknown status `{other}` — {known}")));
         }
     }
     if !left_out.is_empty() {
@@ -144,9 +169,15 @@ fn with_status(filter: &mut Filter, status: &str, now: &Zoned) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name in an address is the one that is meant.
-fn is_meant(given: &str, name: &str) -> bool {
-    given == name || (name == "agent" && given == "source")
+/// Whether a name in an address is the one that is meant, with a value that says something.
+fn is_meant(given: &str, value: &str, name: &str) -> bool {
+    let is_every = name == "agent" && value == EVERY;
+    let is_named = given == name || name == "agent" && given == "source";
+    is_named && !is_every && !value.is_empty()
+}
+
+fn wrong(message: String) -> anyhow::Error {
+    Error::Query { message }.into()
 }
 
 /// The address of a session.
@@ -201,5 +232,7 @@ mod tests {
         let other = params(&[("agent", "copilot-cli")]).filter(&now).unwrap();
         assert_eq!(one, other);
         assert!(params(&[("agent", "nobody")]).filter(&now).is_err());
+        let every = params(&[("source", "all")]);
+        assert!(every.filter(&now).unwrap().agents.is_empty() && !every.is_filtered());
     }
 }

@@ -17,6 +17,7 @@ use flate2::write::GzEncoder;
 use maud::{Markup, html};
 
 use super::layout::{self, Nav};
+use super::params;
 
 /// What a handler answers.
 pub(super) type Reply<T> = Result<T, Failure>;
@@ -35,12 +36,23 @@ pub(super) struct Failure {
     pub(super) status: StatusCode,
     /// Why, for people.
     pub(super) message: String,
+    /// The sessions that an id may mean, each with its title.
+    pub(super) candidates: Vec<(String, String)>,
 }
 
 impl Failure {
     /// A request that cannot be understood.
     pub(super) fn bad(message: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, message: message.into() }
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// Something that is not there.
+    pub(super) fn missing(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), candidates: Vec::new() }
     }
 }
 
@@ -53,7 +65,11 @@ impl From<anyhow::Error> for Failure {
             Some(Error::Query { .. }) => StatusCode::BAD_REQUEST,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Self { status, message: format!("{error:#}") }
+        let candidates = match cause {
+            Some(Error::AmbiguousSession { candidates, .. }) => candidates.clone(),
+            _ => Vec::new(),
+        };
+        Self { status, message: format!("{error:#}"), candidates }
     }
 }
 
@@ -63,6 +79,11 @@ impl IntoResponse for Failure {
             div.empty {
                 h1 { (self.status.canonical_reason().unwrap_or("Error")) }
                 p { (self.message) }
+                @if !self.candidates.is_empty() {
+                    ul { @for (id, title) in &self.candidates {
+                        li { a href=(params::session(id)) { (title) } " " span.muted { (id) } }
+                    } }
+                }
                 p { a href="/" { "All sessions" } }
             }
         };

@@ -13,7 +13,6 @@ use agent_journal::{Entry, Journal};
 use anyhow::Result;
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -47,7 +46,12 @@ impl IntoResponse for Json {
 
 impl IntoResponse for Wrong {
     fn into_response(self) -> Response {
-        let document = json!({ "error": self.0.message, "status": self.0.status.as_u16() });
+        let mut document = json!({ "error": self.0.message, "status": self.0.status.as_u16() });
+        if !self.0.candidates.is_empty() {
+            let candidates = self.0.candidates.iter();
+            let candidates = candidates.map(|(id, title)| json!({ "id": id, "title": title }));
+            document["candidates"] = candidates.collect();
+        }
         (self.0.status, Json(document)).into_response()
     }
 }
@@ -81,7 +85,7 @@ async fn openapi() -> impl IntoResponse {
 
 async fn missing() -> Wrong {
     let message = "no such endpoint: /api/v1/openapi.json lists them".to_owned();
-    Wrong(Failure { status: StatusCode::NOT_FOUND, message })
+    Wrong(Failure::missing(message))
 }
 
 fn versioned(name: &str, mut document: Value) -> Json {
@@ -91,6 +95,7 @@ fn versioned(name: &str, mut document: Value) -> Json {
 
 async fn sessions(State(app): State<Arc<App>>, Query(params): Query<Params>) -> Answer {
     let document = app.ask(move |journal, now| {
+        params.check_list(now)?;
         let browse = params.browse(now, 100)?;
         let listing = journal.browse(&browse)?;
         let figures = journal.session_figures(&listing.entries)?;
@@ -98,7 +103,9 @@ async fn sessions(State(app): State<Arc<App>>, Query(params): Query<Params>) -> 
         let all = all.map(|(entry, figures)| as_listed(entry, figures));
         let all = all.collect::<Result<Vec<_>>>()?;
         Ok(json!({
-            "total": listing.total, "offset": browse.offset, "facets": listing.facets, "sessions": all,
+            "total": listing.total, "offset": browse.offset, "limit": browse.limit,
+            "truncated": browse.offset as u64 + (all.len() as u64) < listing.total,
+            "facets": listing.facets, "sessions": all,
         }))
     });
     Ok(versioned("list", document.await?))
@@ -127,6 +134,7 @@ async fn messages(
     Query(params): Query<Params>,
 ) -> Answer {
     let document = app.ask(move |journal, _| {
+        params.check_numbers()?;
         let entry = journal.session(&id)?;
         let from = params.number("from").unwrap_or(1).clamp(1, u64::from(u32::MAX));
         let count = params.number("count").unwrap_or(50).clamp(1, MESSAGES);
@@ -163,6 +171,7 @@ async fn answered(app: &Arc<App>, params: Params) -> Result<Value, Failure> {
 
 /// Answers a search, by the query language and by what else the address says.
 fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Value> {
+    params.check_numbers()?;
     let mut query = Wanted::parse(params.get("q").unwrap_or_default(), now)?;
     query.filter.join(params.filter(now)?);
     let is_blank = query.is_fields_only() && query.filter == Filter::default();

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_journal::Journal;
-use axum::http::StatusCode;
 use jiff::Zoned;
 use maud::Markup;
 
@@ -58,5 +57,5 @@ where
 
 /// The answer to an address that leads nowhere.
 pub(super) async fn missing() -> Failure {
-    Failure { status: StatusCode::NOT_FOUND, message: "This address leads nowhere.".to_owned() }
+    Failure::missing("This address leads nowhere.")
 }

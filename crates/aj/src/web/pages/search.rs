@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use agent_journal::connectors::Agent;
 use agent_journal::search::{
     Answer, Counts, Facet, Filter, Found, Grouping, Hit, Mode, Options, Query as Wanted, Snippet,
     Sort, Tier,
@@ -70,10 +71,14 @@ fn write(told: &Told, params: &Params) -> Markup {
 
 fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Told> {
     let started = Instant::now();
-    let query = match Wanted::parse(params.get("q").unwrap_or_default(), now) {
-        Ok(query) => query,
-        Err(error) => return Ok(Told::Wrong(error.to_string())),
+    let parsed = Wanted::parse(params.get("q").unwrap_or_default(), now);
+    let chosen = params.filter(now);
+    let (mut query, chosen) = match (parsed, chosen) {
+        (Ok(query), Ok(chosen)) => (query, chosen),
+        (Err(error), _) => return Ok(Told::Wrong(error.to_string())),
+        (_, Err(error)) => return Ok(Told::Wrong(error.to_string())),
     };
+    query.filter.join(chosen);
     let is_blank = query.is_fields_only() && query.filter == Filter::default();
     if is_blank || !query.looks_for_something() && !query.is_fields_only() {
         return Ok(Told::Nothing);
@@ -100,11 +105,22 @@ fn body(told: &Told, params: &Params) -> Markup {
                 placeholder="Search everything your agents said and did"
                 aria-label="Search" autocomplete="off" autocapitalize="off" spellcheck="false"
                 role="combobox" aria-expanded="false" aria-controls="suggestions" aria-autocomplete="list";
+            select name="agent" aria-label="Source" data-agent {
+                option value="" { "Every source" }
+                @for one in Journal::agents() {
+                    option value=(one.id) selected[is_chosen(params, one)] { (one.name) }
+                }
+            }
             button.primary type="submit" { "Search" }
             ul.suggestions id="suggestions" role="listbox" aria-label="Completions" hidden {}
         }
         div id="results" aria-live="polite" data-live="results" { (results(told, params)) }
     }
+}
+
+/// Whether an address chooses an agent, by any of its names.
+fn is_chosen(params: &Params, agent: &Agent) -> bool {
+    params.get("agent").is_some_and(|name| agent.id == name || agent.aliases.contains(&name))
 }
 
 fn results(told: &Told, params: &Params) -> Markup {

@@ -203,10 +203,7 @@ pub(in crate::web) async fn message(
         })
         .await?;
     let Some(mut raw) = raw else {
-        return Err(Failure {
-            status: StatusCode::NOT_FOUND,
-            message: "There is no such message.".to_owned(),
-        });
+        return Err(Failure::missing("There is no such message."));
     };
     if raw.len() > RAW {
         raw.truncate(raw.floor_char_boundary(RAW));
