@@ -20,7 +20,13 @@ const FORMAT_2: [&str; 2] =
 fn downgrade(place: &Place) {
     let path = place.directory.path().join("journal/journal.db");
     let newer = path.with_extension("newer");
-    place.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let forget = "DELETE FROM chunks WHERE telling IN (SELECT key FROM tellings WHERE combined);
+        DELETE FROM usage WHERE telling IN (SELECT key FROM tellings WHERE combined);
+        DELETE FROM tellings WHERE combined;
+        UPDATE sessions SET telling = (SELECT key FROM tellings
+            WHERE tellings.session = sessions.key ORDER BY messages DESC LIMIT 1);
+        PRAGMA wal_checkpoint(TRUNCATE)";
+    place.database().execute_batch(forget).unwrap();
     fs::rename(&path, &newer).unwrap();
     let old = Connection::open(&path).unwrap();
     old.execute_batch("PRAGMA journal_mode = WAL").unwrap();
@@ -76,4 +82,26 @@ fn a_journal_of_format_2_is_read_again_once_and_loses_nothing() {
     }
     drop(journal);
     assert_eq!(read_again(&place, place.config()).1, 0, "once is enough");
+}
+
+#[test]
+fn recordings_that_format_2_kept_apart_complete_each_other_after_the_upgrade() {
+    let place = Place::new();
+    let common = Script::new(1).you("apple").agent("banana");
+    let (count, lines) = (common.count, common.lines.clone());
+    let here = common.you("cherry").agent("date");
+    let mut there = Script::new(1);
+    (there.count, there.lines) = (count + 10, lines);
+    let there = there.you("elder");
+    place.file(&here.path(), &here.lines);
+    place.file(&there.path().replace(".claude/", ".config/claude/"), &there.lines);
+    let before = serde_json::to_value(place.sync().sessions(&all(), None).unwrap()).unwrap();
+    downgrade(&place);
+    let (journal, _) = read_again(&place, place.config());
+    let after = serde_json::to_value(journal.sessions(&all(), None).unwrap()).unwrap();
+    assert_eq!(after, before);
+    assert_eq!(after[0]["counts"]["messages"], 5);
+    for word in ["apple", "cherry", "elder"] {
+        assert_eq!(found(&journal, word).len(), 1, "{word}");
+    }
 }

@@ -180,6 +180,19 @@ fn a_transcript_belongs_to_the_session_whose_log_has_only_begun() {
 }
 
 #[test]
+fn a_transcript_moves_to_the_session_whose_log_comes_later() {
+    let test = Test::new();
+    let transcript = start() + &prompt("t1", 1, "ask sungrebe") + &answer("t2", 1, "yes");
+    write_transcript(&test, &transcript);
+    assert_eq!(test.aj("list --json").json()["sessions"][0]["agent"], "vscode-copilot");
+    write_log(&test, &log());
+    assert_eq!(listed(&test), [2, 1, 5]);
+    assert_eq!(test.aj("list --json").json()["sessions"][0]["agent"], "copilot-cli");
+    finds(&test, &["sungrebe", "jabiru"]);
+    test.args(["show", &ID[..8]]).code(0).shows(["ask sungrebe", "echo jabiru"]);
+}
+
+#[test]
 fn a_log_and_a_store_with_more_turns_are_shown_as_one() {
     let turns = [("turn zero", "fine"), ("turn one", "ok"), ("turn two", "ok")];
     let expected = [
@@ -316,4 +329,43 @@ fn diverged_copies_in_two_homes_are_one_session_with_both_ends() {
         test.aj("index --full").code(0);
         assert_eq!(shown(&test, ID), expected);
     }
+}
+
+#[test]
+fn an_import_completes_the_session_that_is_here() {
+    let common = record("user", "u1", None, 1, "common question")
+        + &record("assistant", "a1", Some("u1"), 2, "common answer");
+    let here = record("user", "u2", Some("a1"), 10, "only wordlocx here");
+    let there = record("user", "u3", Some("a1"), 5, "only wordremy there")
+        + &record("assistant", "a3", Some("u3"), 6, "remote reply");
+    let path = format!(".claude/projects/-srv-p/{ID}.jsonl");
+    let remote = Test::new();
+    remote.write(&path, format!("{common}{there}"));
+    let file = remote.beside("exported.json");
+    remote.args(["export", ID, "--json", "-o", file.to_str().unwrap()]).code(0);
+
+    let test = Test::new();
+    test.write(&path, format!("{common}{here}"));
+    test.aj("index").code(0);
+    test.args(["import", file.to_str().unwrap()]).code(0);
+    let expected = [
+        "common question",
+        "common answer",
+        "only wordremy there",
+        "remote reply",
+        "only wordlocx here",
+    ];
+    assert_eq!(shown(&test, ID), expected);
+    assert_eq!(listed(&test), [3, 0, 5]);
+    finds(&test, &["wordlocx", "wordremy"]);
+    let list = test.aj("list --json").json();
+    assert_eq!(list["sessions"][0]["tokens"]["input"], 20, "{list}");
+    // What leaves and comes back adds nothing.
+    let back = test.beside("back.json");
+    test.args(["export", ID, "--json", "-o", back.to_str().unwrap()]).code(0);
+    test.args(["import", back.to_str().unwrap()]).code(0);
+    assert_eq!(shown(&test, ID), expected);
+    test.aj("index --full").code(0);
+    assert_eq!(shown(&test, ID), expected);
+    assert_eq!(listed(&test), [3, 0, 5]);
 }

@@ -14,6 +14,7 @@ mod state;
 mod tools;
 mod turn;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -108,12 +109,13 @@ impl Connector for VscodeCopilot {
             chats(&user, None, &mut sources);
             return Ok(sources);
         }
+        let runtime = Runtime::around(&user);
         for storage in &storages {
-            workspace(storage, &mut sources);
+            workspace(storage, &runtime, &mut sources);
         }
         chats(&global.join("emptyWindowChatSessions"), None, &mut sources);
         chats(&global.join("transferredChatSessions"), None, &mut sources);
-        transcripts(&storages, &mut sources);
+        transcripts(&storages, &runtime, &mut sources);
         sources.extend(sqlite::source(global.join(vscode::STATE)));
         sources.extend(sqlite::source(global.join("github.copilot-chat").join(STORE)));
         Ok(sources)
@@ -122,6 +124,7 @@ impl Connector for VscodeCopilot {
     fn read(&self, source: &Source, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
         let path = &source.path;
         let name = path.file_name().unwrap_or_default();
+        let sink = &mut OwnerSink { runtime: Runtime::around(path), sink };
         if path.parent().is_some_and(|directory| directory.ends_with(TRANSCRIPTS)) {
             return transcript(path, start, sink);
         }
@@ -139,9 +142,73 @@ impl Connector for VscodeCopilot {
     }
 }
 
-fn workspace(storage: &Path, sources: &mut Vec<Source>) {
+/// The sessions of the runtime that the extension embeds: it runs in the terminal, too, and a
+/// session that it has a directory or a log for is a session of the terminal's agent.
+#[derive(Default)]
+struct Runtime {
+    sessions: HashSet<String>,
+}
+
+impl Runtime {
+    /// Looks for the runtime's sessions in the homes around a path.
+    fn around(path: &Path) -> Self {
+        let mut sessions = HashSet::new();
+        for around in path.ancestors() {
+            let directory = around.join(RUNTIME);
+            if !files::is_dir(&directory) {
+                continue;
+            }
+            for entry in files::list(&directory).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let id = name.strip_suffix(".jsonl").unwrap_or(&name);
+                sessions.extend(is_id(id).then(|| id.to_owned()));
+            }
+        }
+        Self { sessions }
+    }
+
+    /// Returns the agent that a session belongs to.
+    fn owner(&self, id: &str) -> &'static str {
+        if self.sessions.contains(id) { copilot_cli::AGENT.id } else { AGENT.id }
+    }
+
+    /// Takes the owner of a session into the stamp of a file about it.
+    fn stamp(&self, source: Source, id: Option<&str>) -> Source {
+        let is_own = id.is_none_or(|id| self.owner(id) == AGENT.id);
+        let owner = Stamp { inode: u64::from(!is_own), ..Stamp::default() };
+        let stamp = if is_own { source.stamp } else { source.stamp.and(owner) };
+        Source { stamp, ..source }
+    }
+
+    /// Takes the owner of the session that a file is named by into its stamp.
+    fn stamp_named(&self, source: Source) -> Source {
+        let id = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        self.stamp(source, id.as_deref())
+    }
+}
+
+/// Gives each session to the agent that it belongs to.
+struct OwnerSink<'s> {
+    runtime: Runtime,
+    sink: &'s mut dyn Sink,
+}
+
+impl Sink for OwnerSink<'_> {
+    fn accept(&mut self, mut record: Record) -> Result<()> {
+        if let Record::Session(session) = &mut record {
+            self.runtime.owner(&session.id.native).clone_into(&mut session.id.agent);
+        }
+        self.sink.accept(record)
+    }
+}
+
+fn workspace(storage: &Path, runtime: &Runtime, sources: &mut Vec<Source>) {
     let folder = vscode::workspace_file(storage);
+    let documents = sources.len();
     chats(&storage.join("chatSessions"), Some(&folder), sources);
+    for source in &mut sources[documents..] {
+        *source = runtime.stamp_named(source.clone());
+    }
     if let Some(source) = sqlite::source(storage.join(vscode::STATE)) {
         sources.push(Source { stamp: source.stamp.with(&folder), ..source });
     }
@@ -149,14 +216,14 @@ fn workspace(storage: &Path, sources: &mut Vec<Source>) {
     if let Ok(found) = files::walk(&memories, &is_note) {
         sources.extend(found.into_iter().filter_map(|source| {
             let id = remembered(&source.path)?;
-            Some(Source { stamp: stamp_with_owner(source.stamp, &source.path, &id), ..source })
+            Some(runtime.stamp(source, Some(&id)))
         }));
     }
 }
 
 /// Adds the transcripts of sessions. A transcript says less than a document or a log of the
 /// runtime, but each may have what the others lack: all of them are read.
-fn transcripts(storages: &[PathBuf], sources: &mut Vec<Source>) {
+fn transcripts(storages: &[PathBuf], runtime: &Runtime, sources: &mut Vec<Source>) {
     for storage in storages {
         let Ok(entries) = files::list(&storage.join(TRANSCRIPTS)) else { continue };
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -164,36 +231,16 @@ fn transcripts(storages: &[PathBuf], sources: &mut Vec<Source>) {
         found.sort();
         let folder = vscode::workspace_file(storage);
         sources.extend(found.into_iter().filter_map(files::source).map(|source| {
-            let id = source.path.file_stem().unwrap_or_default().to_string_lossy();
-            let stamp = stamp_with_owner(source.stamp.with(&folder), &source.path, &id);
-            Source { stamp, ..source }
+            runtime.stamp_named(Source { stamp: source.stamp.with(&folder), ..source })
         }));
     }
 }
 
 fn transcript(path: &Path, start: Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut session = Session::new(owner(path, &stem), stem);
+    let mut session = Session::new(AGENT.id, stem);
     session.cwd = path.ancestors().nth(3).and_then(vscode::folder);
     copilot_events::read(path, start, session, sink)
-}
-
-/// Returns the agent that a session belongs to: the runtime in the terminal, where it has a
-/// directory for the session in a home around `path`.
-fn owner(path: &Path, id: &str) -> &'static str {
-    let is_runtime = || {
-        path.ancestors().any(|around| {
-            let sessions = around.join(RUNTIME);
-            files::is_dir(&sessions) && files::is_dir(&sessions.join(id))
-        })
-    };
-    if is_id(id) && is_runtime() { copilot_cli::AGENT.id } else { AGENT.id }
-}
-
-/// Takes the owner of a session into the stamp of a file about it.
-fn stamp_with_owner(stamp: Stamp, path: &Path, id: &str) -> Stamp {
-    let is_own = owner(path, id) == AGENT.id;
-    if is_own { stamp } else { stamp.and(Stamp { inode: 1, ..Stamp::default() }) }
 }
 
 /// Adds the session documents in a directory. A session may be there in both forms.
@@ -238,7 +285,7 @@ fn memory(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let wrong = || Error::Format { path: path.to_owned(), what: "not a text file".to_owned() };
     let text = files::text_up_to(path, MAX_MEMORY).ok_or_else(wrong)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut session = Session::new(owner(path, &native), native);
+    let mut session = Session::new(AGENT.id, native);
     session.cwd = path.ancestors().nth(5).and_then(vscode::folder);
     session.documents.push((name, text));
     sink.accept(Record::Session(Box::new(session)))
@@ -309,10 +356,12 @@ mod tests {
             put(storage.join(TRANSCRIPTS).join(format!("{}.jsonl", id(number))));
         }
         let sources = VscodeCopilot.discover(&user).unwrap();
-        let transcripts =
-            sources.iter().filter(|source| source.path.starts_with(storage.join(TRANSCRIPTS)));
-        let owners: Vec<_> = transcripts
-            .map(|source| owner(&source.path, &source.path.file_stem().unwrap().to_string_lossy()))
+        let transcripts = storage.join(TRANSCRIPTS);
+        let runtime = Runtime::around(&user);
+        let owners: Vec<_> = sources
+            .iter()
+            .filter(|source| source.path.starts_with(&transcripts))
+            .map(|source| runtime.owner(&source.path.file_stem().unwrap().to_string_lossy()))
             .collect();
         assert_eq!(owners, [copilot_cli::AGENT.id, copilot_cli::AGENT.id, AGENT.id]);
     }

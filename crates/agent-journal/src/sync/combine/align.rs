@@ -411,3 +411,73 @@ impl Sequence {
 fn is_before(item: Option<i64>, message: Option<i64>) -> bool {
     item.zip(message).is_some_and(|(item, message)| item <= message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A prompt (`you: …`) or an answer, a minute after the one before.
+    fn recording(name: &str, lines: &[&str], first_minute: i64) -> Vec<Fingerprint> {
+        let message = |at: usize, line: &str| {
+            let (origin, text) = match line.strip_prefix("you: ") {
+                Some(text) => (Origin::Human, text),
+                None => (Origin::Assistant, line),
+            };
+            let minute = (first_minute + at as i64) * 60_000;
+            let blocks = vec![Block::Text(text.to_owned())];
+            Message { origin, at: Timestamp::from_millis(minute), blocks, ..Message::default() }
+        };
+        let lines = lines.iter().enumerate();
+        lines
+            .map(|(at, line)| {
+                let message = message(at, line);
+                let hash = xxh3_64(format!("{name} {at} {line}").as_bytes());
+                Fingerprint::new(at as u64, hash, &message)
+            })
+            .collect()
+    }
+
+    /// The order of a log and a digest that begins as many minutes later: `a` and `b` with
+    /// positions.
+    fn combined(log: &[&str], digest: &[&str], later: i64) -> String {
+        let mut sequence = Sequence::new(1, recording("log", log, 100));
+        sequence.add(2, recording("digest", digest, 100 + later));
+        let name = |item: &SequenceItem| {
+            format!("{}{}", if item.telling == 1 { 'a' } else { 'b' }, item.position())
+        };
+        sequence.items().iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_digest_adds_only_what_the_log_lacks() {
+        let log = ["you: one", "working", "done with it"];
+        let check = |digest: &[&str], expected: &str| {
+            assert_eq!(combined(&log, digest, 0), expected, "{digest:?}");
+        };
+        check(&["you: one", "working\n\n  done `with` it"], "a0 a1 a2");
+        check(&["you: one", "something else"], "a0 a1 a2 b1");
+        check(&["you: one", "working", "you: two", "working"], "a0 a1 a2 b2 b3");
+        check(&["you: zero", "you: one"], "b0 a0 a1 a2");
+        check(&["you: one", "you: one"], "a0 a1 a2 b1");
+    }
+
+    #[test]
+    fn a_turn_that_is_lacking_stands_where_its_time_is() {
+        let log = ["you: one", "first", "you: three", "third"];
+        assert_eq!(combined(&log, &["you: two", "second"], 1), "a0 a1 b0 b1 a2 a3");
+        assert_eq!(combined(&log, &["you: two", "second"], 9), "a0 a1 a2 a3 b0 b1");
+    }
+
+    #[test]
+    fn a_long_prompt_that_a_digest_repeats_is_one_prompt() {
+        let long = "you: a prompt that is far too long to be said twice by chance";
+        assert_eq!(combined(&[long, "yes"], &[long, long, "yes"], 0), "a0 a1");
+    }
+
+    #[test]
+    fn links_and_marks_do_not_make_another_line() {
+        let hashes = |text: &str| line_hashes(text).collect::<Vec<_>>();
+        assert_eq!(hashes("see [a.rs](src/a.rs), then"), hashes("see  `a.rs` then\n---"));
+        assert_ne!(hashes("see a.rs"), hashes("see b.rs"));
+    }
+}
