@@ -1,12 +1,14 @@
 //! Whether a journal is in order: its file, its index, what is still to be read.
 
-use std::fs;
+use std::path::Path;
+use std::{fs, io};
 
 use serde::Serialize;
 
 use crate::error::{Result, is_refused};
 use crate::journal::Journal;
 use crate::store::Store;
+use crate::sync::Plan;
 
 /// How a journal is.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +27,8 @@ pub struct Health {
     pub pending_sources: u64,
     /// Their size.
     pub pending_bytes: u64,
+    /// The same, agent by agent: its id, the number of sources and their size.
+    pub pending_agents: Vec<(&'static str, u64, u64)>,
     /// Places that could not be looked at, with the reason.
     pub failures: Vec<(String, String)>,
 }
@@ -59,6 +63,7 @@ impl Journal {
             index,
             pending_sources: plan.changed.len() as u64,
             pending_bytes: plan.changed.iter().map(|found| found.source.stamp.size).sum(),
+            pending_agents: pending_agents(&plan),
             failures: plan.failures,
         })
     }
@@ -66,9 +71,43 @@ impl Journal {
     /// Whether a writer could take its lock.
     fn is_writable(&self) -> bool {
         let lock = self.path().with_file_name("lock");
-        let opened = fs::OpenOptions::new().write(true).open(lock);
-        !opened.is_err_and(|error| is_refused(&error))
+        match fs::OpenOptions::new().write(true).open(&lock) {
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => may_create(&lock),
+            Err(error) => !is_refused(&error) && error.kind() != io::ErrorKind::NotADirectory,
+        }
     }
+}
+
+/// Whether a file can be made at a path: the nearest directory above it that exists lets us.
+fn may_create(path: &Path) -> bool {
+    let above = path.ancestors().skip(1).find(|one| one.symlink_metadata().is_ok());
+    let above = above.filter(|one| !one.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    above.is_dir() && is_open_to_writing(above)
+}
+
+#[cfg(unix)]
+fn is_open_to_writing(directory: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_open_to_writing(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|metadata| !metadata.permissions().readonly())
+}
+
+fn pending_agents(plan: &Plan) -> Vec<(&'static str, u64, u64)> {
+    let mut agents: Vec<(&'static str, u64, u64)> = Vec::new();
+    for found in &plan.changed {
+        let (id, size) = (found.connector.agent().id, found.source.stamp.size);
+        match agents.iter_mut().find(|(known, ..)| *known == id) {
+            Some((_, sources, bytes)) => (*sources, *bytes) = (*sources + 1, *bytes + size),
+            None => agents.push((id, 1, size)),
+        }
+    }
+    agents.sort_unstable();
+    agents
 }
 
 #[cfg(unix)]
@@ -81,4 +120,28 @@ fn is_private(file: &fs::Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_private(_: &fs::Metadata) -> bool {
     true
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_journal_can_be_made_where_a_directory_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let check = |path: &str, expected: bool| {
+            assert_eq!(may_create(&directory.path().join(path)), expected, "{path}");
+        };
+        check("new/deep/lock", true);
+        fs::File::create(directory.path().join("file")).unwrap();
+        check("file/lock", false);
+        let closed = directory.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+        // Nothing is closed to the superuser.
+        let is_open = fs::create_dir(closed.join("probe")).is_ok();
+        check("closed/new/lock", is_open);
+    }
 }

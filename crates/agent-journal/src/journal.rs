@@ -57,6 +57,8 @@ pub struct AgentReport {
     pub name: &'static str,
     /// Where its sessions were looked for.
     pub roots: Vec<RootReport>,
+    /// Whether everything below those places is looked at, or only what lies in them directly.
+    pub scans_below: bool,
     /// How long the agent keeps them itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
@@ -279,6 +281,11 @@ impl Journal {
         let semantic = Semantic::chosen(&self.config, store.identity()?);
         let generation = store.generation()?;
         Ok(semantic.is_none_or(|semantic| semantic.generation() == generation))
+    }
+
+    /// Says why nothing can be found by meaning; `None` when something can, or nobody wants it.
+    pub fn no_meaning(&self) -> Option<String> {
+        Semantic::impediment(&self.config)
     }
 
     /// Tells how much can be found by meaning.
@@ -545,6 +552,7 @@ impl Journal {
                         configured: root.configured,
                     })
                     .collect(),
+                scans_below: connector.scans_below(),
                 retention: connector.retention(&self.machine),
                 totals: totals.unwrap_or_default(),
             });

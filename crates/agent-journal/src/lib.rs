@@ -25,6 +25,7 @@ mod index;
 mod journal;
 mod leave;
 mod maps;
+mod presence;
 mod reach;
 mod resume;
 mod store;
@@ -44,9 +45,11 @@ pub use index::embed_by;
 pub use index::{Coverage, TextKind, fatal_damage, is_guarded};
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
+pub use presence::{Presence, ScannedDirectory};
 pub use reach::{Missed, Reach, ReachQuery, ReachRow};
 pub use resume::{Guess, Obstacle, Resumption};
 pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin};
+pub use store::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sync::{
     Changes, Look, News, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions,
 };

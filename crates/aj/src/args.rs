@@ -9,7 +9,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, Value
 
 use crate::commands::{
     blame, completions, config, demo, doctor, export, files, handoff, import, index, list, man,
-    mcp, resume, score, search, secrets, serve, show, skill, sources, stats, statusline, tui,
+    mcp, resume, score, search, secrets, serve, show, skill, sources, stats, statusline, tui, why,
 };
 
 /// The history of all your coding agents: one local journal, searchable.
@@ -159,6 +159,8 @@ pub(crate) enum Command {
     Serve(Later<serve::Args>),
     /// Show what was looked at, understood and skipped, agent by agent
     Sources(Later<sources::Args>),
+    /// Say why a session or a file is listed or missing
+    Why(Later<why::Args>),
     /// Read everything new into the journal
     Index(Later<index::Args>),
     /// Give agents the journal, as an MCP server

@@ -2,16 +2,18 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_journal::search::{Filter, Scope};
 use agent_journal::{Journal, Look, News, Progress, SyncOptions, SyncReport};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, Zoned};
 
 use crate::args::Args;
-use crate::error::{remark, warn};
+use crate::error::{nothing_found, remark, warn};
 use crate::settings::Settings;
 
 /// How long a command that answers may spend on news first. A debug build reads to the end: its
@@ -38,6 +40,13 @@ pub(crate) struct Context {
 pub(crate) struct Freshness {
     pub(crate) pending_sources: u64,
     pub(crate) pending_bytes: u64,
+}
+
+impl Freshness {
+    /// What is still to be read, for programs.
+    pub(crate) fn document(self) -> serde_json::Value {
+        serde_json::json!({ "sources": self.pending_sources, "bytes": self.pending_bytes })
+    }
 }
 
 /// An answer of the journal, and how fresh it is.
@@ -153,7 +162,7 @@ impl Context {
             report => report?,
         };
         for (path, reason) in &report.failures {
-            warn(&format!("could not read {path}: {reason}"));
+            warn(&format!("could not read {path}: {}", crate::output::cause(path, reason)));
         }
         if report.pending_sources > 0 {
             let size = crate::output::bytes(report.pending_bytes);
@@ -164,6 +173,17 @@ impl Context {
             pending_sources: report.pending_sources,
             pending_bytes: report.pending_bytes,
         })
+    }
+
+    /// Says why an answer is empty: there is no history at all, or what `otherwise` says.
+    pub(crate) fn nothing_found(journal: &Journal, otherwise: &str) -> Result<ExitCode> {
+        let all = Filter { scope: Scope::All, ..Filter::default() };
+        if journal.count(&all)? == 0 {
+            let message =
+                "no agent history found; `aj sources --all` lists the scanned directories";
+            return Ok(nothing_found(message));
+        }
+        Ok(nothing_found(otherwise))
     }
 
     /// Whether news may be folded in at all.

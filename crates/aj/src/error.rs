@@ -36,7 +36,17 @@ pub(crate) fn report(failure: &anyhow::Error) -> ExitCode {
     for line in hints(failure) {
         let _ = writeln!(stderr, "    {}", plain(&line));
     }
-    ExitCode::from(2)
+    let is_unknown = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(Error::UnknownSession { .. }))
+    };
+    if failure.chain().any(is_unknown) { found(false) } else { ExitCode::from(2) }
+}
+
+/// Says that an answer is empty, and why, also where nobody looks at a terminal: an agent or a
+/// script could not tell it from a failure otherwise.
+pub(crate) fn nothing_found(message: &str) -> ExitCode {
+    let _ = writeln!(anstream::stderr(), "{}", plain(message));
+    found(false)
 }
 
 /// Tells something that does not stop the command.

@@ -266,6 +266,11 @@ impl Settings {
         self.value(name).as_bool().unwrap_or_default()
     }
 
+    /// Whether the user set a key, in the file or by a variable.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.values[name].1 != Where::Default
+    }
+
     /// A number.
     pub(crate) fn number(&self, name: &str) -> usize {
         self.value(name)

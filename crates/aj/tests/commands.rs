@@ -122,9 +122,10 @@ fn every_name_of_an_agent_is_understood_in_every_filter() {
 #[test]
 fn an_empty_home_is_no_error_and_costs_nothing() {
     let test = Test::new();
-    test.aj("list").code(1).stdout("").stderr("");
-    test.aj("search anything").code(1).stdout("").stderr("");
-    test.aj("index").found().stdout("up to date\n");
+    for words in ["list", "search anything"] {
+        test.aj(words).code(1).stdout("").says(["no agent history found"]);
+    }
+    test.aj("index").found().shows(["no agent history found"]);
     assert_eq!(test.aj("sources --json").found().json()["agents"][0]["sources"], 0);
     assert!(!test.journal("").exists(), "nothing to keep, and yet a journal was made");
 }
@@ -284,7 +285,7 @@ fn every_answer_names_its_schema() {
     };
     let index = ["bytes", "failures", "meaning", "schema", "sources", "took_ms"];
     check("index --json", "aj.index/1", &index);
-    check("list --json", "aj.list/1", &["schema", "sessions", "total"]);
+    check("list --json", "aj.list/1", &["pending", "schema", "sessions", "total"]);
     check("show 0199 --json", "aj.show/1", &["messages", "schema", "session"]);
     check(
         "search login --json",
@@ -377,10 +378,13 @@ fn sources_tells_what_was_looked_at_and_understood() {
         "% of ",
         "with directory 100 % · title 100 % · model 100 % · branch 100 %",
         "skipped 1 × ",
-        "nothing found of ",
+        "no sessions found of ",
         "journal ",
     ]);
-    test.aj("sources --all").found().shows(["cursor", "(not there)"]).hides(["nothing found of"]);
+    test.aj("sources --all")
+        .found()
+        .shows(["cursor", "(not there)"])
+        .hides(["no sessions found of"]);
 }
 
 // Output
@@ -395,7 +399,7 @@ fn colours_are_for_terminals_unless_asked_for() {
     }
     let test = test.env("NO_COLOR", "1").env("TERM", "xterm-256color");
     test.aj("list").found().hides(["\u{1b}"]);
-    test.aj("show ffff").code(2).stderr(
+    test.aj("show ffff").code(1).stderr(
         "aj: no session `ffff`\n    `aj list --all` shows every conversation with its id\n",
     );
 }

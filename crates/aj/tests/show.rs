@@ -119,7 +119,7 @@ fn a_session_is_found_by_its_id_a_beginning_of_it_and_with_its_agent() {
         let run = test.args(["show", "--json", id]).found();
         assert_eq!(run.json()["session"]["id"], full, "{id}");
     }
-    test.args(["show", "codex:3f1c0001"]).fails(["no session `codex:3f1c0001`"]);
+    test.args(["show", "codex:3f1c0001"]).code(1).says(["no session `codex:3f1c0001`"]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn an_ambiguous_id_says_how_many_there_are_and_lists_some() {
 fn an_unknown_id_says_where_to_find_one() {
     let test = two_agents();
     for id in ["ffff", "", ":", "claude:", "%", "3f1c0001%"] {
-        test.args(["show", id]).fails(["aj: no session `", "aj list --all"]);
+        test.args(["show", id]).code(1).stdout("").says(["aj: no session `", "aj list --all"]);
     }
 }
 

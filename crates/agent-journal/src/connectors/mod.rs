@@ -70,6 +70,11 @@ pub trait Connector: Sync {
         None
     }
 
+    /// Whether everything below a root is looked at, or only what lies in it directly.
+    fn scans_below(&self) -> bool {
+        true
+    }
+
     /// Whether the agent records times of the user's clock without their zone. They are told as
     /// if they were UTC, and put right by whoever knows the zone.
     fn has_local_times(&self) -> bool {

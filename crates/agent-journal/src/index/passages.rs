@@ -143,7 +143,14 @@ fn kind(message: &Message, block: &Block) -> Option<TextKind> {
         Block::ToolCall { .. } => Some(TextKind::ToolInput),
         Block::ToolResult { .. } => Some(TextKind::ToolOutput),
         Block::Thinking(_) => Some(TextKind::Thinking),
-        Block::Image(_) | Block::Other(_) => None,
+        // What is not understood is found by its words all the same.
+        Block::Other(_) => match message.origin {
+            Origin::Human | Origin::Queued | Origin::Command => Some(TextKind::Prompt),
+            Origin::Assistant => Some(TextKind::Reply),
+            Origin::System => Some(TextKind::ToolOutput),
+            Origin::Summary | Origin::Tool | Origin::Injected => None,
+        },
+        Block::Image(_) => None,
     }
 }
 
@@ -160,7 +167,15 @@ fn block_text<'a>(block: &'a Block, scratch: &'a mut String) -> &'a str {
             });
             scratch
         }
-        Block::Image(_) | Block::Other(_) => "",
+        Block::Other(json) => {
+            scratch.clear();
+            json.strings(&mut |text| {
+                scratch.push_str(text);
+                scratch.push('\n');
+            });
+            scratch
+        }
+        Block::Image(_) => "",
     }
 }
 

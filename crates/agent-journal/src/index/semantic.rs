@@ -94,6 +94,12 @@ impl Semantic {
         choose(&config.meaning).problem
     }
 
+    /// Why there is no embedder at all, although one is wanted.
+    pub(crate) fn impediment(config: &Config) -> Option<String> {
+        let choice = choose(&config.meaning);
+        choice.problem.filter(|_| choice.embedder.is_none())
+    }
+
     /// The embedder's name.
     pub(crate) fn id(&self) -> &str {
         &self.shape.embedder

@@ -26,6 +26,9 @@ const TITLE_LENGTH: usize = 200;
 pub struct Facts {
     /// How many messages.
     pub messages: u64,
+    /// Messages that hold nothing but a record that was not understood.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub raw: u64,
     /// How many prompts of a person.
     #[serde(skip_serializing_if = "is_nothing")]
     pub prompts: u64,
@@ -121,6 +124,7 @@ impl Facts {
     /// Adds a message at the end of the run.
     pub fn add(&mut self, message: &Message) {
         self.messages += 1;
+        self.raw += u64::from(message.is_raw());
         self.times.extend(message.at.map(super::Timestamp::as_millis));
         // A message without a time belongs to the time of the one before.
         let quarter = self.times.last().map_or(0, |at| at.div_euclid(QUARTER));
@@ -203,6 +207,7 @@ impl Facts {
     /// Adds the facts of the messages that follow.
     pub fn append(&mut self, later: Facts) {
         self.messages += later.messages;
+        self.raw += later.raw;
         self.prompts += later.prompts;
         self.prompt_chars += later.prompt_chars;
         self.answers.extend(later.answers);

@@ -120,6 +120,13 @@ impl Role {
 }
 
 impl Message {
+    /// Whether it is a record that was kept as it is, because nothing of it was understood.
+    pub fn is_raw(&self) -> bool {
+        self.origin == Origin::System
+            && !self.blocks.is_empty()
+            && self.blocks.iter().all(|block| matches!(block, Block::Other(_)))
+    }
+
     /// Joins the text blocks.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self

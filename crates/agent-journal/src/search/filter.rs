@@ -451,7 +451,9 @@ impl State {
             Self::Gone => source("(NOT sources.present OR tellings.gone)"),
             // A file that was copied or restored is new, but what it tells is not.
             Self::Running(now) => source(&format!(
-                "sources.present AND NOT tellings.gone AND min(coalesce(sessions.ended_at, sources.modified / 1000000), \
+                "sources.present AND NOT tellings.gone \
+                 AND (sessions.ended_at IS NOT NULL OR sessions.prompts > 0) \
+                 AND min(coalesce(sessions.ended_at, sources.modified / 1000000), \
                  sources.modified / 1000000) > {}",
                 now.as_millis() - RUNNING
             )),

@@ -103,7 +103,9 @@ fn status(now: Timestamp) -> String {
     let since = now.as_millis() - RUNNING;
     // Sources are looked up for the few sessions that may run, not for all.
     format!(
-        "CASE WHEN sessions.messages > 0 AND coalesce(sessions.ended_at, {since} + 1) > {since} AND EXISTS (
+        "CASE WHEN sessions.messages > 0
+         AND coalesce(sessions.ended_at, iif(sessions.prompts > 0, {since} + 1, 0)) > {since}
+         AND EXISTS (
            SELECT 1 FROM tellings AS told JOIN sources AS origin ON origin.id = told.source
            WHERE told.key = sessions.telling AND origin.present = 1 AND told.gone = 0
            AND origin.modified / 1000000 > {since}) THEN 'running'

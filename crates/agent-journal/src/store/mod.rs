@@ -18,6 +18,7 @@ mod lineage;
 mod pack;
 mod packing;
 mod pieces;
+mod presence;
 mod project;
 mod recordings;
 mod rederive;
@@ -30,6 +31,7 @@ mod tellings;
 mod write;
 
 pub use browse::{Browse, Facets, Listing, Order};
+pub use presence::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;
 
@@ -38,6 +40,7 @@ pub(crate) use catalog::Facts;
 pub(crate) use families::FamilyMember;
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
+pub(crate) use presence::RecordedSource;
 pub(crate) use recordings::Recording;
 pub(crate) use sources::SourceRow;
 pub(crate) use tellings::{Hashes, Run, Whole};

@@ -368,7 +368,7 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         (false, false) => "completed",
     };
     // The fields are in the order of the columns.
-    Ok(Entry {
+    let mut entry = Entry {
         id: format!("{agent}:{native_id}"),
         parent_id: parent.map(|native| format!("{agent}:{native}")),
         agent,
@@ -416,7 +416,12 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
         refs: columns.list()?,
         key: columns.number()?,
         telling: columns.number()?,
-    })
+    };
+    // A file of which nothing was understood is young when it was copied, too.
+    if entry.ended_at.is_none() && entry.counts.user_prompts == 0 && status == "running" {
+        entry.status = "completed";
+    }
+    Ok(entry)
 }
 
 /// Writes a duration; one of which nothing is recorded is `null`.

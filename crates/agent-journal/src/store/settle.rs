@@ -8,9 +8,7 @@ use super::project::{self, Projects};
 use super::summaries::{self, Summaries, hashes};
 use super::{Writer, account, chunk};
 use crate::error::Result;
-use crate::model::{
-    Counts, Facts, Kind, Session, SessionId, Timestamp, TitleRank, decoded, sha256,
-};
+use crate::model::{Facts, Kind, Session, SessionId, Timestamp, TitleRank, decoded, sha256};
 
 /// A title made of a prompt is cut here, in characters.
 const LONGEST_TITLE: usize = 120;
@@ -98,7 +96,7 @@ impl Writer<'_> {
             }
         }
         self.write_session(session, telling, &account, &figures, projects)?;
-        let shown = is_shown(&account, figures.whole.counts());
+        let shown = is_shown(&account, &figures.whole);
         if let (false, Some(native)) = (shown, &account.parent) {
             let parent = SessionId { agent, native: native.clone() };
             self.stale_tokens.insert(parent.key());
@@ -217,7 +215,8 @@ impl Writer<'_> {
     ) -> Result<()> {
         let (facts, own) = (&figures.whole, figures.own());
         let counts = own.counts();
-        let shown = is_shown(account, facts.counts());
+        let is_garbled = facts.messages == 0 && self.is_garbled(telling)?;
+        let shown = is_shown(account, facts) || (is_garbled && account.kind != Kind::Copy);
         let tokens = self.tokens(key)?;
         // A sub-agent that was given its parent's history has a task of its own.
         let of_title = if account.kind == Kind::Agent { own } else { facts };
@@ -289,6 +288,17 @@ impl Writer<'_> {
         statement.query_row([telling], |row| row.get(0)).map_err(self.error())
     }
 
+    /// Whether a telling is all that a source has, and none of its records could be read.
+    fn is_garbled(&self, telling: i64) -> Result<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM tellings
+                     JOIN sources ON sources.id = tellings.source
+                     WHERE tellings.key = ?1 AND sources.records = 0 AND sources.skipped != '{}'
+                     AND (SELECT count(*) FROM tellings AS other
+                          WHERE other.source = sources.id) = 1)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.query_row([telling], |row| row.get(0)).map_err(self.error())
+    }
+
     /// Marks the tellings of a session that must not be found: all but the one that is shown.
     fn hide_others(&self, session: u64, shown_telling: i64, shown: bool) -> Result<()> {
         let sql = "UPDATE tellings SET hidden = (key != ?2 OR NOT ?3)
@@ -318,11 +328,14 @@ impl Figures {
     }
 }
 
-/// A session is worth showing when somebody said or did something in it, or wrote about it.
-fn is_shown(account: &Session, counts: Counts) -> bool {
+/// A session is worth showing when somebody said or did something in it, or wrote about it; and
+/// when none of its records was understood, because nobody knows what it holds.
+fn is_shown(account: &Session, facts: &Facts) -> bool {
+    let counts = facts.counts();
+    let is_unknown = facts.raw > 0 && facts.raw == facts.messages;
     let done = counts.user_prompts + counts.assistant_messages + counts.tool_calls;
     let is_told = || account.documents.iter().any(|(_, text)| !text.trim().is_empty());
-    account.kind != Kind::Copy && (done > 0 || is_told())
+    account.kind != Kind::Copy && (done > 0 || is_unknown || is_told())
 }
 
 /// Chooses the title: what is recorded by rank, else the first prompt, command, name or place.

@@ -60,6 +60,20 @@ pub struct AgentTotals {
     pub skipped: BTreeMap<String, u64>,
     /// Sources that could not be read, with the reason.
     pub failures: Vec<(String, String)>,
+    /// Sources in which not a single record was understood, with the number of records.
+    pub not_understood: Vec<(String, u64)>,
+    /// The source with the most records that were not understood, and how many those are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_understood: Option<(String, u64)>,
+}
+
+impl AgentTotals {
+    /// How many records there are, and how many of them were understood.
+    pub fn understood(&self) -> (u64, u64) {
+        let skipped: u64 = self.skipped.values().sum();
+        let understood = self.records_understood.saturating_sub(self.records_raw);
+        (self.records_understood + skipped, understood)
+    }
 }
 
 /// A path as `PathValue` stored it.
@@ -218,16 +232,27 @@ fn add_source(row: &Row<'_>, totals: &mut AgentTotals) -> rusqlite::Result<()> {
     } else {
         totals.sources_gone += 1;
     }
-    totals.records_understood += row.get::<_, i64>(3)? as u64;
-    totals.records_raw += row.get::<_, i64>(4)? as u64;
+    let (records, raw) = (row.get::<_, i64>(3)? as u64, row.get::<_, i64>(4)? as u64);
+    totals.records_understood += records;
+    totals.records_raw += raw;
     let skipped: BTreeMap<String, u64> =
         serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default();
+    let unknown = raw + skipped.values().sum::<u64>();
     for (reason, count) in skipped {
         *totals.skipped.entry(reason).or_default() += count;
     }
-    if let Some(error) = row.get::<_, Option<String>>(6)? {
+    let name = || path.to_string_lossy().into_owned();
+    if unknown > 0 && records <= raw {
+        totals.not_understood.push((name(), unknown));
+    }
+    if unknown > totals.least_understood.as_ref().map_or(0, |(_, most)| *most) {
+        totals.least_understood = Some((name(), unknown));
+    }
+    // What is gone cannot be mended.
+    let is_present = row.get::<_, bool>(2)?;
+    if let Some(error) = row.get::<_, Option<String>>(6)?.filter(|_| is_present) {
         totals.sources_failed += 1;
-        totals.failures.push((path.to_string_lossy().into_owned(), error));
+        totals.failures.push((name(), error));
     }
     Ok(())
 }

@@ -172,7 +172,7 @@ impl Writer<'_> {
     }
 
     /// Records how far a source has been read.
-    pub(crate) fn source_end(&self, id: i64, source: &Source, end: &SourceEnd) -> Result<()> {
+    pub(crate) fn source_end(&mut self, id: i64, source: &Source, end: &SourceEnd) -> Result<()> {
         let skipped = serde_json::to_string(&self.skipped(id, end)?);
         let sql = "UPDATE sources SET size = :size, modified = :modified, inode = :inode,
                    records = :records + iif(:continued, records, 0),
@@ -197,7 +197,20 @@ impl Writer<'_> {
         if let Some(told) = &end.told {
             self.note_gone(id, told)?;
         }
-        self.checkpoint(id, &end.checkpoint)
+        self.checkpoint(id, &end.checkpoint)?;
+        // Whether a session without messages is shown depends on what was skipped.
+        if end.records == 0 && !end.skipped.is_empty() {
+            let sessions = self.sessions_of(id)?;
+            self.unlisted.extend(sessions);
+        }
+        Ok(())
+    }
+
+    fn sessions_of(&self, source: i64) -> Result<Vec<u64>> {
+        let sql = "SELECT session FROM tellings WHERE source = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([source], |row| row.get::<_, i64>(0).map(|key| key as u64));
+        rows.and_then(Iterator::collect).map_err(self.error())
     }
 
     /// Marks the recordings that a source no longer holds; the journal keeps them.

@@ -170,9 +170,6 @@ impl Plan {
         for root in look.roots(connector) {
             let base = glob::base(&root.path);
             if !files::exists(&base) {
-                if root.configured {
-                    self.fail(&root.path, "no such file or directory");
-                }
                 continue;
             }
             match connector.discover(&root.path) {

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::index::{Calls, Targets};
-use crate::model::{Block, Kind, Message, Session, SessionId, Timestamp};
+use crate::model::{Block, Kind, Message, Origin, Session, SessionId, Timestamp};
 use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Hashes, Packed, Packer, SourceEnd, Store, Told};
 
 /// News for the writer.
@@ -417,7 +417,10 @@ impl Sink for Recorder<'_> {
             Record::Message(mut message) => {
                 self.put_right(&mut message.at);
                 self.records += 1;
-                if message.blocks.iter().any(|block| matches!(block, Block::Other(_))) {
+                // Context that the program attached is known for what it is.
+                let is_attached = message.origin == Origin::Injected;
+                let is_other = |block: &Block| matches!(block, Block::Other(_));
+                if !is_attached && message.blocks.iter().any(is_other) {
                     self.raw += 1;
                 }
                 self.message(*message)

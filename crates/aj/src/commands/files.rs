@@ -61,6 +61,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         for file in &files {
             print(file, context)?;
         }
+        if files.is_empty() {
+            return Context::nothing_found(&answered.journal, "no files match");
+        }
         let shown = output::count(files.len() as u64, "file");
         remark(&format!("{shown} of {total} · aj blame FILE"));
     }

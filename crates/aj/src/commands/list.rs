@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{FilterArgs, RedactArgs};
 use crate::context::Context;
-use crate::error::{found, remark};
+use crate::error::{FOUND, found, remark};
 use crate::output::{self, table};
 
 #[derive(clap::Args)]
@@ -66,18 +66,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if context.json {
         let sessions = entries.iter().map(|(entry, figures)| output::json::session(entry, figures));
         let sessions = sessions.collect::<Result<Vec<_>>>()?;
-        output::json::print("list", json!({ "total": total, "sessions": sessions }))?;
+        let pending = answered.freshness.document();
+        let document = json!({ "total": total, "pending": pending, "sessions": sessions });
+        output::json::print("list", document)?;
         return Ok(found(!entries.is_empty()));
     }
     let mut out = output::stdout();
     table::sessions(&mut out, entries, width, &context.now)?;
     out.flush()?;
     if entries.is_empty() {
-        remark(" no sessions — `aj sources` tells where was looked");
-    } else if *total > entries.len() as u64 {
+        return Context::nothing_found(&answered.journal, "no sessions match");
+    }
+    if *total > entries.len() as u64 {
         remark(&format!(" {} of {total} sessions · `--limit 0` shows all", entries.len()));
     }
-    let is_found = !entries.is_empty();
     answered.leave();
-    Ok(found(is_found))
+    Ok(FOUND)
 }

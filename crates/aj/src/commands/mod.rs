@@ -24,6 +24,7 @@ pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod statusline;
 pub(crate) mod tui;
+pub(crate) mod why;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,7 @@ fn run_in(args: Args, context: &Context) -> Result<ExitCode> {
         Command::Secrets(args) => secrets::run(&args, context),
         Command::Serve(args) => serve::run(&args, context),
         Command::Sources(args) => sources::run(&args, context),
+        Command::Why(args) => why::run(&args, context),
         Command::Index(args) => index::run(&args, context),
         Command::Mcp(args) => mcp::run(&args, context),
         Command::Skill(args) => skill::run(&args, context),

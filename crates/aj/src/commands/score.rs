@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{FilterArgs, stats};
 use crate::context::Context;
-use crate::error::{found, remark};
+use crate::error::found;
 use crate::output::wrap::{filled, gathered};
 use crate::output::{self, BOLD, DIM, chart, count, pad, pad_left};
 
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     }
     out.flush()?;
     if !is_found {
-        remark(" nothing to score — `aj list` shows the sessions there are");
+        return Context::nothing_found(&journal, "nothing to score: no sessions match");
     }
     Ok(found(is_found))
 }

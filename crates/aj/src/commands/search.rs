@@ -13,7 +13,7 @@ use crate::args::words_without;
 use crate::context::Context;
 use crate::error::found;
 use crate::output;
-use crate::output::search::{Report, closing, document, text};
+use crate::output::search::{Report, closing, document, empty, text};
 use crate::settings::Settings;
 
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
 
-    /// Messages before and after each that was found (0; with --json 3)
+    /// Messages before and after each match [default: search.default_context, else 0; with --json 3]
     #[arg(long, short = 'C', value_name = "N")]
     context: Option<u64>,
 
@@ -128,6 +128,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if options.mode == search::Mode::Semantic && !context.settings.flag("index.vector.enabled") {
         bail!("nothing is found by meaning while `index.vector.enabled` is false");
     }
+    if options.mode == search::Mode::Semantic
+        && let Some(problem) = context.journal()?.no_meaning()
+    {
+        bail!("nothing is found by meaning: {problem}, and `index.vector.fallback` is none");
+    }
     let mut answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
     let mut redactor = args.redact.redactor(&answered.journal);
     if let Some(redactor) = &mut redactor {
@@ -161,6 +166,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         let mut out = output::stdout();
         text(&mut out, &report)?;
         out.flush()?;
+        if answered.answer.sessions.is_empty() {
+            return Context::nothing_found(&answered.journal, &empty(&report));
+        }
         closing(&report);
     }
     let is_found = !answered.answer.sessions.is_empty();
@@ -188,7 +196,8 @@ pub(crate) fn usual_mode(settings: &Settings) -> search::Mode {
 
 fn options(args: &Args, context: &Context) -> search::Options {
     let settings = &context.settings;
-    let around = if context.json { settings.number("search.default_context") as u64 } else { 0 };
+    let is_asked = context.json || settings.is_set("search.default_context");
+    let around = if is_asked { settings.number("search.default_context") as u64 } else { 0 };
     search::Options {
         limit: match args.limit.unwrap_or(settings.number("search.max_results")) {
             0 => MOST,

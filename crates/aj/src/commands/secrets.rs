@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::FilterArgs;
 use crate::context::Context;
-use crate::error::{found, remark};
+use crate::error::{FOUND, found, remark};
 use crate::output::wrap::gathered;
 use crate::output::{self, BOLD, DIM, clock, count, pad, plain};
 
@@ -45,13 +45,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         writeln!(out, "   {DIM}aj show {}#{}{DIM:#}", plain(&secret.session), secret.message)?;
     }
     out.flush()?;
-    let found_any = !secrets.is_empty();
-    let advice =
-        if found_any { " · change them: what an agent read, others may have read" } else { "" };
+    if secrets.is_empty() {
+        let searched = format!("no secrets found in {}", count(looked, "session"));
+        return Context::nothing_found(&journal, &searched);
+    }
+    let advice = " · change them: what an agent read, others may have read";
     remark(&format!(
         " {} in {}{advice}",
         count(secrets.len() as u64, "secret"),
         count(looked, "session")
     ));
-    Ok(found(found_any))
+    Ok(FOUND)
 }

@@ -10,7 +10,10 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::output::wrap::{filled, gathered};
-use crate::output::{self, DIM, amount, bytes, color, count, pad, pad_left, plain};
+use crate::output::{self, DIM, amount, bytes, cause, color, count, pad, pad_left, plain};
+
+/// How many sources are named of which nothing was understood.
+const NAMED: usize = 5;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -45,7 +48,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         }
     }
     if !absent.is_empty() {
-        let absent = format!("nothing found of {}", absent.join(", "));
+        let absent = format!("no sessions found of {}", absent.join(", "));
         let absent = filled(&absent, output::width().saturating_sub(3)).join("\n   ");
         writeln!(out, " {DIM}{absent}{DIM:#}")?;
     }
@@ -90,6 +93,14 @@ fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
         let state = if root.present { "" } else { "  (not there)" };
         writeln!(out, "   {DIM}{}{state}{DIM:#}", root.path.display())?;
     }
+    if !report.scans_below && totals.sources == 0 {
+        writeln!(
+            out,
+            "   {DIM}only in these places themselves and in projects that other agents know{DIM:#}"
+        )?;
+        let key = report.agent.key;
+        writeln!(out, "   {DIM}to look elsewhere: [storage.sources] {key} = \"~/work/**\"{DIM:#}")?;
+    }
     if totals.sessions > 0 {
         let share = |part: u64| format!("{:.0} %", 100.0 * part as f64 / totals.sessions as f64);
         let (cwd, title) = (share(totals.with_cwd), share(totals.with_title));
@@ -110,21 +121,26 @@ fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
     for (reason, number) in &totals.skipped {
         writeln!(out, "   {DIM}skipped {} × {}{DIM:#}", amount(*number), plain(reason))?;
     }
+    for (path, number) in totals.not_understood.iter().take(NAMED) {
+        let records = count(*number, "record");
+        writeln!(out, "   {DIM}nothing understood in {} ({records}){DIM:#}", plain(path))?;
+    }
+    if totals.not_understood.len() > NAMED {
+        let more = count((totals.not_understood.len() - NAMED) as u64, "source");
+        writeln!(out, "   {DIM}nor in {more} more; `--json` names them{DIM:#}")?;
+    }
     for (path, reason) in &totals.failures {
-        writeln!(out, "   could not read {}: {}", plain(path), plain(reason))?;
+        writeln!(out, "   could not read {}: {}", plain(path), plain(&cause(path, reason)))?;
     }
     Ok(())
 }
 
 fn understood(totals: &AgentTotals) -> String {
-    let skipped: u64 = totals.skipped.values().sum();
-    let all = totals.records_understood + skipped;
+    let (all, understood) = totals.understood();
     if all == 0 {
         return String::new();
     }
-    let share = 100.0
-        * (totals.records_understood - totals.records_raw.min(totals.records_understood)) as f64
-        / all as f64;
+    let share = 100.0 * understood as f64 / all as f64;
     // Nothing is called complete that is not.
     let share = if share < 100.0 { share.min(99.9) } else { share };
     let raw = if totals.records_raw > 0 {

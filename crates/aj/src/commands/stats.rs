@@ -111,8 +111,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         return Ok(found(is_found));
     }
     if !is_found {
-        remark(" nothing in that time and place — `aj sources` tells where was looked");
-        return Ok(found(false));
+        return Context::nothing_found(&journal, "no sessions match");
     }
     let all = keep(&mut stats, args.limit.unwrap_or(LINES));
     let mut out = output::stdout();

@@ -40,7 +40,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let journal = if args.fresh { context.fresh_journal()?.0 } else { context.journal()? };
     let today = journal.spent_since(date("today", &context.now, Edge::Start)?)?;
     let asked = if args.stdin { named()? } else { args.session.clone() };
-    let entry = current(&journal, asked.as_deref())?;
+    // An agent that does not say which session it shows gets today's sums, not another's.
+    let is_nameless = args.stdin && asked.as_deref().is_none_or(str::is_empty);
+    let entry = if is_nameless { None } else { current(&journal, asked.as_deref())? };
     let figures = entry.as_ref().map(|entry| journal.session_figures(std::slice::from_ref(entry)));
     let figures = figures.transpose()?.map(|mut figures| figures.remove(0));
     if context.json {

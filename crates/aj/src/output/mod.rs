@@ -288,6 +288,17 @@ pub(crate) fn kind_name(kind: agent_journal::TextKind) -> String {
     name.as_ref().and_then(serde_json::Value::as_str).unwrap_or("text").replace('_', " ")
 }
 
+/// Why a file could not be read, each part of the reason once and without the file's name.
+pub(crate) fn cause(path: &str, reason: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in reason.split(": ") {
+        if !part.contains(path) && !parts.iter().any(|known| known.contains(part)) {
+            parts.push(part);
+        }
+    }
+    if parts.is_empty() { reason.to_owned() } else { parts.join(": ") }
+}
+
 /// One or many of something.
 pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", amount(number), if number == 1 { "" } else { "s" })

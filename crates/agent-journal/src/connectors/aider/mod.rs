@@ -38,6 +38,10 @@ const AGENT: Agent = Agent {
 const CHAT: &str = ".aider.chat.history.md";
 
 impl Connector for Aider {
+    fn scans_below(&self) -> bool {
+        false
+    }
+
     fn has_local_times(&self) -> bool {
         true
     }

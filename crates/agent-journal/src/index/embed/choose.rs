@@ -24,6 +24,11 @@ pub(crate) fn choose(meaning: &Meaning) -> Choice {
     }
     let model = meaning.model_path.as_deref().filter(|path| is_model(path));
     match model.map(load) {
+        None if meaning.fallback == Fallback::None => {
+            let place = meaning.model_path.as_deref().unwrap_or(Path::new(""));
+            let problem = format!("there is no model in {}", place.display());
+            Choice { embedder: None, problem: Some(problem) }
+        }
         None => Choice { embedder: Some(Box::new(Table::builtin())), problem: None },
         Some(Ok(embedder)) => Choice { embedder: Some(embedder), problem: None },
         Some(Err(problem)) => {

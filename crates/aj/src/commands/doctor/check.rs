@@ -1,11 +1,14 @@
 //! The things that are looked at, each with what to do about it.
 
-use agent_journal::{AgentReport, Health, IndexState, Journal};
+use agent_journal::{AgentReport, Coverage, Health, IndexState, Journal};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::output::{bytes, count};
+use crate::output::{bytes, cause, count};
+
+/// Of a hundred records of an agent this many are understood, or its format has changed.
+const UNDERSTOOD: u64 = 90;
 
 /// What one look came to.
 #[derive(Serialize)]
@@ -63,17 +66,23 @@ pub(super) fn unusable(error: &anyhow::Error) -> Check {
 pub(super) fn journal(journal: &Journal) -> Result<Vec<Check>> {
     let health = journal.health()?;
     let reports = journal.sources()?;
-    let mut checks: Vec<Check> = reports.iter().filter_map(agent).collect();
+    let mut checks: Vec<Check> = reports
+        .iter()
+        .filter_map(|report| agent(report).or_else(|| unread(report, &health)))
+        .collect();
     if checks.is_empty() {
         let advice =
-            "`aj sources --all` tells where was looked; [storage.sources] names other places";
-        checks.push(Check::note("sources", "no agent left anything here".to_owned(), advice));
+            "`aj sources --all` lists the scanned directories; [storage.sources] names others";
+        checks.push(Check::note("sources", "no agent history found".to_owned(), advice));
     }
     for (path, reason) in &health.failures {
-        checks.push(Check::bad("sources", format!("{path}: {reason}"), "make it readable for you"));
+        let reason = cause(path, reason);
+        let advice = "give yourself read permission";
+        checks.push(Check::bad("sources", format!("{path}: {reason}"), advice));
     }
     checks.push(store(journal, &health));
     checks.push(index(&health));
+    checks.extend(meaning(&journal.coverage()?));
     checks.extend(pending(&health));
     Ok(checks)
 }
@@ -84,7 +93,7 @@ fn agent(report: &AgentReport) -> Option<Check> {
     let lost = report.roots.iter().find(|root| root.configured && !root.present);
     if let Some(root) = lost {
         let finding = format!("{} is not there", root.path.display());
-        return Some(Check::bad(report.id, finding, "correct [storage.sources], or mount it"));
+        return Some(Check::note(report.id, finding, "correct [storage.sources], or mount it"));
     }
     if totals.sources == 0 {
         return None;
@@ -98,17 +107,27 @@ fn agent(report: &AgentReport) -> Option<Check> {
     }
     if let Some((path, reason)) = totals.failures.first() {
         let finding = format!(
-            "{} could not be read: {path}: {reason}",
-            count(totals.sources_failed, "source")
+            "{} could not be read: {path}: {}",
+            count(totals.sources_failed, "source"),
+            cause(path, reason)
         );
         return Some(Check::bad(
             report.id,
             finding,
-            "`aj sources` names them; make them readable for you",
+            "`aj sources` names them; give yourself read permission",
         ));
     }
+    let (all, understood) = totals.understood();
+    if understood * 100 < all * UNDERSTOOD {
+        let share = 100.0 * understood as f64 / all as f64;
+        let most = totals.least_understood.as_ref();
+        let most =
+            most.map_or_else(String::new, |(path, _)| format!("; most of the others: {path}"));
+        let finding = format!("only {share:.1} % of {} understood{most}", count(all, "record"));
+        let advice = "the agent may write a new format: update aj, or report it; nothing is lost";
+        return Some(Check::bad(report.id, finding, advice));
+    }
     let skipped: u64 = totals.skipped.values().sum();
-    let all = totals.records_understood + skipped;
     // One in a hundred is damage; more is a format that changed.
     if skipped * 100 > all {
         let finding = format!("{finding}; {skipped} of {all} records were not understood");
@@ -121,9 +140,32 @@ fn agent(report: &AgentReport) -> Option<Check> {
     Some(Check::good(report.id, finding))
 }
 
+/// An agent whose sources are there and were never read.
+fn unread(report: &AgentReport, health: &Health) -> Option<Check> {
+    let pending = health.pending_agents.iter().find(|(id, ..)| *id == report.id);
+    let (_, sources, size) = pending?;
+    let finding = format!("{} ({}) not read yet", count(*sources, "source"), bytes(*size));
+    Some(Check::note(report.id, finding, "`aj index` reads them"))
+}
+
+/// Whether and why something is not found by meaning.
+fn meaning(coverage: &Coverage) -> Option<Check> {
+    let problem = coverage.problem.as_ref()?;
+    let advice = "correct index.vector.model_path, or change index.vector.fallback";
+    Some(match &coverage.embedder {
+        Some(_) => Check::note("meaning", problem.clone(), advice),
+        None => Check::bad("meaning", format!("nothing is found by meaning: {problem}"), advice),
+    })
+}
+
 fn store(journal: &Journal, health: &Health) -> Check {
     let path = journal.path().display();
     match &health.faults {
+        None if !health.is_writable => {
+            let advice =
+                "give yourself write permission there, or set AJ_HOME to another directory";
+            Check::bad("journal", format!("{path} cannot be made"), advice)
+        }
         None => Check::note("journal", format!("{path} is not there yet"), "`aj index` makes it"),
         Some(faults) if !faults.is_empty() => {
             let advice = "move it away and run `aj index`: sessions whose files are still there are read again";

@@ -19,7 +19,7 @@ use self::target::Target;
 pub(crate) use self::write::file_name;
 use super::FilterArgs;
 use crate::context::Context;
-use crate::error::{FOUND, found, remark};
+use crate::error::FOUND;
 use crate::settings::Settings;
 
 #[derive(clap::Args)]
@@ -132,8 +132,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let (journal, _) = context.fresh_journal()?;
     let entries = Choice { args, context, journal: &journal, sub_agents }.entries(&target)?;
     if entries.is_empty() {
-        remark(" nothing found — `aj list` and `aj search` take the same words");
-        return Ok(found(false));
+        let message = "no sessions match; `aj list` and `aj search` take the same words";
+        return Context::nothing_found(&journal, message);
     }
     let mut target = target.for_number(entries.len())?;
     // A query chooses any number of sessions, an id one.

@@ -7,7 +7,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agent_journal::SyncReport;
+use agent_journal::search::{Filter, Scope};
+use agent_journal::{Journal, SyncReport};
 use anyhow::Result;
 use serde_json::json;
 
@@ -55,6 +56,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut journal = context.journal()?;
     let report = Context::index(&mut journal, args.full)?;
     tell_failures(&report);
+    tell_absent(&journal)?;
     if report.busy {
         anyhow::bail!("another aj is still writing the journal; nothing was read");
     }
@@ -75,7 +77,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
             }),
         )?;
     } else if report.sources == 0 {
-        writeln!(anstream::stdout(), "up to date")?;
+        let all = Filter { scope: Scope::All, ..Filter::default() };
+        let is_empty = journal.count(&all)? == 0;
+        let none = "no agent history found; `aj sources --all` lists the scanned directories";
+        writeln!(anstream::stdout(), "{}", if is_empty { none } else { "up to date" })?;
     } else {
         let size = output::bytes(report.bytes);
         let sources = output::count(report.sources, "source");
@@ -84,8 +89,19 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     Ok(if report.failures.is_empty() { FOUND } else { ExitCode::from(2) })
 }
 
+/// Names the places that the user configured and that are not there.
+fn tell_absent(journal: &Journal) -> Result<()> {
+    for root in journal.sources()?.iter().flat_map(|report| &report.roots) {
+        if root.configured && !root.present {
+            let path = root.path.display();
+            warn(&format!("{path} is not there; [storage.sources] or a variable names it"));
+        }
+    }
+    Ok(())
+}
+
 fn tell_failures(report: &SyncReport) {
     for (path, reason) in &report.failures {
-        warn(&format!("could not read {path}: {reason}"));
+        warn(&format!("could not read {path}: {}", output::cause(path, reason)));
     }
 }

@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 pub(crate) use json::document;
-pub(crate) use text::{closing, text};
+pub(crate) use text::{closing, empty, text};
 
 use agent_journal::Entry;
 use agent_journal::analyze::SessionFigures;

@@ -218,6 +218,16 @@ fn explain(out: &mut dyn Write, report: &Report<'_>) -> Result<()> {
     Ok(())
 }
 
+/// One line about an answer that is empty.
+pub(crate) fn empty(report: &Report<'_>) -> String {
+    let filter = report.query.filter.to_string();
+    let place = if filter.is_empty() { String::new() } else { format!(" in {filter}") };
+    let unread = if report.freshness.pending_sources == 0 { "" } else { "; index incomplete" };
+    let is_list = report.answer.tier == Tier::Listed;
+    let advice = if is_list { "" } else { "; fewer words or `begin*` find more" };
+    format!("nothing found{place}{unread}{advice}")
+}
+
 /// One line about the answer, for people at a terminal.
 pub(crate) fn closing(report: &Report<'_>) {
     let (answer, took) = (report.answer, report.took);
@@ -230,16 +240,7 @@ pub(crate) fn closing(report: &Report<'_>) {
         let sessions = count(answer.uncovered, "session");
         remark(&format!(" {sessions} not yet found by meaning: run `aj index`"));
     }
-    let Some(first) = answer.sessions.first() else {
-        let where_ = report.query.filter.to_string();
-        let where_ = if where_.is_empty() { String::new() } else { format!(" in {where_}") };
-        if answer.tier == Tier::Listed {
-            return remark(&format!(" nothing found{where_} · {took} ms · {fresh}"));
-        }
-        return remark(&format!(
-            " nothing found{where_} · {took} ms · {fresh} · fewer words or `begin*` find more"
-        ));
-    };
+    let Some(first) = answer.sessions.first() else { return };
     let place = first
         .hits
         .iter()
