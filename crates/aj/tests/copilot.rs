@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -11,12 +12,32 @@ use support::{Test, copy};
 
 const SESSION: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 
-/// A home with the files of one of the connector's own fixtures.
+/// A home with the files of one of the connectors' own fixtures, its databases made of their text.
 fn fixture(name: &str) -> Test {
     let test = Test::new();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-journal/tests/fixtures");
-    copy(&fixtures.join("copilot-cli").join(name).join("home"), &test.path(""));
+    copy(&fixtures.join(name).join("home"), &test.path(""));
+    build(&test.path(""));
     test
+}
+
+fn build(directory: &Path) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            build(&path);
+        } else if path.extension().is_some_and(|extension| extension == "sql") {
+            let database = rusqlite::Connection::open(path.with_extension("")).unwrap();
+            database.execute_batch(&fs::read_to_string(&path).unwrap()).unwrap();
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+fn listed(test: &Test, id: &str) -> Value {
+    let list = test.aj("list --json --all").found().json();
+    let mut sessions = list["sessions"].as_array().unwrap().iter();
+    sessions.find(|one| one["id"].as_str().unwrap().contains(id)).unwrap().clone()
 }
 
 fn event(kind: &str, id: &str, parent: &str, minute: u8, data: Value) -> String {
@@ -45,13 +66,10 @@ fn log(session: &str) -> String {
 
 #[test]
 fn every_call_counts_once_however_often_a_session_is_resumed() {
-    let test = fixture("usage-records");
+    let test = fixture("copilot-cli/usage-records");
     let stats = test.aj("stats --json").found().json();
     let list = test.aj("list --json --all").found().json();
-    let session = |id: &str| {
-        let all = list["sessions"].as_array().unwrap().iter();
-        all.clone().find(|one| one["id"].as_str().unwrap().contains(id)).unwrap()["tokens"].clone()
-    };
+    let session = |id: &str| listed(&test, id)["tokens"].clone();
     // Five calls, three resumes, a crash: what the program's own last account says.
     let tokens = json!({ "input": 3000, "output": 600, "cache_read": 3000, "cache_creation": 0,
                          "reasoning": 60 });
@@ -110,9 +128,10 @@ fn a_log_out_of_order_is_told_in_the_order_of_its_chain() {
 
 #[test]
 fn what_lies_beside_a_log_is_found_and_shown() {
-    let test = fixture("kept");
+    let test = fixture("copilot-cli/kept");
     let id = "ccccccc1-0000-4000-8000-000000000001";
-    for words in ["one ledger for all", "older than paper", "sum was fixed"] {
+    let words = ["one ledger for all", "older than paper", "sum was fixed", "the store's words"];
+    for words in words.into_iter().chain(["stands in the index alone"]) {
         test.args(["search", "--mode", "lexical", words]).found().shows(["Notes of the shop"]);
     }
     let shown = test.args(["show", id]).found().stdout;
@@ -123,15 +142,31 @@ fn what_lies_beside_a_log_is_found_and_shown() {
     assert_eq!(checkpoints, 1, "{documents:#?}");
     let sources = test.aj("sources").found();
     sources.shows(["a checkpoint is no JSON object", "workspace.yaml is no mapping"]);
-    let projects = test.aj("list --json --all").found().json();
-    let old = projects["sessions"].as_array().unwrap().iter();
-    let old = old.clone().find(|one| one["id"].as_str().unwrap().contains("ccccccc2")).unwrap();
-    assert_eq!(old["cwd"], "/srv/trusted");
+    assert_eq!(listed(&test, "ccccccc2")["cwd"], "/srv/trusted");
+    // A summary that begins with a tag is no title.
+    assert_eq!(listed(&test, "ccccccc3")["title"], "What is the date?");
+}
+
+#[test]
+fn a_transcript_without_a_document_has_its_directory_and_no_prompts_of_terminals() {
+    let test = fixture("vscode-copilot/continued");
+    let session = listed(&test, "10000000-0000-4000-8000-000000000022");
+    assert_eq!(session["cwd"], "/home/mara/yard");
+    assert_eq!(
+        (&session["title"], &session["counts"]["user_prompts"]),
+        (&json!("Build it."), &json!(1))
+    );
+    // A call that the next request shows under another id is one call.
+    let session = listed(&test, "10000000-0000-4000-8000-000000000021");
+    assert_eq!(
+        (&session["counts"]["tool_calls"], &session["counts"]["tool_results"]),
+        (&json!(1), &json!(1))
+    );
 }
 
 #[test]
 fn a_handoff_has_the_last_checkpoint_and_the_plan() {
-    let test = fixture("kept");
+    let test = fixture("copilot-cli/kept");
     test.aj("handoff ccccccc1").found().shows([
         "## Written down beside the conversation",
         "> ## Next steps\n> \n> Fix the sum. (ccccccc1, checkpoint first)",
@@ -141,7 +176,7 @@ fn a_handoff_has_the_last_checkpoint_and_the_plan() {
 
 #[test]
 fn attachments_and_truncations_are_shown() {
-    let test = fixture("kept");
+    let test = fixture("copilot-cli/kept");
     let id = "ccccccc1-0000-4000-8000-000000000001";
     let everything = |format: &str| {
         let words = ["export", id, "--format", format, "--detail", "everything", "-o", "-"];

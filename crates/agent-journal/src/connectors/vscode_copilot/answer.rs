@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::value::RawValue;
 
 use super::shape::{Part, list, place, read, text, word};
-use super::tools::{Rounds, Told};
+use super::tools::{Rounds, Told, is_same};
 use crate::model::{Block, Json, Message, Origin, Role};
 
 /// Parts that say how the program was doing, not what was said.
@@ -36,8 +36,19 @@ const NOTICES: &[&str] = &[
     "systemNotification",
 ];
 
-/// The calls that a session has told, by id.
-pub(super) type Calls = HashMap<String, Known>;
+/// The calls that a session has told.
+#[derive(Default)]
+pub(super) struct Calls {
+    by_id: HashMap<String, Known>,
+    /// The last call of the request before, where no part showed it and nothing answered it.
+    left_open: Option<OpenCall>,
+}
+
+/// A call that a later request may show.
+struct OpenCall {
+    id: String,
+    name: String,
+}
 
 /// What is known of a call.
 pub(super) struct Known {
@@ -92,6 +103,7 @@ impl<'a> Answer<'a> {
 
     /// Reads the parts and returns the messages they make.
     pub(super) fn read(&mut self, response: Option<&RawValue>) -> Vec<Message> {
+        let left_open = self.calls.left_open.take();
         let mut raw = list(response);
         raw.retain(|raw| raw.get() != "null");
         let parts: Vec<Option<Part<'_>>> = raw.iter().map(|raw| read(Some(raw))).collect();
@@ -102,7 +114,10 @@ impl<'a> Answer<'a> {
             match part {
                 Some(part) if part.is_tool() => {
                     let call = pairs.next().flatten();
-                    self.tool(&part, call, &paired);
+                    match left_open.as_ref().filter(|open| self.shows(&part, open)) {
+                        Some(open) if !self.has_called => self.show_open(&part, open),
+                        _ => self.tool(&part, call, &paired),
+                    }
                 }
                 Some(part) => self.part(&part, raw),
                 None => match text(Some(raw)) {
@@ -171,12 +186,32 @@ impl<'a> Answer<'a> {
         self.call(told, true);
     }
 
+    /// Whether a part shows a call of the request before: where a button went on with it, the
+    /// request has no rounds of its own. Versions before 0.37 gave the part an id of its own.
+    fn shows(&self, part: &Part<'_>, open: &OpenCall) -> bool {
+        let shown = word(part.tool_id).unwrap_or_default();
+        self.rounds.calls.is_empty() && is_same(&shown, &open.name)
+    }
+
+    /// Tells what became of a call that the request before made.
+    fn show_open(&mut self, part: &Part<'_>, open: &OpenCall) {
+        self.begin(false, None);
+        let mut told = part.told();
+        told.rename(&open.id);
+        self.call(told, true);
+    }
+
     /// Tells the calls before `end` that no part shows.
     fn unshown(&mut self, end: usize, paired: &[Option<usize>]) {
         for at in self.told..end {
             if !paired.contains(&Some(at)) {
                 self.begin(false, Some(self.rounds.calls[at].round));
                 let told = self.rounds.calls[at].told(None, self.resources);
+                let is_last = at + 1 == self.rounds.calls.len();
+                if is_last && told.result.is_none() {
+                    let (id, name) = (told.id().to_owned(), self.rounds.calls[at].name.clone());
+                    self.calls.left_open = Some(OpenCall { id, name });
+                }
                 self.call(told, false);
             }
             self.told = at + 1;
@@ -188,7 +223,8 @@ impl<'a> Answer<'a> {
     fn call(&mut self, mut told: Told, is_shown: bool) {
         self.has_called = true;
         let id = told.id().to_owned();
-        if let Some(known) = self.calls.get_mut(&id).filter(|known| !known.is_shown || !is_shown) {
+        let known = self.calls.by_id.get_mut(&id);
+        if let Some(known) = known.filter(|known| !known.is_shown || !is_shown) {
             known.is_shown |= is_shown;
             if !std::mem::replace(&mut known.is_answered, true) {
                 self.results.extend(told.result);
@@ -196,12 +232,12 @@ impl<'a> Answer<'a> {
             return;
         }
         let mut tries = 1;
-        while self.calls.contains_key(told.id()) {
+        while self.calls.by_id.contains_key(told.id()) {
             tries += 1;
             told.rename(&format!("{id}#{tries}"));
         }
         let known = Known { is_shown, is_answered: told.result.is_some() };
-        self.calls.insert(told.id().to_owned(), known);
+        self.calls.by_id.insert(told.id().to_owned(), known);
         self.piece.blocks.push(told.call);
         self.results.extend(told.result);
     }

@@ -58,7 +58,7 @@ pub(super) fn tell(mut document: Node, place: &Place<'_>, sink: &mut dyn Sink) -
     let resources =
         place.storage.map(|storage| storage.join(super::EXTENSION).join("chat-session-resources"));
     let resources = resources.unwrap_or_default();
-    let mut calls = Calls::new();
+    let mut calls = Calls::default();
     for (at, request) in requests.into_iter().enumerate() {
         let Some(raw) = request.into_raw().filter(|raw| raw.get() != "null") else { continue };
         let mended;

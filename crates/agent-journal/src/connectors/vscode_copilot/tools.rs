@@ -24,7 +24,7 @@ const SAME: &[(&str, &str)] = &[
 /// A call the model made.
 pub(super) struct Call<'a> {
     id: String,
-    name: String,
+    pub(super) name: String,
     arguments: Option<&'a RawValue>,
     result: Option<&'a RawValue>,
     pub(super) round: usize,
@@ -283,7 +283,7 @@ fn plain(id: &str) -> &str {
 }
 
 /// Whether a part shows a call: `copilot_readFile` is `read_file`.
-fn is_same(shown: &str, called: &str) -> bool {
+pub(super) fn is_same(shown: &str, called: &str) -> bool {
     let bare = |name: &str| -> String {
         let name = name.strip_prefix("copilot_").unwrap_or(name);
         name.chars().filter(|one| one.is_alphanumeric()).flat_map(char::to_lowercase).collect()

@@ -108,7 +108,7 @@ pub(super) fn chain_order(path: &Path) -> Result<Option<Vec<u64>>> {
     if !has_late_parent(path)? {
         return Ok(None);
     }
-    let mut links = Vec::new();
+    let mut chain = Vec::new();
     let mut lines = Lines::open(path, 0)?;
     while let Some(line) = lines.next()? {
         if jsonl::is_blank(line.bytes) {
@@ -117,12 +117,12 @@ pub(super) fn chain_order(path: &Path) -> Result<Option<Vec<u64>>> {
         match serde_json::from_slice::<EventIds<'_>>(line.bytes) {
             Ok(EventIds { id: Some(id), parent }) => {
                 let parent = parent_hash(parent);
-                links.push(Link { offset: line.offset, id: hash(id.as_str()), parent });
+                chain.push(Link { offset: line.offset, id: hash(id.as_str()), parent });
             }
             _ => return Ok(None),
         }
     }
-    Ok(follow(&links))
+    Ok(follow(&chain))
 }
 
 /// Looks over a file for an event that an earlier one names as its parent: quickly, because

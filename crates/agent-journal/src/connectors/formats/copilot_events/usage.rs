@@ -171,9 +171,10 @@ impl Reader<'_> {
         Sums {
             id: envelope.id.clone().unwrap_or_default(),
             is_cumulative,
-            is_output_counted: match is_cumulative {
-                true => calls.output_since_shutdown > 0,
-                false => calls.is_counted,
+            is_output_counted: if is_cumulative {
+                calls.output_since_shutdown > 0
+            } else {
+                calls.is_counted
             },
             since: if is_cumulative { calls.since_shutdown } else { calls.run },
         }
