@@ -388,7 +388,7 @@ mod tests {
 
     fn told(parts: &str, metadata: &str) -> Vec<String> {
         let metadata = serde_json::from_str(metadata).unwrap();
-        let mut calls = Calls::new();
+        let mut calls = Calls::default();
         let mut answer = Answer::new(Rounds::of(&metadata), Path::new(""), &mut calls);
         let messages = answer.read(Some(serde_json::from_str(parts).unwrap()));
         let name = |block: &Block| match block {
