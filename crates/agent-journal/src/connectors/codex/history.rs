@@ -26,7 +26,7 @@ const MAX_FORKS: usize = 64;
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 impl Reader<'_> {
-    /// Tells the part of another thread that this one goes on from. A file that is not there
+    /// Tells the part of another thread that this one goes on from. A file that cannot be read
     /// leaves the fork to begin where it does.
     pub(super) fn take_history(&mut self, base: &HistoryBase<'_>) -> Result<()> {
         let Some(thread) = base.thread_id.as_ref().map(Text::as_str) else { return Ok(()) };
@@ -34,10 +34,11 @@ impl Reader<'_> {
             return Ok(());
         }
         let Some(path) = find(&self.path, thread) else { return Ok(()) };
-        let mut lines = open(&path)?;
+        let Ok(mut lines) = open(&path) else { return Ok(()) };
         let (name, offset) = (std::mem::replace(&mut self.name, Name::of(&path)), self.offset);
         self.forks.push(thread.to_owned());
-        while let Some(line) = lines.next()? {
+        // What is wrong with that file is its own affair.
+        while let Ok(Some(line)) = lines.next() {
             if line.end == End::File || !base.covers(line.offset, line.bytes) {
                 break;
             }
