@@ -190,6 +190,11 @@ fn a_transcript_moves_to_the_session_whose_log_comes_later() {
     assert_eq!(test.aj("list --json").json()["sessions"][0]["agent"], "copilot-cli");
     finds(&test, &["sungrebe", "jabiru"]);
     test.args(["show", &ID[..8]]).code(0).shows(["ask sungrebe", "echo jabiru"]);
+    // It stays there when the log is gone.
+    std::fs::remove_dir_all(test.path(".copilot")).unwrap();
+    write_transcript(&test, &(transcript + &prompt("t3", 5, "ask finfoot")));
+    assert_eq!(listed(&test), [3, 1, 6]);
+    finds(&test, &["sungrebe", "jabiru", "finfoot"]);
 }
 
 #[test]

@@ -20,6 +20,9 @@ pub(crate) struct Recording {
     pub(crate) is_combined: bool,
 }
 
+/// A source that tells of more sessions than this is a database.
+const FEW: usize = 3;
+
 /// What makes a recording rich, the most important first. A log has it all, a digest little.
 const CONVERSATION: i64 = 8;
 const TOOL_RESULTS: i64 = 4;
@@ -55,6 +58,18 @@ impl Store {
             })
         });
         rows.and_then(Iterator::collect).map_err(self.error())
+    }
+
+    /// Lists what a source tells, as recording and session, if that is little: a file about one
+    /// session, and no database of many.
+    pub(crate) fn few_recordings_of(&self, source: i64) -> Result<Vec<(u64, u64)>> {
+        let sql = "SELECT key, session FROM tellings WHERE source = ?1 AND combined = 0 LIMIT ?2";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map(params![source, FEW as i64 + 1], |row| {
+            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+        });
+        let few: Vec<(u64, u64)> = rows.and_then(Iterator::collect).map_err(self.error())?;
+        Ok(if few.len() > FEW { Vec::new() } else { few })
     }
 
     /// Measures how much a recording says of what it records.

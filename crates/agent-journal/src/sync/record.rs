@@ -228,7 +228,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn session(&mut self, session: Session) -> Result<()> {
+    fn session(&mut self, mut session: Session) -> Result<()> {
+        if let Some(known) = self.known_elsewhere(&session.id)? {
+            session.id = known;
+        }
         if let Some(at) = self.by_id.get(&session.id) {
             self.current = *at;
             self.open[*at].account.merge(session);
@@ -261,6 +264,23 @@ impl<'a> Recorder<'a> {
             (trust, _) => trust != Trust::None,
         };
         if is_sound { Ok(()) } else { self.diverge() }
+    }
+
+    /// Returns the id under which the source told a session before, where that was known to belong
+    /// to another agent: what showed it may be gone, and the session is still the same.
+    fn known_elsewhere(&self, id: &SessionId) -> Result<Option<SessionId>> {
+        let is_own = id.agent == self.job.connector.agent().id;
+        let Some(store) = self.store.filter(|_| is_own) else { return Ok(None) };
+        for (telling, session) in store.few_recordings_of(self.job.id)? {
+            if session == id.key() {
+                continue;
+            }
+            let known = store.account(telling)?.map(|account| account.id);
+            if let Some(known) = known.filter(|known| known.native == id.native) {
+                return Ok(Some(known));
+            }
+        }
+        Ok(None)
     }
 
     /// Forgets what the source told of a session of its own agent before it was known that the
