@@ -132,19 +132,84 @@ fn the_api_answers_as_its_description_says() {
     let description = server.json("/api/v1/openapi.json");
     let id = server.some_id();
     let paths = description["paths"].as_object().unwrap();
-    assert!(paths.len() >= 14, "{paths:?}");
+    assert!(paths.len() >= 18, "{paths:?}");
     for (path, item) in paths {
-        let path = path.replace("{id}", &id);
-        let document = server.json(&path);
-        let schema = &item["get"]["responses"]["200"]["content"]["application/json"]["schema"];
-        for name in schema["required"].as_array().into_iter().flatten() {
-            let name = name.as_str().unwrap();
-            assert!(document.get(name).is_some(), "{path} without {name}: {document}");
-        }
+        let answers = &item["get"]["responses"];
+        let is_ambiguous = answers.get("409").is_some();
+        assert_eq!(is_ambiguous, path.contains("{id}"), "{path}");
+        let schema = &answers["200"]["content"]["application/json"]["schema"];
+        let query = match path.as_str() {
+            "/api/v1/search" | "/api/search" => "?q=copper",
+            "/api/insights/score" => "?repo=Claude%20Code",
+            "/api/sessions/{id}/export" => "?format=json",
+            _ => "",
+        };
+        let document = server.json(&format!("{}{query}", path.replace("{id}", &id)));
+        conforms(path, &document, schema, &description);
+    }
+    for (name, schema) in description["components"]["schemas"].as_object().unwrap() {
+        is_described(name, schema);
     }
     let wrong = server.get("/api/v1/sessions/no-such-session");
     assert_eq!(wrong.status, 404);
-    assert!(wrong.text().contains("\"error\""), "{}", wrong.text());
+    let document: serde_json::Value = serde_json::from_slice(&wrong.body).unwrap();
+    conforms("404", &document, &description["components"]["schemas"]["Error"], &description);
+}
+
+/// A value is what its schema says, as far as types, required names and parts go; and the schema
+/// says something.
+fn conforms(
+    place: &str,
+    value: &serde_json::Value,
+    schema: &serde_json::Value,
+    root: &serde_json::Value,
+) {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.strip_prefix("#/components/schemas/").unwrap();
+        return conforms(place, value, &root["components"]["schemas"][name], root);
+    }
+    is_described(place, schema);
+    let kind = match value {
+        serde_json::Value::Null => "null",
+        serde_json::Value::Bool(_) => "boolean",
+        serde_json::Value::Number(number) if number.is_f64() => "number",
+        serde_json::Value::Number(_) => "integer",
+        serde_json::Value::String(_) => "string",
+        serde_json::Value::Array(_) => "array",
+        serde_json::Value::Object(_) => "object",
+    };
+    let allowed: Vec<&str> = match &schema["type"] {
+        serde_json::Value::Array(kinds) => kinds.iter().filter_map(|one| one.as_str()).collect(),
+        serde_json::Value::String(kind) => vec![kind],
+        _ => return,
+    };
+    let fits = allowed.contains(&kind) || kind == "integer" && allowed.contains(&"number");
+    assert!(fits, "{place} is {kind}, described as {allowed:?}: {value}");
+    for name in schema["required"].as_array().into_iter().flatten() {
+        let name = name.as_str().unwrap();
+        assert!(value.get(name).is_some() || !value.is_object(), "{place} without {name}: {value}");
+    }
+    for (name, part) in value.as_object().into_iter().flatten() {
+        let known = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+        if let Some(known) = known {
+            conforms(&format!("{place}.{name}"), part, known, root);
+        }
+    }
+    for part in value.as_array().into_iter().flatten() {
+        conforms(&format!("{place}[]"), part, &schema["items"], root);
+    }
+}
+
+/// A schema has a type, or says in words why it has none.
+fn is_described(place: &str, schema: &serde_json::Value) {
+    let says = ["type", "description", "$ref"].iter().any(|name| schema.get(name).is_some());
+    assert!(says, "{place} is not described: {schema}");
+    for (name, part) in schema["properties"].as_object().into_iter().flatten() {
+        is_described(&format!("{place}.{name}"), part);
+    }
+    if let Some(items) = schema.get("items") {
+        is_described(&format!("{place}[]"), items);
+    }
 }
 
 #[test]
