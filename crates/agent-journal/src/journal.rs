@@ -18,7 +18,7 @@ use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
 use crate::helper::Helper;
 use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
-use crate::model::{Message, Session, Timestamp};
+use crate::model::{Message, Session, SessionId, Timestamp};
 use crate::search::{Answer, Filter, Mode, Options, Query, Search, Tier, list_sessions};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Look, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
@@ -380,6 +380,12 @@ impl Journal {
     /// Reads what is recorded about a session as a whole, wherever it is told.
     pub fn account(&self, entry: &Entry) -> Result<Option<Session>> {
         self.store.as_ref().map_or(Ok(None), |store| store.whole_account(entry.key))
+    }
+
+    /// Reads the summaries about a session, the latest first.
+    pub fn summaries(&self, entry: &Entry) -> Result<Vec<String>> {
+        let id = SessionId { agent: entry.agent.clone(), native: entry.native_id.clone() };
+        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.summaries(&id, entry.telling))
     }
 
     /// Works out what somebody needs who takes a session over.

@@ -75,9 +75,12 @@ pub struct Facts {
     /// The beginning of the first prompt.
     #[serde(skip_serializing_if = "is_nothing")]
     pub first_prompt: Option<String>,
-    /// The first command.
+    /// When the first message was said or done, in milliseconds since 1970: notices are left out.
     #[serde(skip_serializing_if = "is_nothing")]
-    pub first_command: Option<String>,
+    pub first_said: Option<i64>,
+    /// When the last message was said or done.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub last_said: Option<i64>,
     /// Whether the last message of either side says that the agent failed.
     #[serde(skip_serializing_if = "is_nothing")]
     pub ends_failed: Option<bool>,
@@ -134,8 +137,10 @@ impl Facts {
         if message.failed {
             self.agent_failures.push(quarter);
         }
-        if message.origin == Origin::Command && self.first_command.is_none() {
-            self.first_command = Some(beginning(&message.text()));
+        let said = message.at.filter(|_| message.role != Role::System);
+        if let Some(at) = said.map(super::Timestamp::as_millis) {
+            self.first_said = Some(self.first_said.map_or(at, |first| first.min(at)));
+            self.last_said = self.last_said.max(Some(at));
         }
         if message.role == Role::Assistant && message.origin == Origin::Assistant {
             self.add_answer(message);
@@ -234,7 +239,8 @@ impl Facts {
             *self.models.entry(model).or_default() += count;
         }
         self.first_prompt = self.first_prompt.take().or(later.first_prompt);
-        self.first_command = self.first_command.take().or(later.first_command);
+        self.first_said = [self.first_said, later.first_said].into_iter().flatten().min();
+        self.last_said = self.last_said.max(later.last_said);
         self.ends_failed = later.ends_failed.or(self.ends_failed);
     }
 
@@ -248,6 +254,13 @@ impl Facts {
             tool_results: distinct(&self.results),
             tool_errors: self.errors.iter().map(|one| one.id).collect::<HashSet<_>>().len() as u64,
             messages: self.messages,
+        }
+    }
+
+    /// Leaves out the times of messages outside a span: notices do not widen a conversation.
+    pub fn clip_times(&mut self, first: Option<i64>, last: Option<i64>) {
+        if let Some((first, last)) = first.zip(last) {
+            self.times.retain(|at| (first..=last).contains(at));
         }
     }
 

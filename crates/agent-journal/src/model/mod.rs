@@ -32,7 +32,7 @@ pub use time::Timestamp;
 pub(crate) use tools::{AGENT_FAILURE, changed_files};
 pub use tools::{ASK_USER, failure_name, tool_name};
 pub use usage::{ModelCall, Tokens, Usage, unmarked};
-pub use workspace::{PROJECT_DIR, decoded, encoded};
+pub use workspace::{FOUND_DIR, PROJECT_DIR, decoded, encoded};
 
 use std::collections::BTreeMap;
 

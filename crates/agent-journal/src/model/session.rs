@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Extensions, Json, PROJECT_DIR, Timestamp};
+use super::{Extensions, FOUND_DIR, Json, PROJECT_DIR, Timestamp};
 
 /// What the files say about a session as a whole. A connector may tell it in pieces: later
 /// pieces are merged into earlier ones. What can be worked out from the messages (counts,
@@ -194,6 +194,11 @@ impl Session {
     /// The name of the folder that the project's sessions lie in, where the agent has such.
     pub fn project_dir(&self) -> Option<String> {
         self.extensions.get(PROJECT_DIR)?.parse()
+    }
+
+    /// The directory that this folder stands for, where the disk told.
+    pub fn found_dir(&self) -> Option<String> {
+        self.extensions.get(FOUND_DIR)?.parse()
     }
 
     /// Notes the name of the folder that the project's sessions lie in.

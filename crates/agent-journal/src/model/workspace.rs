@@ -4,6 +4,9 @@
 /// session's extensions.
 pub const PROJECT_DIR: &str = "project_dir";
 
+/// Where a connector notes the directory that such a folder stands for, when the disk tells.
+pub const FOUND_DIR: &str = "found_dir";
+
 /// A path as one file name: what is neither letter nor digit becomes a dash.
 pub fn encoded(path: &str) -> String {
     path.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '-' }).collect()

@@ -57,3 +57,12 @@ CREATE TABLE continuations (
 CREATE INDEX continuations_by_origin ON continuations (origin);
 
 CREATE INDEX sessions_without_directory ON sessions (key) WHERE cwd IS NULL;
+
+-- A summary whose message no session has belongs to the session in whose file it stands.
+ALTER TABLE summaries ADD COLUMN holder INTEGER;                    -- the session in whose file it stands
+ALTER TABLE summaries ADD COLUMN found INTEGER NOT NULL DEFAULT 0;  -- a session has the message
+CREATE INDEX summaries_by_holder ON summaries (holder) WHERE found = 0;
+UPDATE summaries SET holder = told.session FROM (
+    SELECT min(tellings.session) AS session, value ->> '$.text' AS text
+    FROM tellings, json_each(tellings.account, '$.summaries') GROUP BY 2
+) AS told WHERE told.text = summaries.text;

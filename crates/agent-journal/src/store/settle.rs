@@ -27,13 +27,10 @@ pub(super) struct Lister {
 }
 
 impl Lister {
-    /// Notes a new summary. Of several with the same end one holds: the last by its letters.
+    /// Notes a new summary.
     pub(super) fn add(&mut self, agent: &str, (leaf, text): (i64, &str)) {
         if let Some(known) = self.summaries.get_mut(agent) {
-            let one = known.entry(leaf).or_default();
-            if text > one.as_str() {
-                text.clone_into(one);
-            }
+            known.entry(leaf).or_default().add(text);
         }
     }
 }
@@ -47,6 +44,9 @@ impl Writer<'_> {
         self.list()?;
         if self.settle_lineages(&touched)? {
             self.settle_calls()?;
+        }
+        // What was learnt meanwhile of sessions that were listed before.
+        while !self.unlisted.is_empty() {
             self.list()?;
         }
         if self.touch_nameless()? {
@@ -75,28 +75,37 @@ impl Writer<'_> {
         let joined = account::joined(self.connection, session).map_err(self.error())?;
         let Some((leader, mut account)) = joined else { return Ok(()) };
         let telling = self.combined(session)?.unwrap_or(leader);
-        let figures = self.figures(session, telling)?;
+        let mut figures = self.figures(session, telling)?;
+        figures.keep_to_conversation(&account);
         let agent = account.id.agent.clone();
         let Lister { projects, summaries: known, directories } = lister;
         if !known.contains_key(&agent) {
             let all = summaries::of_agent(self.connection, &agent).map_err(self.error())?;
             known.insert(agent.clone(), all);
         }
-        // The latest covers most.
-        let ending = summaries::in_telling(self.connection, telling, &known[&agent]);
-        if let Some(summary) = ending.map_err(self.error())?.into_iter().next() {
-            account.title(TitleRank::Summary, summary);
+        if let Some(known) = known.get_mut(&agent).filter(|known| !known.is_empty()) {
+            let ending = summaries::in_telling(self.connection, telling, known);
+            let ending = ending.map_err(self.error())?;
+            // The latest covers most.
+            if let Some(summary) = ending.first().and_then(|leaf| known[leaf].texts.last()) {
+                account.title(TitleRank::Summary, summary.clone());
+            }
+            for leaf in ending {
+                self.find_leaf(leaf, known)?;
+            }
+            let unowned = summaries::without_owner(self.connection, session);
+            figures.summaries = unowned.map_err(self.error())?;
         }
         if account.cwd.is_none()
             && let Some(folder) = account.project_dir()
         {
-            account.cwd = decoded(&folder);
+            account.cwd = account.found_dir().or_else(|| decoded(&folder));
             if is_hash(&folder) {
                 account.cwd = self.directories(directories)?.get(&folder).cloned();
             }
         }
         self.write_session(session, telling, &account, &figures, projects)?;
-        let shown = is_shown(&account, &figures.whole);
+        let shown = is_shown(&account, &figures);
         if let (false, Some(native)) = (shown, &account.parent) {
             let parent = SessionId { agent, native: native.clone() };
             self.stale_tokens.insert(parent.key());
@@ -149,6 +158,23 @@ impl Writer<'_> {
         Ok(known.get_or_insert_default())
     }
 
+    /// Notes that a session has the message a summary ends at: the session in whose file the
+    /// summary stands has no part in it any more.
+    fn find_leaf(&mut self, leaf: i64, known: &mut Summaries) -> Result<()> {
+        let Some(known) = known.get_mut(&leaf).filter(|known| !known.is_found) else {
+            return Ok(());
+        };
+        known.is_found = true;
+        let sql = "UPDATE summaries SET found = 1 WHERE leaf = ?1 AND found = 0 RETURNING holder";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([leaf], |row| row.get::<_, Option<i64>>(0));
+        for holder in rows.map_err(self.error())? {
+            let holder = holder.map_err(crate::error::Error::store(self.path))?;
+            self.unlisted.extend(holder.map(|session| session as u64));
+        }
+        Ok(())
+    }
+
     /// A new summary may name a session that did not change otherwise.
     fn touch_summarised(&mut self) -> Result<()> {
         let leaves = std::mem::take(&mut self.new_leaves);
@@ -177,7 +203,7 @@ impl Writer<'_> {
             0 => None,
             shared => Some(self.facts(telling, shared)?),
         };
-        Ok(Figures { whole, own })
+        Ok(Figures { whole, own, started_at: None, ended_at: None, summaries: Vec::new() })
     }
 
     /// Adds up the facts of a recording's messages from a position on.
@@ -216,23 +242,20 @@ impl Writer<'_> {
         let (facts, own) = (&figures.whole, figures.own());
         let counts = own.counts();
         let is_garbled = facts.messages == 0 && self.is_garbled(telling)?;
-        let shown = is_shown(account, facts) || (is_garbled && account.kind != Kind::Copy);
+        let shown = is_shown(account, figures) || (is_garbled && account.kind != Kind::Copy);
         let tokens = self.tokens(key)?;
         // A sub-agent that was given its parent's history has a task of its own.
         let of_title = if account.kind == Kind::Agent { own } else { facts };
-        let (title, title_source) = title(account, of_title);
+        let (title, title_source) = title(account, of_title, figures.summaries.first());
         let told = account.provenance.as_ref().and_then(|it| it.project_path.clone());
         let found = || project::place(account).map(|place| projects.of(place).to_owned());
         let project_path = told.or_else(found);
         let parent = account.parent.as_ref().map(|native| {
             SessionId { agent: account.id.agent.clone(), native: native.clone() }.key() as i64
         });
-        let times = |at: Option<Timestamp>| {
-            at.map(Timestamp::as_millis).into_iter().chain(facts.times.iter().copied())
-        };
-        let (mut started, mut ended) =
-            (times(account.started_at).min(), times(account.ended_at).max());
-        if shown && started.is_none() && ended.is_none() && counts.messages == 0 {
+        let (mut started, mut ended) = (figures.started_at, figures.ended_at);
+        let is_note = shown && counts.messages == 0 && figures.summaries.is_empty();
+        if is_note && started.is_none() && ended.is_none() {
             // A note about a session is as old as its file.
             started = self.modified(telling)?;
             ended = started;
@@ -315,9 +338,29 @@ struct Figures {
     whole: Facts,
     /// Facts of its own part, where it begins with messages of another session.
     own: Option<Facts>,
+    started_at: Option<i64>,
+    ended_at: Option<i64>,
+    /// Summaries in the session's file that end in a message nobody has.
+    summaries: Vec<String>,
 }
 
 impl Figures {
+    /// Works out when the conversation began and ended: by what was said and done, by what the
+    /// format says, and only where neither tells by notices.
+    fn keep_to_conversation(&mut self, account: &Session) {
+        let facts = &self.whole;
+        let told = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
+        let starts = [told(account.started_at), facts.first_said];
+        let ends = [told(account.ended_at), facts.last_said];
+        let first = starts.into_iter().flatten().min();
+        let last = ends.into_iter().flatten().max();
+        self.started_at = first.or(facts.times.iter().min().copied());
+        self.ended_at = last.or(facts.times.iter().max().copied());
+        for facts in [Some(&mut self.whole), self.own.as_mut()].into_iter().flatten() {
+            facts.clip_times(first, last);
+        }
+    }
+
     /// Returns the facts that count for the session.
     fn own(&self) -> &Facts {
         self.own.as_ref().unwrap_or(&self.whole)
@@ -330,23 +373,26 @@ impl Figures {
 
 /// A session is worth showing when somebody said or did something in it, or wrote about it; and
 /// when none of its records was understood, because nobody knows what it holds.
-fn is_shown(account: &Session, facts: &Facts) -> bool {
+fn is_shown(account: &Session, figures: &Figures) -> bool {
+    let facts = &figures.whole;
     let counts = facts.counts();
     let is_unknown = facts.raw > 0 && facts.raw == facts.messages;
     let done = counts.user_prompts + counts.assistant_messages + counts.tool_calls;
     let is_told = || account.documents.iter().any(|(_, text)| !text.trim().is_empty());
-    account.kind != Kind::Copy && (done > 0 || is_unknown || is_told())
+    account.kind != Kind::Copy
+        && (done > 0 || is_unknown || !figures.summaries.is_empty() || is_told())
 }
 
-/// Chooses the title: what is recorded by rank, else the first prompt, command, name or place.
-fn title(account: &Session, facts: &Facts) -> (String, TitleRank) {
+/// Chooses the title: what is recorded by rank, else the first prompt, a summary that stands in the
+/// session's file and belongs to no other, a name or a place. A command is no title.
+fn title(account: &Session, facts: &Facts, summary: Option<&String>) -> (String, TitleRank) {
     let recorded = account.titles.iter().find(|title| title.rank < TitleRank::Prompt);
     let slug = account.titles.iter().find(|title| title.rank >= TitleRank::Prompt);
     let place = account.cwd.as_deref().map(last_two);
     let candidates = [
         recorded.map(|title| (title.text.clone(), title.rank)),
         facts.first_prompt.clone().map(|text| (text, TitleRank::Prompt)),
-        facts.first_command.clone().map(|text| (text, TitleRank::Command)),
+        summary.map(|text| (text.clone(), TitleRank::Summary)),
         slug.map(|title| (title.text.clone(), title.rank)),
         place.map(|text| (text, TitleRank::Path)),
     ];
@@ -420,15 +466,13 @@ mod tests {
         let mut account = Session::new("x", "0123456789");
         let mut facts = Facts::default();
         let check = |account: &Session, facts: &Facts, text: &str, rank: TitleRank| {
-            assert_eq!(title(account, facts), (text.to_owned(), rank));
+            assert_eq!(title(account, facts, None), (text.to_owned(), rank));
         };
         check(&account, &facts, "01234567", TitleRank::Id);
         account.cwd = Some("/home/mara/web".into());
         check(&account, &facts, "mara/web", TitleRank::Path);
         account.title(TitleRank::Slug, "brave-otter");
         check(&account, &facts, "brave-otter", TitleRank::Slug);
-        facts.first_command = Some("/init".into());
-        check(&account, &facts, "/init", TitleRank::Command);
         facts.first_prompt = Some("fix\n  it".into());
         check(&account, &facts, "fix it", TitleRank::Prompt);
         account.title(TitleRank::Listed, "listed");

@@ -11,7 +11,7 @@ use super::packing::{Dictionary, unpack};
 use super::summaries::{self, Summaries};
 use super::{Store, account};
 use crate::error::Result;
-use crate::model::{Message, Session};
+use crate::model::{Message, Session, SessionId};
 
 /// What is about a session as a whole.
 pub(crate) struct Whole {
@@ -190,11 +190,16 @@ impl Store {
         };
         let account = self.whole_account(session as u64)?.unwrap_or_default();
         let mut texts: Vec<String> = account.documents.into_iter().map(|(_, text)| text).collect();
-        let known = summaries::of_agent(&self.connection, &account.id.agent);
-        let known = known.map_err(self.error())?;
-        let ending = summaries::in_telling(&self.connection, telling as i64, &known);
-        texts.extend(ending.map_err(self.error())?);
+        texts.extend(self.summaries(&account.id, telling)?);
         Ok(texts)
+    }
+
+    /// Reads the summaries about a session, the latest first.
+    pub(crate) fn summaries(&self, session: &SessionId, telling: u64) -> Result<Vec<String>> {
+        let known = summaries::of_agent(&self.connection, &session.agent).map_err(self.error())?;
+        let (key, telling) = (session.key(), telling as i64);
+        let about = summaries::about_session(&self.connection, key, telling, &known);
+        about.map_err(self.error())
     }
 
     /// Reads what the journal holds of a telling, as far as messages from a position on are
@@ -268,9 +273,10 @@ impl Store {
 
     /// Adds the summaries that end in sessions and are not their titles.
     fn add_summaries(&self, wholes: &mut [Whole], generation: i64) -> Result<()> {
-        // One that has no better title than these has no summary.
-        let sql = "SELECT telling, agent FROM sessions WHERE generation > ?1 AND +shown = 1
-                   AND title_source IN ('renamed', 'named', 'generated', 'summary')
+        // One that has no better title than these has no summary but one without an owner.
+        let sql = "SELECT telling, agent, key FROM sessions WHERE generation > ?1 AND +shown = 1
+                   AND (title_source IN ('renamed', 'named', 'generated', 'summary')
+                        OR EXISTS (SELECT 1 FROM summaries WHERE holder = sessions.key AND found = 0))
                    AND agent IN (SELECT agent FROM summaries)";
         let mut known: HashMap<String, Summaries> = HashMap::new();
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
@@ -284,7 +290,8 @@ impl Store {
                 let all = summaries::of_agent(&self.connection, &agent).map_err(self.error())?;
                 known.insert(agent.clone(), all);
             }
-            let ending = summaries::in_telling(&self.connection, telling, &known[&agent]);
+            let key = row.get::<_, i64>(2).map_err(self.error())? as u64;
+            let ending = summaries::about_session(&self.connection, key, telling, &known[&agent]);
             let (ending, whole) = (ending.map_err(self.error())?, &mut wholes[at]);
             let others = ending.into_iter().filter(|text| text.trim() != whole.title);
             whole.documents.extend(others.map(|text| (String::new(), text)).collect::<Vec<_>>());

@@ -295,10 +295,14 @@ impl Writer<'_> {
         }
         self.note_continuation(account)?;
         for summary in &account.summaries {
-            let sql = "INSERT OR IGNORE INTO summaries (leaf, agent, text) VALUES (?1, ?2, ?3)";
+            // Of several sessions in whose files it stands one holds it, whichever is read first.
+            let sql = "INSERT INTO summaries (leaf, agent, text, holder) VALUES (?1, ?2, ?3, ?4)
+                       ON CONFLICT (leaf, text) DO UPDATE SET holder = ?4
+                       WHERE holder IS NULL OR holder > ?4";
             let leaf = xxhash_rust::xxh3::xxh3_64(summary.leaf.as_bytes()) as i64;
             let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-            let new = statement.execute(params![leaf, account.id.agent, summary.text]);
+            let new =
+                statement.execute(params![leaf, account.id.agent, summary.text, session as i64]);
             if new.map_err(self.error())? > 0 {
                 self.new_leaves.insert(leaf);
                 self.lister.add(&account.id.agent, (leaf, &summary.text));

@@ -64,16 +64,21 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     // Whoever asks for a message gets no plan with it.
     let account = if place.is_none() { journal.account(&entry)? } else { None };
     let mut account = account.unwrap_or_default();
+    let mut summaries = if place.is_none() { journal.summaries(&entry)? } else { Vec::new() };
     let mut redactor = args.redact.redactor(&journal);
     if let Some(redactor) = &mut redactor {
         journal.redact_entry(&mut entry, redactor)?;
         account.documents.iter_mut().for_each(|(_, text)| redactor.own(text));
+        summaries.iter_mut().for_each(|text| redactor.own(text));
     }
     let mut window = Window { journal: &journal, entry: &entry, range, redactor };
     if context.json {
         let mut document = session(&entry, &figures)?;
         if !account.documents.is_empty() {
             document["documents"] = documents(&account.documents);
+        }
+        if !summaries.is_empty() {
+            document["summaries"] = serde_json::to_value(&summaries)?;
         }
         let out = BufWriter::new(std::io::stdout().lock());
         let mut stream = Stream::begin(out, "show", &document)?;
@@ -82,6 +87,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         args.redact.report(window.redactor.as_ref());
         return Ok(FOUND);
     }
+    // One that is the title stands there already.
+    let others = summaries.into_iter().filter(|text| text.trim() != entry.title || args.all);
+    account.documents.extend(others.map(|text| ("summary".to_owned(), text)));
     let detail =
         Detail { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
     let out = BufWriter::new(Pager::open(context.paging));

@@ -201,7 +201,8 @@ impl Reading<'_> {
             return None;
         }
         let who = match (message.origin, message.role) {
-            (Origin::Human | Origin::Queued | Origin::Command, _) => "prompt",
+            (Origin::Human | Origin::Queued, _) => "prompt",
+            (Origin::Command, _) => "command",
             (Origin::Assistant, _) => "reply",
             (Origin::Tool, _) | (_, Role::Tool) => "tool",
             (Origin::Summary, _) => "summary",

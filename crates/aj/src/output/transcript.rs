@@ -194,7 +194,8 @@ impl<'a, W: Write> Transcript<'a, W> {
         let (name, style) = match (message.origin, message.role) {
             // Nobody typed what an agent was told by another one.
             (Origin::Human | Origin::Queued, _) if is_task => ("parent agent", PROMPT),
-            (Origin::Human | Origin::Queued | Origin::Command, _) => ("you", PROMPT),
+            (Origin::Human | Origin::Queued, _) => ("you", PROMPT),
+            (Origin::Command, _) => ("command", DIM),
             (Origin::Assistant, _) => {
                 (agent.map_or("agent", |agent| agent.badge), agent.map_or(BOLD, color))
             }

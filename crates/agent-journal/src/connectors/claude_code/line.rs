@@ -41,6 +41,7 @@ lossless! {
         "customTitle" custom_title: Option<Text<'a>>,
         "aiTitle" ai_title: Option<Text<'a>>,
         "agentName" agent_name: Option<Text<'a>>,
+        "agentId" agent_id: Option<Text<'a>>,
         "prUrl" pr_url: Option<Text<'a>>,
         "inputTokens" input_tokens: Option<u64>,
         "outputTokens" output_tokens: Option<u64>,

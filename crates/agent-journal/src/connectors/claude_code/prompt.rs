@@ -48,8 +48,28 @@ fn after_envelope<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
 
 /// Tells who wrote a text that stands in a user record.
 pub(super) fn origin(text: &str) -> Origin {
+    if is_placeholder(text) {
+        return Origin::Injected;
+    }
     let machine = MACHINE.iter().find(|(beginning, _)| text.starts_with(beginning));
     machine.map_or(Origin::Human, |(_, origin)| *origin)
+}
+
+/// Whether a text is what the program puts where nothing was said, or its answer to a command that
+/// it does not know.
+fn is_placeholder(text: &str) -> bool {
+    let unknown = text.trim_end().strip_prefix("Unknown skill: ");
+    text.trim() == "(no content)" || unknown.is_some_and(|name| !name.contains(char::is_whitespace))
+}
+
+/// Tells whether a queued text is a prompt or a command, such as `/model opus`.
+pub(super) fn queued_origin(text: &str) -> Origin {
+    let name = text.split_whitespace().next().and_then(|word| word.strip_prefix('/'));
+    let is_command = name.is_some_and(|name| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name.chars().all(|one| one.is_ascii_alphanumeric() || "-_:.".contains(one))
+    });
+    if is_command { Origin::Command } else { Origin::Queued }
 }
 
 /// Whether a queued text is the program's own.
@@ -98,8 +118,18 @@ mod tests {
         assert_eq!(origin("please fix it"), Origin::Human);
         assert_eq!(origin("<command-name>/model</command-name>"), Origin::Command);
         assert_eq!(origin("[Request interrupted by user for tool use]"), Origin::System);
+        assert_eq!(origin("Unknown skill: polish"), Origin::Injected);
+        assert_eq!(origin("Unknown skill: what does that mean?"), Origin::Human);
+        assert_eq!(origin("(no content)"), Origin::Injected);
         assert!(is_machine(r#"{"task_id":"b1"}"#));
         assert!(!is_machine("also write tests"));
+    }
+
+    #[test]
+    fn a_queued_command_is_no_prompt() {
+        assert_eq!(queued_origin("/model opus"), Origin::Command);
+        assert_eq!(queued_origin("/etc/hosts is wrong"), Origin::Queued);
+        assert_eq!(queued_origin("also write tests"), Origin::Queued);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! stand between them. The message that is still open at the end of the file is told, but the
 //! checkpoint stays before it: the next read tells it again, perhaps longer.
 
+mod folder;
 mod records;
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +22,9 @@ use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::formats::parents::PassedParents;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
-use crate::model::{Json, Kind, Message, Origin, Ref, Session, Summary, Timestamp, TitleRank};
+use crate::model::{
+    FOUND_DIR, Json, Kind, Message, Origin, Ref, Session, Summary, Timestamp, TitleRank,
+};
 
 /// More messages than this behind an open one are told without waiting for the rest of it.
 const MAX_TRAILING: usize = 256;
@@ -39,7 +42,19 @@ const STATE: &[&str] = &[
     "content-replacement",
     "tag",
     "agent-color",
+    "tools-used",
+    // How requests to the model were put together: the transcript has what was said in them.
+    "api-request",
+    "api-request-shape",
+    "api-request-blob",
+    "cost-state",
 ];
+
+/// A file in a session's folder with the name that the user gave it.
+const CUSTOM_TITLE: &str = "custom-title.json";
+
+/// The whole prompt of a sub-agent that the program starts to warm itself up.
+const WARMUP: &str = "Warmup";
 
 /// Reads a transcript from a checkpoint on.
 pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
@@ -75,6 +90,7 @@ struct Reader<'s> {
     passed: PassedParents,
     files: HashSet<String>,
     told: u64,
+    is_from_start: bool,
     open: Option<Open>,
     mark: Mark,
     /// End of the last line that was written whole.
@@ -102,7 +118,7 @@ struct State {
     /// The session's id, where the file's name does not tell it.
     native: String,
     /// Prompts waiting in the agent's queue, oldest first.
-    queue: Vec<String>,
+    queue: Vec<WaitingPrompt>,
     /// Prompts told when they left the queue, whose attachment may still come.
     removed: Vec<u64>,
     /// Prompts told as attachments, which may still leave the queue.
@@ -110,6 +126,13 @@ struct State {
     /// Whether it is known that the session is a person's or a sub-agent's.
     #[serde(default)]
     is_decided: bool,
+}
+
+/// A prompt in the agent's queue.
+#[derive(Clone, Serialize, Deserialize)]
+struct WaitingPrompt {
+    text: String,
+    at: Option<Timestamp>,
 }
 
 impl<'s> Reader<'s> {
@@ -125,6 +148,7 @@ impl<'s> Reader<'s> {
             passed,
             files: HashSet::new(),
             told: start.messages,
+            is_from_start: start.offset == 0,
             open: None,
             mark: Mark {
                 offset: start.offset,
@@ -152,6 +176,7 @@ impl<'s> Reader<'s> {
             reader.session.lies_in(project);
         }
         reader.sidecar(path);
+        reader.custom_title(path);
         Ok(reader)
     }
 
@@ -161,6 +186,8 @@ impl<'s> Reader<'s> {
             struct Meta<'a> {
                 "agentType" agent_type: Option<Text<'a>>,
                 "description" description: Option<Text<'a>>,
+                "toolUseId" tool_use_id: Option<Text<'a>>,
+                "spawnDepth" spawn_depth: Option<u64>,
             }
         }
         let text = super::sidecar(path).and_then(|path| files::small_text(&path, 1 << 20));
@@ -172,6 +199,27 @@ impl<'s> Reader<'s> {
             let agent_type = Json::from_value(&agent_type.as_str());
             self.session.extensions.insert("agentType".into(), agent_type);
         }
+        if let Some(call) = meta.tool_use_id {
+            self.session.extensions.insert("toolUseId".into(), Json::from_value(&call.as_str()));
+        }
+        if let Some(depth) = meta.spawn_depth {
+            self.session.extensions.insert("spawnDepth".into(), Json::from_value(&depth));
+        }
+    }
+
+    /// Reads the name that the user gave the session, from its folder.
+    fn custom_title(&mut self, path: &Path) {
+        if self.place.kind != Kind::Root {
+            return;
+        }
+        let text = files::small_text(&path.with_extension("").join(CUSTOM_TITLE), 1 << 16);
+        let Some(text) = text else { return };
+        let title: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+        let title = title.as_ref().and_then(|title| match title {
+            serde_json::Value::String(title) => Some(title.as_str()),
+            title => ["customTitle", "title", "name"].iter().find_map(|key| title[key].as_str()),
+        });
+        self.session.title(TitleRank::Renamed, title.unwrap_or_default());
     }
 
     fn tell_session(&mut self) -> Result<()> {
@@ -193,6 +241,13 @@ impl<'s> Reader<'s> {
             self.mark = self.mark_at(self.end);
         }
         self.close()?;
+        self.tell_waiting()?;
+        if self.session.cwd.is_none()
+            && self.is_from_start
+            && let Some(found) = self.place.project.as_deref().and_then(folder::existing_directory)
+        {
+            self.session.extensions.insert(FOUND_DIR.into(), Json::from_value(&found));
+        }
         self.session.files = self.files.drain().collect();
         self.session.files.sort();
         self.tell_session()?;
@@ -241,7 +296,11 @@ impl<'s> Reader<'s> {
         }
         let at = line.timestamp.take().and_then(|text| text.0);
         let at = at.and_then(|text| Timestamp::parse(text.as_str()));
-        self.session.seen(at);
+        let is_talk = line.kind.as_ref().is_some_and(|kind| is_talk(kind.as_str()));
+        // Notices and the queue do not widen a conversation.
+        if is_talk {
+            self.session.seen(at);
+        }
         self.decide(&line)?;
         self.note(&line);
         if let Some(uuid) = &line.uuid {
@@ -256,14 +315,15 @@ impl<'s> Reader<'s> {
             "user" => self.user(line, at),
             "assistant" => self.assistant(line, at),
             "system" => self.system(line, at, offset),
-            "attachment" => self.attachment(line, at),
+            "attachment" => self.attachment(line, at, offset),
             "queue-operation" => self.queue(line, at, offset),
             "summary" | "custom-title" | "ai-title" | "agent-name" | "pr-link" => {
                 self.about(line);
                 self.sink.accept(Record::passed(offset, kind))
             }
-            "file-history-snapshot" => {
+            "file-history-snapshot" | "file-history-delta" => {
                 self.snapshot(&line);
+                self.pass_over(&line);
                 self.sink.accept(Record::passed(offset, kind))
             }
             _ if STATE.contains(&kind.as_str()) => {
@@ -314,6 +374,11 @@ impl<'s> Reader<'s> {
         }
         set_if_new(&mut session.branch, line.branch.as_ref());
         set_if_new(&mut session.agent_version, line.version.as_ref());
+        if self.place.kind == Kind::Agent
+            && let Some(agent) = text(&line.agent_id).filter(|id| *id != session.id.native)
+        {
+            session.extensions.insert("agentId".into(), Json::from_value(&agent));
+        }
         if session.parent.is_none() && self.place.kind != Kind::Root {
             session.parent = text(&line.session_id).filter(|id| *id != session.id.native);
         }
@@ -338,8 +403,9 @@ impl<'s> Reader<'s> {
         }
         if let (Some(text), Some(leaf)) = (line.summary, line.leaf) {
             let summary = Summary { leaf: leaf.into_owned(), text: text.into_owned() };
-            session.summaries.retain(|known| *known != summary);
-            session.summaries.push(summary);
+            if !session.summaries.contains(&summary) {
+                session.summaries.push(summary);
+            }
         }
         if let Some(url) = line.pr_url {
             let pr = Ref { kind: "pr".to_owned(), value: url.into_owned() };
@@ -376,6 +442,17 @@ impl<'s> Reader<'s> {
                 self.emit(message)
             }
         }
+    }
+
+    /// Tells the prompts that still wait in the queue at the end of the file. The checkpoint lies
+    /// before them: a later record may show that they were sent or taken back.
+    fn tell_waiting(&mut self) -> Result<()> {
+        for prompt in std::mem::take(&mut self.state.queue) {
+            if let Some(message) = records::queued(prompt.text, prompt.at) {
+                self.emit(message)?;
+            }
+        }
+        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {

@@ -8,11 +8,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::content::Content;
 use super::super::line::{Body, Line};
 use super::super::{prompt, rest};
-use super::{Open, Reader};
+use super::{Open, Reader, WARMUP, WaitingPrompt};
 use crate::connectors::Record;
 use crate::connectors::formats::json::{self, Lenient, Text, lenient};
 use crate::error::Result;
-use crate::model::{Block, Extensions, Json, Message, Origin, Role, Timestamp};
+use crate::model::{Block, Extensions, Json, Kind, Message, Origin, Role, Timestamp};
+
+/// Attachments that repeat what every request of the program begins with: its instructions and the
+/// descriptions of its tools, up to 60 kB each time.
+const PASSED_ATTACHMENTS: &[&str] = &["prompt_snapshot"];
 
 /// Values of `toolUseResult` longer than this repeat what the call and its result say.
 const MAX_TWIN: usize = 512;
@@ -25,10 +29,12 @@ impl Reader<'_> {
         };
         let is_result = content.has_tool_result();
         let mut blocks = Vec::new();
+        let mut words = Vec::new();
         let mut unknown = Extensions::new();
         for mut part in content.parts() {
             part.keep(&mut unknown);
-            part.push(&self.place.tool_results, &mut blocks);
+            let is_beside = is_result && part.is("text");
+            part.push(&self.place.tool_results, if is_beside { &mut words } else { &mut blocks });
         }
         let source = line.prompt_source.take().and_then(|source| source.0).map(Text::into_owned);
         let from = line.origin.take().and_then(|from| from.0).and_then(|from| from.kind);
@@ -52,8 +58,28 @@ impl Reader<'_> {
         if let Some(twin) = twin {
             keep_twin(twin, &mut message.extensions);
         }
-        message.origin = if is_result { Origin::Tool } else { told.origin(&mut message) };
-        self.tell(message)
+        if !is_result {
+            message.origin = told.origin(&mut message);
+            self.warm_up(&message)?;
+            return self.tell(message);
+        }
+        message.origin = Origin::Tool;
+        let beside = beside_result(&message, words.clone(), &told);
+        if beside.is_none() {
+            message.blocks.append(&mut words);
+        }
+        self.tell(message)?;
+        beside.map_or(Ok(()), |prompt| self.tell(prompt))
+    }
+
+    /// A sub-agent that is started with one word to warm the program up is a working copy.
+    fn warm_up(&mut self, message: &Message) -> Result<()> {
+        let is_first = self.told == 0 && self.open.is_none();
+        if self.place.kind == Kind::Agent && is_first && message.text().trim() == WARMUP {
+            self.session.kind = Kind::Copy;
+            return self.tell_session();
+        }
+        Ok(())
     }
 
     pub(super) fn assistant(&mut self, mut line: Line<'_>, at: Option<Timestamp>) -> Result<()> {
@@ -124,7 +150,12 @@ impl Reader<'_> {
     }
 
     /// Context the program attached. A prompt that was typed while the agent worked is one of them.
-    pub(super) fn attachment(&mut self, mut line: Line<'_>, at: Option<Timestamp>) -> Result<()> {
+    pub(super) fn attachment(
+        &mut self,
+        mut line: Line<'_>,
+        at: Option<Timestamp>,
+        offset: u64,
+    ) -> Result<()> {
         lenient! {
             struct Attachment<'a> {
                 "type" kind: Option<Text<'a>>,
@@ -135,8 +166,14 @@ impl Reader<'_> {
             return self.tell(envelope(line, Body::default(), at, Role::User));
         };
         let attachment: Option<Attachment<'_>> = json::parse(raw.get());
-        let queued = attachment
-            .filter(|one| one.kind.as_ref().is_some_and(|kind| kind.as_str() == "queued_command"));
+        let kind = attachment.as_ref().and_then(|one| one.kind.as_ref());
+        let kind = kind.map(|kind| kind.as_str().to_owned()).unwrap_or_default();
+        if PASSED_ATTACHMENTS.contains(&kind.as_str()) {
+            self.pass_over(&line);
+            return self.sink.accept(Record::passed(offset, format!("attachment {kind}")));
+        }
+        let rendered = take_rendered(&mut line.rest);
+        let queued = attachment.filter(|_| kind == "queued_command");
         let mut message = envelope(line, Body::default(), at, Role::User);
         message.origin = Origin::Injected;
         if let Some(prompt) = queued.and_then(|queued| queued.prompt) {
@@ -151,8 +188,11 @@ impl Reader<'_> {
                     }
                     return Ok(());
                 }
-                message.origin = Origin::Queued;
+                message.origin = prompt::queued_origin(&text);
             }
+        } else if let Some(rendered) = rendered {
+            message.blocks.push(Block::Text(rendered));
+            message.extensions.insert("attachment".into(), Json::from_value(&kind));
         } else {
             message.blocks.push(Block::Other(Json::from(raw)));
         }
@@ -170,23 +210,15 @@ impl Reader<'_> {
         let operation = line.operation.as_ref().map_or("", Text::as_str);
         let content = text_of(line.content);
         match operation {
-            "enqueue" => {
-                self.state.queue.push(content);
-            }
+            "enqueue" => self.state.queue.push(WaitingPrompt { text: content, at }),
             "dequeue" => drop(self.leave_queue(&content)),
             "popAll" => self.state.queue.clear(),
             "remove" => {
                 let text = self.leave_queue(&content).unwrap_or(content);
-                let is_new = !prompt::is_machine(&text)
-                    && first_time(&text, &mut self.state.attached, &mut self.state.removed);
-                if is_new {
-                    return self.tell(Message {
-                        role: Role::User,
-                        origin: Origin::Queued,
-                        at,
-                        blocks: vec![Block::Text(text)],
-                        ..Message::default()
-                    });
+                if let Some(message) = queued(text.clone(), at)
+                    && first_time(&text, &mut self.state.attached, &mut self.state.removed)
+                {
+                    return self.tell(message);
                 }
             }
             _ => {}
@@ -197,8 +229,8 @@ impl Reader<'_> {
     /// Takes the prompt that is named out of the queue, else the oldest.
     fn leave_queue(&mut self, content: &str) -> Option<String> {
         let queue = &mut self.state.queue;
-        let named = queue.iter().position(|text| !content.is_empty() && text == content);
-        (!queue.is_empty()).then(|| queue.remove(named.unwrap_or(0)))
+        let named = queue.iter().position(|one| !content.is_empty() && one.text == content);
+        (!queue.is_empty()).then(|| queue.remove(named.unwrap_or(0)).text)
     }
 
     /// Keeps a record we have no word for.
@@ -206,6 +238,58 @@ impl Reader<'_> {
         message.blocks.push(Block::Other(Json::from(raw)));
         self.tell(message)
     }
+}
+
+/// Makes a message of a prompt in the queue; `None` when the program wrote it.
+pub(super) fn queued(text: String, at: Option<Timestamp>) -> Option<Message> {
+    (!prompt::is_machine(&text)).then(|| Message {
+        role: Role::User,
+        origin: prompt::queued_origin(&text),
+        at,
+        blocks: vec![Block::Text(text)],
+        ..Message::default()
+    })
+}
+
+/// Makes a prompt of the words that a person typed beside a tool's result; `None` when there are
+/// none, or the program wrote them.
+fn beside_result(result: &Message, words: Vec<Block>, told: &Told) -> Option<Message> {
+    if words.is_empty() {
+        return None;
+    }
+    let mut prompt = Message {
+        parent: result.uuid.clone(),
+        role: Role::User,
+        at: result.at,
+        cwd: result.cwd.clone(),
+        branch: result.branch.clone(),
+        agent_version: result.agent_version.clone(),
+        sidechain: result.sidechain,
+        blocks: words,
+        ..Message::default()
+    };
+    prompt.origin = told.origin(&mut prompt);
+    (prompt.origin == Origin::Human).then_some(prompt)
+}
+
+/// Takes the text that the model was given for an attachment, where the record has it.
+fn take_rendered(rest: &mut json::Rest<'_>) -> Option<String> {
+    lenient! {
+        struct Rendered<'a> {
+            "content" content: Option<Content<'a>>,
+        }
+    }
+    let (_, raw) = rest.iter().find(|(key, _)| key == "rendered")?;
+    let parts = json::elements(raw)?;
+    let parts = parts.into_iter().filter_map(|raw| json::parse::<Rendered<'_>>(raw.get()));
+    let texts: Vec<String> =
+        parts.filter_map(|part| part.content).map(Content::into_text).collect();
+    let text = texts.join("\n");
+    if text.trim().is_empty() {
+        return None;
+    }
+    rest.retain(|(key, _)| key != "rendered" && key != "renderedRole");
+    Some(text)
 }
 
 /// Whether a queued prompt is told for the first time: its other record, if there is one, was
@@ -298,6 +382,9 @@ fn envelope(line: Line<'_>, body: Body<'_>, at: Option<Timestamp>, role: Role) -
     let mut extensions = Extensions::new();
     if line.is_meta == Some(true) {
         extensions.insert("isMeta".into(), Json::from_value(&true));
+    }
+    if let Some(agent) = line.agent_id {
+        extensions.insert("agentId".into(), Json::from_value(&agent.as_str()));
     }
     json::keep(line.rest, &mut extensions);
     json::keep(body.rest, &mut extensions);
