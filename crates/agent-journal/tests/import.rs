@@ -270,6 +270,45 @@ fn a_later_minor_version_is_taken_with_what_it_adds() {
 }
 
 #[test]
+fn what_a_later_minor_version_adds_survives_at_every_level() {
+    let mut later: serde_json::Value = serde_json::from_str(EXAMPLE).unwrap();
+    later["schema_version"] = "1.7".into();
+    later["new_in_document"] = serde_json::json!({ "a": [1, 2] });
+    later["session"]["new_in_session"] = "s".into();
+    later["session"]["source"]["new_in_source"] = "o".into();
+    let answer = &mut later["messages"][1];
+    answer["new_in_message"] = 1.into();
+    answer["metadata"]["new_in_metadata"] = 2.into();
+    answer["metadata"]["model"]["new_in_model"] = 3.into();
+    answer["metadata"]["token_usage"]["new_in_usage"] = 4.into();
+    answer["content"][0]["new_in_text"] = 5.into();
+    later["messages"][2]["content"][0]["new_in_result"] = 6.into();
+    let mut shelf = elsewhere();
+    Parcel::of(&later.to_string()).enter(&mut shelf).unwrap();
+    let once = everything(&shelf, Placement::Separate);
+    let document: serde_json::Value = serde_json::from_str(&once).unwrap();
+    let of = |value: &serde_json::Value| value["extensions"]["claude-code"]["additional"].clone();
+    let expected = serde_json::json!({
+        "document": { "new_in_document": { "a": [1, 2] } },
+        "session": { "new_in_session": "s" }, "source": { "new_in_source": "o" },
+    });
+    assert_eq!(of(&document["session"]), expected);
+    let expected = serde_json::json!({
+        "message": { "new_in_message": 1 }, "metadata": { "new_in_metadata": 2 },
+        "model": { "new_in_model": 3 }, "token_usage": { "new_in_usage": 4 },
+        "content": { "0": { "new_in_text": 5 } },
+    });
+    assert_eq!(of(&document["messages"][1]), expected);
+    let expected = serde_json::json!({ "content": { "0": { "new_in_result": 6 } } });
+    assert_eq!(of(&document["messages"][2]), expected);
+    assert!(of(&document["messages"][0]).is_null());
+    // And once more.
+    let mut other = elsewhere();
+    Parcel::of(&once).enter(&mut other).unwrap();
+    assert_eq!(timeless(&once), timeless(&everything(&other, Placement::Separate)));
+}
+
+#[test]
 fn agents_that_cannot_be_read_here_can_be_imported() {
     let document: Document = serde_json::from_str(EXAMPLE).unwrap();
     let foreign = EXAMPLE.replace(&format!("\"{}\"", document.agent), "\"some-other-agent\"");

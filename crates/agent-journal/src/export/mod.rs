@@ -8,6 +8,7 @@
 pub mod redact;
 pub mod schema;
 
+mod additional;
 mod describe;
 mod graph;
 mod group;

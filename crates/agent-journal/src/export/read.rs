@@ -2,20 +2,27 @@
 //! only one message of it is in memory.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
 
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
+    Visitor,
+};
 use serde_json::de::IoRead;
+use serde_json::value::RawValue;
 
-use super::schema::{Head, Message};
+use super::additional::{keep_of_document, keep_of_message, keep_of_session};
+use super::schema::{Head, Message, Session};
 use crate::error::Error;
+use crate::model::Json;
 
 /// The largest message that is believed: whoever packs a larger one wants to fill a memory.
 const LARGEST: u64 = 256 << 20;
 
-/// The version of the schema that is understood. What a later minor version adds is left out.
+/// The version of the schema that is understood. What a later minor version adds is kept.
 const MAJOR: &str = "1";
 
 /// A part of a document.
@@ -45,6 +52,8 @@ pub(crate) struct Surveyed {
     pub(crate) messages: u64,
     /// Its head, when that stands behind the messages.
     late: Option<Box<Head>>,
+    /// Fields of the document that this version does not know.
+    additional: BTreeMap<String, Json>,
 }
 
 /// Looks through a file: is it an export, and how much is in it?
@@ -52,9 +61,10 @@ pub(crate) fn survey(input: Box<dyn Read>) -> Result<Vec<Surveyed>, String> {
     let mut found = Vec::new();
     walk(input, &mut |left, input| {
         let mut messages = 0;
-        let seed = Document { left, late: None, does: Does::Count(&mut messages) };
-        let late = seed.deserialize(input)?;
-        found.push(Surveyed { messages, late });
+        let does = Does::Count(&mut messages);
+        let seed = Document { left, late: None, additional: BTreeMap::new(), does };
+        let Rest { late, additional } = seed.deserialize(input)?;
+        found.push(Surveyed { messages, late, additional });
         Ok(())
     })?;
     if found.is_empty() { Err("there is no session in it".to_owned()) } else { Ok(found) }
@@ -69,9 +79,10 @@ pub(crate) fn documents(
     let mut failure = None;
     let mut surveyed = survey.into_iter();
     let walked = walk(input, &mut |left, input| {
-        let late = surveyed.next().and_then(|one| one.late);
+        let (late, additional) =
+            surveyed.next().map(|one| (one.late, one.additional)).unwrap_or_default();
         let does = Does::Tell(tell, &mut failure);
-        Document { left, late, does }.deserialize(input).map(drop)
+        Document { left, late, additional, does }.deserialize(input).map(drop)
     });
     match (failure, walked) {
         (Some(error), _) => Err(Trouble::Taker(error)),
@@ -144,10 +155,19 @@ impl Does<'_, '_> {
     }
 }
 
-/// Reads a document; returns its head when that came behind the messages.
+/// What is known of a document only at its end.
+struct Rest {
+    /// Its head, when that came behind the messages.
+    late: Option<Box<Head>>,
+    /// Fields of the document that this version does not know.
+    additional: BTreeMap<String, Json>,
+}
+
+/// Reads a document.
 struct Document<'d, 't> {
     left: &'d Cell<u64>,
     late: Option<Box<Head>>,
+    additional: BTreeMap<String, Json>,
     does: Does<'d, 't>,
 }
 
@@ -157,7 +177,7 @@ struct HeadParts {
     schema_version: Option<String>,
     export_timestamp: Option<crate::model::Timestamp>,
     agent: Option<String>,
-    session: Option<super::schema::Session>,
+    session: Option<Session>,
 }
 
 impl HeadParts {
@@ -188,7 +208,7 @@ impl HeadParts {
 }
 
 impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
-    type Value = Option<Box<Head>>;
+    type Value = Rest;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
         input.deserialize_map(self)
@@ -196,7 +216,7 @@ impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
 }
 
 impl<'de> Visitor<'de> for Document<'_, '_> {
-    type Value = Option<Box<Head>>;
+    type Value = Rest;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an exported session")
@@ -213,15 +233,27 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                 }
                 "export_timestamp" => parts.export_timestamp = Some(map.next_value()?),
                 "agent" => parts.agent = Some(map.next_value()?),
-                "session" => parts.session = Some(map.next_value()?),
+                "session" => {
+                    let raw = map.next_value::<Box<RawValue>>()?;
+                    let mut session = parsed::<Session, A::Error>(&raw)?;
+                    keep_of_session(&raw, &mut session.extensions);
+                    parts.session = Some(session);
+                }
                 "messages" if has_messages => return Err(de::Error::duplicate_field("messages")),
                 "messages" => {
                     has_messages = true;
-                    if let Some(head) = self.late.take().or_else(|| parts.whole()) {
+                    if let Some(mut head) = self.late.take().or_else(|| parts.whole()) {
                         has_head = true;
+                        let additional = std::mem::take(&mut self.additional);
+                        keep_of_document(additional, &mut head.session.extensions);
                         self.does.tell(Part::Head(head))?;
                     }
                     map.next_value_seed(Messages { left: self.left, does: &mut self.does })?;
+                }
+                // It is worked out again.
+                "graph" => drop(map.next_value::<IgnoredAny>()?),
+                _ if matches!(self.does, Does::Count(_)) => {
+                    self.additional.insert(key, map.next_value()?);
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -230,12 +262,18 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
             return Err(de::Error::missing_field("messages"));
         }
         self.does.tell(Part::End)?;
-        match parts.whole() {
-            _ if has_head => Ok(None),
-            None => Err(de::Error::missing_field(parts.missing())),
-            late => Ok(late),
-        }
+        let late = match parts.whole() {
+            _ if has_head => None,
+            None => return Err(de::Error::missing_field(parts.missing())),
+            late => late,
+        };
+        Ok(Rest { late, additional: self.additional })
     }
+}
+
+/// Reads a part of a document from its text.
+fn parsed<T: DeserializeOwned, E: de::Error>(raw: &RawValue) -> Result<T, E> {
+    serde_json::from_str(raw.get()).map_err(E::custom)
 }
 
 /// Refuses what a later program wrote in a way that this one cannot know.
@@ -280,10 +318,10 @@ impl<'de> Visitor<'de> for Messages<'_, '_, '_> {
                 }
                 continue;
             }
-            match items.next_element::<Message>()? {
-                Some(message) => self.does.tell(Part::Message(Box::new(message)))?,
-                None => return Ok(()),
-            }
+            let Some(raw) = items.next_element::<Box<RawValue>>()? else { return Ok(()) };
+            let mut message = parsed::<Message, A::Error>(&raw)?;
+            keep_of_message(&raw, &mut message.extensions);
+            self.does.tell(Part::Message(Box::new(message)))?;
         }
     }
 }
