@@ -225,16 +225,16 @@ fn reasoning_tasks_and_side_conversations_are_told_apart_without_colour() {
         });
         format!("{record}\n")
     };
-    let text = |text: &str| serde_json::json!([{ "type": "text", "text": text }]);
+    let said = |text: &str| serde_json::json!([{ "type": "text", "text": text }]);
     let thought = serde_json::json!([
         { "type": "thinking", "thinking": "perhaps the cache" }, { "type": "text", "text": "It is the cache." },
     ]);
-    let main = record("user", "u1", false, text("why is it slow"))
+    let main = record("user", "u1", false, said("why is it slow"))
         + &record("assistant", "u2", false, thought)
-        + &record("user", "s1", true, text("count the files"))
-        + &record("assistant", "s2", true, text("there are nine"));
-    let task = record("user", "t1", true, text("read the docs"))
-        + &record("assistant", "t2", true, text("read"));
+        + &record("user", "s1", true, said("count the files"))
+        + &record("assistant", "s2", true, said("there are nine"));
+    let task = record("user", "t1", true, said("read the docs"))
+        + &record("assistant", "t2", true, said("read"));
     let test = Test::new();
     let project = ".claude/projects/-home-mara-web";
     test.write(format!("{project}/{id}.jsonl"), main);

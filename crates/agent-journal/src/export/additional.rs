@@ -124,11 +124,11 @@ pub(super) fn keep_of_session(raw: &RawValue, extensions: &mut Fields) {
 }
 
 /// Keeps the unknown fields of a document as a whole among the extensions of its session.
-pub(super) fn keep_of_document(fields: Fields, extensions: &mut Fields) {
+pub(super) fn keep_of_document(fields: &Fields, extensions: &mut Fields) {
     if fields.is_empty() {
         return;
     }
     let mut all: Fields = extensions.get(ADDITIONAL).and_then(Json::parse).unwrap_or_default();
-    all.insert("document".to_owned(), Json::from_value(&fields));
+    all.insert("document".to_owned(), Json::from_value(fields));
     extensions.insert(ADDITIONAL.to_owned(), Json::from_value(&all));
 }

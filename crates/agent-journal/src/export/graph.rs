@@ -163,7 +163,7 @@ impl Outline {
         }
         let active: HashSet<usize> = tree.active_path().into_iter().collect();
         let mut left = vec![false; self.nodes.len()];
-        for place in tree.from_the_roots() {
+        for place in tree.parents_first() {
             let begins = branches.contains(&place) && !active.contains(&place);
             left[place] = begins || tree.parents[place].is_some_and(|parent| left[parent]);
         }
@@ -206,7 +206,7 @@ impl<'o> Tree<'o> {
     }
 
     /// Returns all messages, each after its parent.
-    fn from_the_roots(&self) -> Vec<usize> {
+    fn parents_first(&self) -> Vec<usize> {
         let roots = (0..self.parents.len()).filter(|place| self.parents[*place].is_none());
         let mut order: Vec<usize> = roots.collect();
         let mut next = 0;
@@ -218,7 +218,7 @@ impl<'o> Tree<'o> {
     }
 
     fn leads(&self) -> Vec<Option<usize>> {
-        let order = self.from_the_roots();
+        let order = self.parents_first();
         // The answer that a message belongs to, itself or as what followed it.
         let mut answers = vec![None; self.parents.len()];
         let mut leads = vec![None; self.parents.len()];
@@ -323,7 +323,7 @@ impl<'o> Tree<'o> {
     /// The messages from the first to the active leaf, with every result of the calls on the way.
     fn active_path(&self) -> Vec<usize> {
         let mut roots = vec![0; self.parents.len()];
-        for place in self.from_the_roots() {
+        for place in self.parents_first() {
             roots[place] = self.parents[place].map_or(place, |parent| roots[parent]);
         }
         let mut path = Vec::new();

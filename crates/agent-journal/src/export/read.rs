@@ -245,7 +245,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                     if let Some(mut head) = self.late.take().or_else(|| parts.whole()) {
                         has_head = true;
                         let additional = std::mem::take(&mut self.additional);
-                        keep_of_document(additional, &mut head.session.extensions);
+                        keep_of_document(&additional, &mut head.session.extensions);
                         self.does.tell(Part::Head(head))?;
                     }
                     map.next_value_seed(Messages { left: self.left, does: &mut self.does })?;

@@ -56,7 +56,7 @@ impl PassedParents {
     }
 
     /// Returns how many records were passed over so far.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.records.len()
     }
 
@@ -122,10 +122,10 @@ mod tests {
             check(passed, "first", None);
         }
         let early = PassedParents::decode(&passed.encode(2));
-        assert_eq!(early.len(), 2);
+        assert_eq!(early.count(), 2);
         check(&early, "p3", Some("p3"));
         assert_eq!(PassedParents::decode(&[9, 0, 0]), PassedParents::default());
         assert_eq!(PassedParents::decode(&[9, 0, 0, 0, 1]), PassedParents::default());
-        assert_eq!(PassedParents::decode(&passed.encode(0)).len(), 0);
+        assert_eq!(PassedParents::decode(&passed.encode(0)).count(), 0);
     }
 }

@@ -231,7 +231,7 @@ impl<'s> Reader<'s> {
             offset,
             told: self.told,
             uuids: self.order.len(),
-            passed: self.passed.len(),
+            passed: self.passed.count(),
             state: self.state.clone(),
         }
     }
