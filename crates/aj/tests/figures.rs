@@ -208,3 +208,24 @@ fn a_file_or_a_directory_is_written_by_what_was_asked_for() {
         .fails(["2 sessions do not fit one markdown file; give `-o` a directory"]);
     assert!(!test.beside("both.md").exists());
 }
+
+#[test]
+fn models_without_tokens_are_counted_and_projects_of_one_name_told_apart() {
+    let test = silent().env("COLUMNS", "160");
+    let models = test.aj("stats --json").code(0).json()["models"].clone();
+    assert_eq!(
+        (&models[0]["key"], &models[0]["sessions"]),
+        (&json!("claude-sonnet-4-5"), &json!(1))
+    );
+    assert!(models[0]["tokens"]["input"].is_null(), "{models}");
+    for (number, directory) in [(0x5001, "/home/mara/one/shop"), (0x5002, "/home/mara/two/shop")] {
+        let session = Transcript::new(number).you("hello").agent("there");
+        test.write(session.path(), session.lines.replace("/home/mara/web", directory));
+    }
+    let projects = test.aj("stats --json").code(0).json()["projects"].clone();
+    let labels: Vec<&str> =
+        projects.as_array().unwrap().iter().filter_map(|it| it["label"].as_str()).collect();
+    for label in ["one/shop", "two/shop", "web"] {
+        assert!(labels.contains(&label), "{labels:?}");
+    }
+}

@@ -131,6 +131,7 @@ impl<'p> Tally<'p> {
 
     fn add_done(&mut self, (one, done): (&Doings, &Done), task: &Doings, sum: &mut Figures) {
         let counts = one.key == task.key && one.is_root && one.is_shown;
+        let mut is_active = false;
         for quarter in &done.quarters {
             let local = if counts { self.calendar.local(quarter.number) } else { None };
             self.active_days.extend(local.map(|local| local.date));
@@ -143,6 +144,7 @@ impl<'p> Tally<'p> {
                     }
                 }
                 Side::Asked => {
+                    is_active = true;
                     self.active.insert(one.key);
                     self.tools.add(quarter, task.key);
                     sum.add_done(quarter, one.is_root);
@@ -154,6 +156,16 @@ impl<'p> Tally<'p> {
                     }
                 }
             }
+        }
+        if is_active {
+            self.count_models(one, task);
+        }
+    }
+
+    /// Counts a session for its models, of which nothing but the names is recorded.
+    fn count_models(&mut self, one: &Doings, task: &Doings) {
+        for name in one.silent_models.iter().filter(|_| task.is_root && task.is_shown) {
+            self.models.at(unmarked(name).0).figures.count(task.key);
         }
     }
 
@@ -342,7 +354,8 @@ impl<'p> Tally<'p> {
         let groups = match self.by {
             Some(By::Model) => models.clone(),
             Some(By::Day | By::Week | By::Month | By::Hour) | None => self.groups.finish(|_| 0),
-            Some(By::Project | By::Branch) => self.groups.finish(by_active),
+            Some(By::Project) => told_apart(self.groups.finish(by_active)),
+            Some(By::Branch) => self.groups.finish(by_active),
             Some(By::Agent) => self.groups.finish(by_sessions),
             Some(By::Session | By::Tool) => self.groups.finish(by_tokens),
         };
@@ -355,7 +368,7 @@ impl<'p> Tally<'p> {
             days: self.days.into_iter().collect(),
             hours: self.hours,
             models,
-            projects: self.projects.finish(by_active),
+            projects: told_apart(self.projects.finish(by_active)),
             agents: self.agents.finish(by_sessions),
             branches: self.branches.finish(by_active),
             spending: sorted(self.spending),
@@ -410,6 +423,28 @@ fn sorted(spending: Map<(Date, Rc<str>), (Tokens, Cost)>) -> Vec<Spending> {
     let mut all: Vec<Spending> = spending.into_iter().map(one).collect();
     all.sort_by(|a, b| (a.date, &a.model).cmp(&(b.date, &b.model)));
     all
+}
+
+/// Gives projects of one name the directory above it, or their whole path.
+fn told_apart(mut groups: Vec<Group>) -> Vec<Group> {
+    let shorten = |path: &str, parts: usize| {
+        let mut ends = path.rmatch_indices(['/', '\\']).map(|(at, _)| at + 1);
+        ends.nth(parts - 1).map_or(path, |start| &path[start..]).to_owned()
+    };
+    for parts in [2, 3, usize::MAX] {
+        let mut labels: Map<String, u64> = Map::default();
+        for label in groups.iter().filter_map(|group| group.label.as_ref()) {
+            *labels.entry(label.clone()).or_default() += 1;
+        }
+        for group in &mut groups {
+            let key = &group.key;
+            let is_shared = |label: &String| labels.get(label).is_some_and(|number| *number > 1);
+            if let Some(label) = group.label.as_mut().filter(|label| is_shared(label)) {
+                *label = if parts == usize::MAX { key.clone() } else { shorten(key, parts) };
+            }
+        }
+    }
+    groups
 }
 
 /// The key of a quarter, when the figures are sorted by time.

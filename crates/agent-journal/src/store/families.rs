@@ -34,8 +34,8 @@ impl Store {
         let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
         let rows = statement.query_map([], |row| {
             Ok(FamilyMember {
-                family: row.get::<_, i64>(15)? as u64,
-                is_own: row.get(16)?,
+                family: row.get::<_, i64>(16)? as u64,
+                is_own: row.get(17)?,
                 doings: doings(row)?,
             })
         });

@@ -14,7 +14,8 @@ use crate::search::Filter;
 
 /// The columns of what a session did and spent, but for the last: whether it is chosen.
 pub(super) const DOINGS: &str = "sessions.key, agent, native, title, kind, shown, parent, project,
-    project_path, branch, started_at, iif(refs = '[]', NULL, refs), done, calls";
+    project_path, branch, started_at, iif(refs = '[]', NULL, refs), done, calls,
+    iif(calls IS NULL AND models != '[]', models, NULL)";
 
 /// The tables of these columns.
 pub(super) const DOINGS_FROM: &str = "sessions
@@ -39,6 +40,8 @@ pub(crate) struct Doings {
     /// When it began, in milliseconds.
     pub(crate) started: Option<i64>,
     pub(crate) refs: Vec<Ref>,
+    /// Its models, where nothing is recorded about what they used.
+    pub(crate) silent_models: Vec<String>,
     /// Packed: unpacked all at once, years of work would fill the memory.
     done: Box<[u8]>,
     spent: Box<[u8]>,
@@ -162,6 +165,7 @@ pub(super) fn doings(row: &Row<'_>) -> rusqlite::Result<Doings> {
     let agent: String = row.get(1)?;
     let native: String = row.get(2)?;
     let refs: Option<String> = row.get(11)?;
+    let models: Option<String> = row.get(14)?;
     Ok(Doings {
         key: row.get::<_, i64>(0)? as u64,
         id: format!("{agent}:{native}"),
@@ -177,6 +181,7 @@ pub(super) fn doings(row: &Row<'_>) -> rusqlite::Result<Doings> {
         refs: refs.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         done: row.get_ref(12)?.as_blob_or_null()?.unwrap_or_default().into(),
         spent: row.get_ref(13)?.as_blob_or_null()?.unwrap_or_default().into(),
-        is_chosen: row.get(14)?,
+        silent_models: models.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        is_chosen: row.get(15)?,
     })
 }

@@ -8,17 +8,32 @@ use std::path::{Path, PathBuf};
 use crate::model::Session;
 
 /// Finds projects, looking at each directory once.
-#[derive(Default)]
-pub(super) struct Projects(HashMap<String, String>);
+pub(super) struct Projects {
+    known: HashMap<String, String>,
+    /// Whether a drive of Windows can be reached from this system, as it can from WSL.
+    is_mounted: fn(char) -> bool,
+}
+
+impl Default for Projects {
+    fn default() -> Self {
+        let is_mounted = |drive: char| Path::new(&format!("/mnt/{drive}")).is_dir();
+        Self { known: HashMap::new(), is_mounted }
+    }
+}
 
 impl Projects {
     /// Finds the project of a directory: the repository around it, worktrees folded into theirs.
     /// A directory that is not on this machine is its own project.
     pub(super) fn of(&mut self, cwd: &str) -> &str {
-        self.0.entry(cwd.to_owned()).or_insert_with(|| {
+        let is_mounted = self.is_mounted;
+        self.known.entry(cwd.to_owned()).or_insert_with(|| {
             let cwd = before_worktree(cwd);
             let found = repository(Path::new(cwd)).unwrap_or_else(|| cwd.to_owned());
-            one_name(&found)
+            // A place that only WSL would have is none on another system.
+            match on_drive(&found) {
+                Some((drive, path)) if !is_mounted(drive) => path,
+                _ => one_name(&found),
+            }
         })
     }
 }
@@ -48,6 +63,20 @@ fn is_inside(path: &str, root: &str) -> bool {
 pub(super) fn name(path: &str) -> &str {
     let path = path.trim_end_matches(['/', '\\']);
     path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// Returns the drive of a path of Windows, in small letters, and the path as Windows writes it.
+fn on_drive(path: &str) -> Option<(char, String)> {
+    let path = path.strip_prefix(r"\\?\").unwrap_or(path);
+    let (drive, rest) = path.split_once(':')?;
+    let mut letters = drive.chars();
+    let drive = letters.next().filter(char::is_ascii_alphabetic)?;
+    if letters.next().is_some() {
+        return None;
+    }
+    let rest = rest.replace('/', "\\");
+    let rest = rest.trim_matches('\\');
+    Some((drive.to_ascii_lowercase(), format!("{}:\\{rest}", drive.to_ascii_uppercase())))
 }
 
 /// Gives a directory one name, whichever side of WSL names it: `C:\x` and `/mnt/c/x` are one, and
@@ -134,7 +163,7 @@ mod tests {
             .unwrap();
 
         let web = home.path().join("web").to_str().unwrap().to_owned();
-        let mut projects = Projects::default();
+        let mut projects = in_wsl();
         assert_eq!(projects.of("C:\\web\\.tool\\worktrees\\fix\\src"), "/mnt/c/web");
         assert_eq!(projects.of("/nowhere/web/.worktrees/fix"), "/nowhere/web");
         assert_eq!(projects.of("/nowhere/worktrees/fix"), "/nowhere/worktrees/fix");
@@ -143,6 +172,24 @@ mod tests {
             assert_eq!(projects.of(home.path().join(place).to_str().unwrap()), web, "{place}");
         }
         assert_eq!(projects.of("/nowhere/else"), "/nowhere/else");
+    }
+
+    fn in_wsl() -> Projects {
+        Projects { is_mounted: |_| true, ..Projects::default() }
+    }
+
+    #[test]
+    fn without_wsl_a_path_of_windows_stays_one() {
+        let check = |path: &str, expected: &str| {
+            let mut projects = Projects { is_mounted: |_| false, ..Projects::default() };
+            assert_eq!(projects.of(path), expected, "{path}");
+        };
+        check(r"C:\src\web", r"C:\src\web");
+        check(r"c:/src/web/", r"C:\src\web");
+        check(r"\\?\C:\src\web", r"C:\src\web");
+        check(r"D:\", r"D:\");
+        check("/mnt/c/src/web", "/mnt/c/src/web");
+        check("/home/c:/web", "/home/c:/web");
     }
 
     #[test]
@@ -158,7 +205,7 @@ mod tests {
             r"\\wsl$\Debian\mnt\c\src\web",
         ] {
             assert_eq!(one_name(path), "/mnt/c/src/web", "{path}");
-            assert_eq!(Projects::default().of(path), "/mnt/c/src/web", "{path}");
+            assert_eq!(in_wsl().of(path), "/mnt/c/src/web", "{path}");
         }
         for path in [
             r"\\wsl$\Debian\home\mara",
