@@ -48,7 +48,7 @@ pub use leave::{Export, Secret};
 pub use presence::{Presence, ScannedDirectory};
 pub use reach::{Missed, Reach, ReachQuery, ReachRow};
 pub use resume::{Guess, Obstacle, Resumption};
-pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin};
+pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin, Touches};
 pub use store::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sync::{
     Changes, Look, News, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions,

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::journal::Journal;
 use crate::model::{Timestamp, call_hash, edits};
 use crate::search::Filter;
-use crate::store::{Entry, Store};
+use crate::store::{Entry, Store, Touches};
 
 /// A file whose lines are asked about.
 #[derive(Clone, Debug, Default)]
@@ -47,13 +47,16 @@ pub struct Author {
     pub confidence: Confidence,
 }
 
-/// A file that sessions changed.
+/// A file that sessions touched.
 #[derive(Clone, Debug, Serialize)]
 pub struct TouchedFile {
     /// The file.
     pub path: String,
-    /// How many calls changed it.
+    /// How many calls changed it: edits and writes of the whole file.
     pub edits: u64,
+    /// How many calls did what.
+    #[serde(flatten)]
+    pub touches: Touches,
     /// The sessions that did, the latest first, each with its calls.
     pub sessions: Vec<Touch>,
 }
@@ -71,6 +74,9 @@ pub struct Touch {
     pub ended_at: Option<Timestamp>,
     /// How many of its calls changed the file.
     pub edits: u64,
+    /// How many of its calls did what.
+    #[serde(flatten)]
+    pub touches: Touches,
     /// The session as it is listed.
     #[serde(skip)]
     pub entry: Entry,
@@ -84,7 +90,7 @@ struct Made {
 }
 
 impl Journal {
-    /// Lists the files that the chosen sessions changed and whose path has a text in it, the
+    /// Lists the files that the chosen sessions touched and whose path has a text in it, the
     /// latest first.
     pub fn files(&self, filter: &Filter, text: &str) -> Result<Vec<TouchedFile>> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
@@ -92,19 +98,20 @@ impl Journal {
             self.sessions(filter, None)?.into_iter().map(|entry| (entry.key, entry)).collect();
         let text = text.to_lowercase();
         let mut files: BTreeMap<String, Vec<Touch>> = BTreeMap::new();
-        store.each_file(&mut |session, path, edits| {
+        store.each_touched(&mut |session, path, touches| {
             if let Some(entry) = chosen.get(&session)
                 && path.to_lowercase().contains(&text)
             {
-                files.entry(path.to_owned()).or_default().push(Touch::new(entry, edits));
+                files.entry(path.to_owned()).or_default().push(Touch::new(entry, touches));
             }
         })?;
         let mut files: Vec<TouchedFile> = files
             .into_iter()
             .map(|(path, mut sessions)| {
                 sessions.sort_by_key(|touch| std::cmp::Reverse(touch.ended_at));
-                let edits = sessions.iter().map(|touch| touch.edits).sum();
-                TouchedFile { path, edits, sessions }
+                let sum = |sum: Touches, touch: &Touch| sum.plus(touch.touches);
+                let touches = sessions.iter().fold(Touches::default(), sum);
+                TouchedFile { path, edits: touches.changes(), touches, sessions }
             })
             .collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.sessions[0].ended_at));
@@ -201,13 +208,14 @@ impl BlamedFile {
 }
 
 impl Touch {
-    fn new(entry: &Entry, edits: u64) -> Self {
+    fn new(entry: &Entry, touches: Touches) -> Self {
         Self {
             id: entry.id.clone(),
             title: entry.title.clone(),
             agent: entry.agent.clone(),
             ended_at: entry.ended_at,
-            edits,
+            edits: touches.changes(),
+            touches,
             entry: entry.clone(),
         }
     }

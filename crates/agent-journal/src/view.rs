@@ -15,7 +15,7 @@ use crate::journal::Journal;
 use crate::leave::look;
 use crate::model::{Block, Message, Origin, Timestamp};
 use crate::search::Snippet;
-use crate::store::{Browse, Entry, Listing, Order, Store};
+use crate::store::{Browse, Entry, Listing, Order, Store, Touches};
 
 /// Messages read at once.
 const STEP: u64 = 16;
@@ -187,6 +187,11 @@ impl Journal {
     /// Files that a session's tools changed, with the number of calls.
     pub fn changed_files(&self, entry: &Entry) -> Result<Vec<(String, u64)>> {
         self.store.as_ref().map_or(Ok(Vec::new()), |store| store.files(entry.telling))
+    }
+
+    /// Returns the files that a session touched, and how.
+    pub fn touched_files(&self, entry: &Entry) -> Result<Vec<(String, Touches)>> {
+        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.touched_files(entry.key))
     }
 
     /// Reads a picture by its hash.

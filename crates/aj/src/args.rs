@@ -141,7 +141,7 @@ pub(crate) enum Command {
     Handoff(Later<handoff::Args>),
     /// Tell which session wrote the lines of a file
     Blame(Later<blame::Args>),
-    /// List the files that sessions changed
+    /// List the files that sessions touched
     Files(Later<files::Args>),
     /// Sum up tokens, cost, time and tools
     Stats(Later<stats::Args>),

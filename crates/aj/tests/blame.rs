@@ -236,7 +236,11 @@ fn a_file_nobody_recorded_is_nobodys() {
 fn changed_files_are_listed_with_their_sessions() {
     let test = Test::new();
     session(&test);
-    test.aj("files").code(0).shows(["web/src/login.rs", "2 edits", "make the login wait"]);
+    test.aj("files").code(0).shows([
+        "web/src/login.rs",
+        "1 edit, created 1×",
+        "make the login wait",
+    ]);
     test.aj("files LOGIN.rs --agent claude").code(0).shows(["login.rs"]);
     test.aj("files nothing-like-it").code(1).stdout("");
     let answer = test.aj("files --json").json();

@@ -270,7 +270,7 @@ fn a_session_has_the_same_fields_in_every_answer() {
                 "reasoning": null,
             },
         },
-        "refs": [],
+        "refs": [], "repository": null, "summary": null, "branches": [], "directories": [],
     });
     assert_eq!(session, expected);
 }

@@ -360,3 +360,117 @@ fn a_phrase_is_shown_where_it_was_found() {
     let test = prompts(&[&long]);
     test.aj("search --mode lexical quokka").found().shows(["the last quokka stands here"]);
 }
+
+/// A session in which a tool was given an input, in a directory and on a branch.
+fn with_call(number: u64, tool: &str, input: &serde_json::Value) -> Transcript {
+    let mut session =
+        Transcript::new(number).you(&format!("prompt {number}")).tool("COMMAND", false);
+    let lines = session.lines.replace("\"Bash\"", &format!("\"{tool}\""));
+    session.lines = lines.replace(r#"{"command":"COMMAND"}"#, &input.to_string());
+    session
+}
+
+#[test]
+fn touched_files_are_found_ranked_and_told_apart() {
+    let test = Test::new();
+    let file = |path: &str| serde_json::json!({ "file_path": path });
+    for (number, tool, path) in
+        [(1, "Read", "shared.rs"), (2, "Edit", "shared.rs"), (3, "Write", "other.rs")]
+    {
+        let session = with_call(number, tool, &file(&format!("/home/mara/web/{path}")));
+        test.write(session.path(), session.lines);
+    }
+    let id = |number: u64| format!("{number:08x}-0000-4000-8000-000000000000");
+    let mut ids = test.aj("list --json file:shared.rs").found().ids();
+    ids.sort();
+    assert_eq!(ids, [id(1), id(2)]);
+    assert_eq!(test.aj("list --json edited:shared.rs").found().ids(), [id(2)]);
+    assert_eq!(test.aj("list --json has:edit -edited:other.rs").found().ids(), [id(2)]);
+    assert_eq!(test.aj("search --json prompt file:other").found().ids(), [id(3)]);
+    let files = test.aj("files --json").found().json();
+    let first = &files["files"][0];
+    assert_eq!(
+        (text(&first["path"]).as_str(), files["total"].as_u64()),
+        ("/home/mara/web/shared.rs", Some(2))
+    );
+    assert_eq!(
+        (&first["viewed"], &first["edited"], &first["created"], &first["edits"]),
+        (&1.into(), &1.into(), &0.into(), &1.into())
+    );
+    test.aj("files other").found().shows(["other.rs", "1 session · created 1×"]);
+    test.aj("files --project nowhere").code(1);
+    test.aj("show 00000001").found().shows(["1 file touched, 0 changed: shared.rs"]);
+    let shown = test.aj("show 00000003 --json").found().json();
+    assert_eq!(shown["session"]["files"][0]["created"], 1);
+}
+
+#[test]
+fn files_that_only_a_format_lists_are_touched() {
+    let test = Test::new();
+    let session = Transcript::new(1).you("hello");
+    let snapshot = serde_json::json!({ "type": "file-history-snapshot", "messageId": "m",
+        "snapshot": { "messageId": "m", "trackedFileBackups": { "/home/mara/web/kept.rs": {} } } });
+    test.write(session.path(), format!("{}{snapshot}\n", session.lines));
+    assert_eq!(test.aj("list --json file:kept.rs").found().ids().len(), 1);
+    test.aj("files").found().shows(["kept.rs", "1 session · listed"]);
+    test.aj("list edited:kept.rs").code(1);
+}
+
+#[test]
+fn every_branch_and_directory_of_a_session_is_found_and_shown() {
+    let test = Test::new();
+    let session = Transcript::new(1).you("one").agent("two").you("three").agent("four");
+    let mut lines: Vec<String> = session.lines.lines().map(str::to_owned).collect();
+    lines[0] = lines[0].replace("\"main\"", "\"feature/long\"");
+    lines[2] = lines[2].replace("/home/mara/web", "/home/mara/web/deep");
+    test.write(session.path(), lines.join("\n") + "\n");
+    for field in ["branch:feature/long", "branch:main", "path:web/deep", "path:/home/mara/web"] {
+        assert_eq!(test.aj(&format!("list --json {field}")).found().ids().len(), 1, "{field}");
+        assert_eq!(test.aj(&format!("search --json three {field}")).found().ids().len(), 1);
+    }
+    test.aj("list branch:feature").code(1);
+    test.aj("list -- -branch:feature/long").code(1);
+    test.aj("show 00000001").found().shows(["branches feature/long, main", "/home/mara/web/deep"]);
+    let listed = test.aj("list --json").found().json();
+    assert_eq!(listed["sessions"][0]["branches"], serde_json::json!(["feature/long", "main"]));
+}
+
+/// A Copilot session whose name hides its summary, with a repository and a commit.
+#[test]
+fn summaries_repositories_and_commits_are_found_behind_a_better_title() {
+    let test = Test::new();
+    let id = "aaaaaaa1-0000-4000-8000-000000000001";
+    let folder = format!(".copilot/session-state/{id}");
+    let event = |kind: &str, data: serde_json::Value| {
+        let at = "2026-06-01T10:00:00Z";
+        serde_json::json!({ "type": kind, "data": data, "id": kind, "timestamp": at }).to_string()
+    };
+    let context = serde_json::json!({ "cwd": "/srv/p", "repository": "octo/repo" });
+    let start = serde_json::json!({ "sessionId": id, "version": 1, "context": context });
+    let prompt = serde_json::json!({ "content": "a prompt", "attachments": [] });
+    let lines = [event("session.start", start), event("user.message", prompt)];
+    test.write(format!("{folder}/events.jsonl"), lines.join("\n") + "\n");
+    test.write(
+        format!("{folder}/workspace.yaml"),
+        format!(
+            "id: {id}\ncwd: /srv/p\nrepository: octo/repo\nname: A name\nsummary: Yaml emusummary\n"
+        ),
+    );
+    assert_eq!(test.aj("list --json project:octo/repo").found().ids(), [id]);
+    test.aj("search --mode lexical emusummary").found().shows(["A name", "emusummary"]);
+    test.aj("show aaaaaaa1").found().shows(["summary Yaml emusummary", "repository octo/repo"]);
+    let listed = test.aj("list --json").found().json();
+    assert_eq!(listed["sessions"][0]["summary"], "Yaml emusummary");
+    assert_eq!(listed["sessions"][0]["repository"], "octo/repo");
+}
+
+#[test]
+fn a_pull_request_is_found_by_its_address() {
+    let test = Test::new();
+    let session = Transcript::new(1).you("hello").agent("done");
+    let link = serde_json::json!({ "type": "pr-link", "sessionId": session.id, "prNumber": 4711,
+        "prUrl": "https://example.com/octo/quollrepo/pull/4711", "prRepository": "octo/quollrepo",
+        "timestamp": "2026-03-02T00:00:05.000Z" });
+    test.write(session.path(), format!("{}{link}\n", session.lines));
+    test.aj("search --mode lexical quollrepo").found().shows(["hello", "octo/quollrepo/pull/4711"]);
+}

@@ -34,6 +34,12 @@ impl Journal {
         for one in &mut entry.refs {
             redactor.own(&mut one.value);
         }
+        for text in [&mut entry.repository, &mut entry.summary].into_iter().flatten() {
+            redactor.own(text);
+        }
+        for text in entry.branches.iter_mut().chain(&mut entry.directories) {
+            redactor.own(text);
+        }
         Ok(())
     }
 

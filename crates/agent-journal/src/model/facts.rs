@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashSet};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::tools::{changed_files, failure_kind};
-use super::{Block, Message, Origin, Role, tool_name};
+use super::tools::{changed_files, created_files, failure_kind, viewed_files};
+use super::{Block, Json, Message, Origin, Role, tool_name};
 
 /// A gap longer than this is a pause, in milliseconds.
 const LONGEST_GAP: i64 = 5 * 60 * 1000;
@@ -61,6 +61,18 @@ pub struct Facts {
     /// Files that tools changed, with the number of calls.
     #[serde(skip_serializing_if = "is_nothing")]
     pub files: BTreeMap<String, u64>,
+    /// Of those calls, the ones that wrote the file as a whole.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub created_files: BTreeMap<String, u64>,
+    /// Files that tools only looked at, with the number of calls.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub viewed_files: BTreeMap<String, u64>,
+    /// Every branch that was worked on, in the order they came.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub branches: Vec<String>,
+    /// Every working directory, in the order they came.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub directories: Vec<String>,
     /// How many pictures.
     #[serde(skip_serializing_if = "is_nothing")]
     pub images: u64,
@@ -153,13 +165,13 @@ impl Facts {
         if matches!(message.role, Role::User | Role::Assistant) || message.failed {
             self.ends_failed = Some(message.failed);
         }
+        add_new(&mut self.branches, message.branch.as_deref());
+        add_new(&mut self.directories, message.cwd.as_deref());
         for block in &message.blocks {
             match block {
                 Block::ToolCall { id, name, input } => {
                     let name = tool_name(name);
-                    for file in changed_files(&name, input) {
-                        *self.files.entry(file).or_default() += 1;
-                    }
+                    self.add_files(&name, input);
                     let tool = self.tool(&name);
                     self.calls.push(Call { id: hash(id), tool, quarter });
                 }
@@ -174,6 +186,16 @@ impl Facts {
                 _ => {}
             }
         }
+    }
+
+    /// Counts the files a call names.
+    fn add_files(&mut self, tool: &str, input: &Json) {
+        let changed = changed_files(tool, input);
+        if !changed.is_empty() {
+            count_all(&mut self.created_files, created_files(tool, input));
+        }
+        count_all(&mut self.files, changed);
+        count_all(&mut self.viewed_files, viewed_files(tool, input));
     }
 
     /// Finds the place of a tool's name, or makes one.
@@ -227,8 +249,20 @@ impl Facts {
             let known = self.prompt_quarters.entry(quarter).or_default();
             *known = (known.0 + prompts, known.1 + characters);
         }
-        for (file, count) in later.files {
-            *self.files.entry(file).or_default() += count;
+        for (counts, later) in [
+            (&mut self.files, later.files),
+            (&mut self.created_files, later.created_files),
+            (&mut self.viewed_files, later.viewed_files),
+        ] {
+            for (file, count) in later {
+                *counts.entry(file).or_default() += count;
+            }
+        }
+        for branch in &later.branches {
+            add_new(&mut self.branches, Some(branch));
+        }
+        for directory in &later.directories {
+            add_new(&mut self.directories, Some(directory));
         }
         self.images += later.images;
         self.synthetic += later.synthetic;
@@ -270,6 +304,20 @@ impl Facts {
         times.sort_unstable();
         let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]).min(LONGEST_GAP));
         gaps.sum::<i64>() as u64 / 1000
+    }
+}
+
+/// Adds a text to a list that has each once; most often it is the last one again.
+fn add_new(known: &mut Vec<String>, text: Option<&str>) {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return };
+    if known.last().is_none_or(|last| last != text) && !known.iter().any(|one| one == text) {
+        known.push(text.to_owned());
+    }
+}
+
+fn count_all(counts: &mut BTreeMap<String, u64>, files: Vec<String>) {
+    for file in files {
+        *counts.entry(file).or_default() += 1;
     }
 }
 

@@ -77,6 +77,12 @@ const WRITERS: &[&str] = &[
     "write_file",
 ];
 
+/// Tools whose input names files they show.
+const VIEWERS: &[&str] = &["read_file", "read_many_files", "NotebookRead"];
+
+/// Tools that write a file as a whole.
+const CREATORS: &[&str] = &["write_file", "create_new_file"];
+
 /// Kinds of failure, with what gives each away in the first words of a result, in lower case. The
 /// first kind that fits holds. A table.
 const FAILURES: &[(&str, &[&str])] = &[
@@ -175,9 +181,46 @@ pub(crate) fn changed_files(tool: &str, input: &Json) -> Vec<String> {
     text.as_deref().map(patched).unwrap_or_default()
 }
 
+/// Lists the files a call only looks at, as its input names them.
+pub(crate) fn viewed_files(tool: &str, input: &Json) -> Vec<String> {
+    let is_viewer = VIEWERS.contains(&tool);
+    if !is_viewer && !(is_writer(tool) && input.as_str().contains("\"view\"")) {
+        return Vec::new();
+    }
+    let Some(named) = named(input) else { return Vec::new() };
+    if is_viewer || named.is_command("view") { named.paths() } else { Vec::new() }
+}
+
+/// Lists the files a call writes as a whole, as its input names them.
+pub(crate) fn created_files(tool: &str, input: &Json) -> Vec<String> {
+    if CREATORS.contains(&tool) {
+        return changed_files(tool, input);
+    }
+    if tool == "str_replace_editor" {
+        let is_created = named(input).is_some_and(|named| named.is_command("create"));
+        return if is_created { changed_files(tool, input) } else { Vec::new() };
+    }
+    let mut files = Vec::new();
+    let mark = "*** Add File: ";
+    if input.as_str().contains(mark) {
+        input.strings(&mut |text| {
+            let added = text.lines().filter_map(|line| line.strip_prefix(mark));
+            files.extend(added.map(str::to_owned));
+        });
+    }
+    files
+}
+
+fn named(input: &Json) -> Option<Named> {
+    let text = || input.parse::<String>();
+    input.parse::<Named>().or_else(|| serde_json::from_str(&text()?).ok())
+}
+
 /// The keys under which tools name files.
 #[derive(Deserialize)]
 struct Named {
+    #[serde(default)]
+    paths: Option<Vec<String>>,
     #[serde(
         alias = "filePath",
         alias = "path",
@@ -200,6 +243,15 @@ struct Inner {
 }
 
 impl Named {
+    fn is_command(&self, name: &str) -> bool {
+        let command = self.command.as_ref().and_then(Json::parse::<String>);
+        command.is_some_and(|command| command == name)
+    }
+
+    fn paths(self) -> Vec<String> {
+        self.file_path.into_iter().chain(self.paths.into_iter().flatten()).collect()
+    }
+
     fn files(self) -> Vec<String> {
         if self.command.is_some_and(|command| command.as_str() == "\"view\"") {
             return Vec::new();
@@ -281,6 +333,23 @@ mod tests {
         let shell = r#"{"cmd":"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: i\n+x\nEOF"}"#;
         check("bash", shell, &["i"]);
         check("edit_file", r#"{"replacements":[{"filePath":"h"},{"filePath":"h"}]}"#, &["h"]);
+    }
+
+    #[test]
+    fn calls_that_view_or_create_files_name_them() {
+        let check = |tool: &str, input: &str, viewed: &[&str], created: &[&str]| {
+            let raw: Json = serde_json::from_str(input).unwrap();
+            assert_eq!(viewed_files(tool, &raw), viewed, "{input}");
+            assert_eq!(created_files(tool, &raw), created, "{input}");
+        };
+        check("read_file", r#"{"file_path":"/a/b.rs"}"#, &["/a/b.rs"], &[]);
+        check("read_many_files", r#"{"paths":["a","b"]}"#, &["a", "b"], &[]);
+        check("str_replace_editor", r#"{"command":"view","path":"e"}"#, &["e"], &[]);
+        check("str_replace_editor", r#"{"command":"create","path":"e"}"#, &[], &["e"]);
+        check("write_file", r#"{"filePath":"c.ts","content":"\"view\""}"#, &[], &["c.ts"]);
+        check("edit_file", r#"{"file_path":"c.ts","old_string":"x"}"#, &[], &[]);
+        let patch = r#""*** Begin Patch\n*** Update File: src/f.rs\n@@\n+x\n*** Add File: g\n""#;
+        check("apply_patch", patch, &[], &["g"]);
     }
 
     #[test]

@@ -38,12 +38,15 @@ const FIELDS: &[Field] = &[
         filter.agents.push(agent(value)?);
         Ok(())
     }),
-    text("project", "a project, by a part of its name or path, or by =NAME", |filter| {
-        &mut filter.projects
-    }),
-    text("path", "a directory it worked in", |filter| &mut filter.paths),
-    text("file", "a file it changed", |filter| &mut filter.files),
-    text("branch", "a git branch", |filter| &mut filter.branches),
+    text(
+        "project",
+        "a project, by a part of its name, path or repository, or by =NAME",
+        |filter| &mut filter.projects,
+    ),
+    text("path", "a directory it worked in, any of them", |filter| &mut filter.paths),
+    text("file", "a file it touched: viewed, changed or created", |filter| &mut filter.files),
+    text("edited", "a file it changed or created", |filter| &mut filter.edited),
+    text("branch", "a git branch it was on, any of them", |filter| &mut filter.branches),
     text("model", "a model, by a part of its name, or by =NAME", |filter| &mut filter.models),
     choice("role", "who said it", |value, _, filter| {
         filter.roles.push(role(value)?);

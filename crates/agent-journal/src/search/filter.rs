@@ -24,8 +24,10 @@ pub struct Filter {
     pub projects: Vec<String>,
     /// Parts of the directories worked in.
     pub paths: Vec<String>,
-    /// Parts of the paths of files that were changed.
+    /// Parts of the paths of files that were touched: viewed, changed or created.
     pub files: Vec<String>,
+    /// Parts of the paths of files that were changed or created.
+    pub edited: Vec<String>,
     /// Names of branches.
     pub branches: Vec<String>,
     /// Parts of models' names, or `=` with a whole one.
@@ -144,8 +146,10 @@ pub struct Hours {
 /// What only packed rows of the store tell of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Packed<'f> {
+    /// It touched a file with one of these in its path.
+    Touched(&'f [String]),
     /// It changed a file with one of these in its path; any file, if there are none.
-    Files(&'f [String]),
+    Edited(&'f [String]),
     /// It used one of these tools.
     Tools(&'f [String]),
     /// It has a picture.
@@ -170,6 +174,7 @@ impl Filter {
             projects,
             paths,
             files,
+            edited,
             branches,
             models,
             tools,
@@ -193,6 +198,7 @@ impl Filter {
             (&mut self.projects, projects),
             (&mut self.paths, paths),
             (&mut self.files, files),
+            (&mut self.edited, edited),
             (&mut self.branches, branches),
             (&mut self.models, models),
             (&mut self.tools, tools),
@@ -230,6 +236,7 @@ impl Filter {
         let lists =
             [&self.agents, &self.projects, &self.paths, &self.files, &self.branches, &self.models];
         lists.iter().any(|list| !list.is_empty())
+            || !self.edited.is_empty()
             || !self.tools.is_empty()
             || !self.sessions.is_empty()
             || !self.features.is_empty()
@@ -302,7 +309,10 @@ impl Filter {
     pub(crate) fn packed(&self) -> Vec<Packed<'_>> {
         let mut all = Vec::new();
         if !self.files.is_empty() {
-            all.push(Packed::Files(&self.files));
+            all.push(Packed::Touched(&self.files));
+        }
+        if !self.edited.is_empty() {
+            all.push(Packed::Edited(&self.edited));
         }
         if !self.tools.is_empty() {
             all.push(Packed::Tools(&self.tools));
@@ -310,7 +320,7 @@ impl Filter {
         for feature in &self.features {
             match feature {
                 Feature::Image => all.push(Packed::Image),
-                Feature::Edit => all.push(Packed::Files(&[])),
+                Feature::Edit => all.push(Packed::Edited(&[])),
                 Feature::Error | Feature::PullRequest => {}
             }
         }
@@ -339,8 +349,14 @@ impl Filter {
         let part = |text: &str| format!("%{}%", escape(text));
         let begins = |text: &str| format!("{}%", escape(text));
         let project = "sessions.project LIKE ? ESCAPE '\\' \
-            OR sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\'";
-        let path = "sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\'";
+            OR sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\' \
+            OR sessions.repository LIKE ? ESCAPE '\\'";
+        let path = format!(
+            "sessions.project_path LIKE ? ESCAPE '\\' OR sessions.cwd LIKE ? ESCAPE '\\' OR {}",
+            one_of_several("directories")
+        );
+        let branch =
+            format!("sessions.branch LIKE ? ESCAPE '\\' OR {}", one_of_several("branches"));
         let session = "sessions.native LIKE ? ESCAPE '\\' \
             OR sessions.agent || ':' || sessions.native LIKE ? ESCAPE '\\' \
             OR sessions.parent_native LIKE ? ESCAPE '\\'";
@@ -348,8 +364,8 @@ impl Filter {
         conditions.any(project, &self.projects, |text| {
             text.strip_prefix('=').map_or_else(|| part(text), escape)
         });
-        conditions.any(path, &self.paths, part);
-        conditions.any("sessions.branch LIKE ? ESCAPE '\\'", &self.branches, escape);
+        conditions.any(&path, &self.paths, part);
+        conditions.any(&branch, &self.branches, escape);
         conditions.any("sessions.models LIKE ? ESCAPE '\\'", &self.models, |text| {
             // In the list a name stands as JSON.
             let whole = text.strip_prefix('=').map(|name| serde_json::json!(name).to_string());
@@ -406,6 +422,7 @@ impl Filter {
         add("project", &self.projects);
         add("path", &self.paths);
         add("file", &self.files);
+        add("edited", &self.edited);
         add("branch", &self.branches);
         add("model", &self.models);
         add("tool", &self.tools);
@@ -553,6 +570,15 @@ impl Conditions {
     }
 }
 
+/// Says that one value of a list fits. Most sessions have one branch and one directory, and no
+/// list of them.
+fn one_of_several(column: &str) -> String {
+    format!(
+        "(sessions.{column} != '[]' AND EXISTS (SELECT 1 FROM json_each(sessions.{column}) \
+         WHERE value LIKE ? ESCAPE '\\'))"
+    )
+}
+
 /// Takes their meaning from the wildcards of `LIKE`.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
@@ -596,7 +622,8 @@ mod tests {
         };
         let sql = "sessions.shown = 1 AND (sessions.agent = ?1 OR sessions.agent = ?2) \
             AND (sessions.project LIKE ?3 ESCAPE '\\' OR sessions.project_path LIKE ?3 ESCAPE '\\' \
-            OR sessions.cwd LIKE ?3 ESCAPE '\\') AND sessions.ended_at >= ?4";
+            OR sessions.cwd LIKE ?3 ESCAPE '\\' OR sessions.repository LIKE ?3 ESCAPE '\\') \
+            AND sessions.ended_at >= ?4";
         check(&filter, sql, 4);
     }
 
@@ -604,7 +631,9 @@ mod tests {
     fn what_is_left_out_may_be_unknown() {
         let not = Filter { branches: vec!["main".into()], ..Filter::default() };
         let filter = Filter { scope: Scope::All, not: Some(Box::new(not)), ..Filter::default() };
-        let sql = "sessions.shown = 1 AND NOT coalesce((sessions.branch LIKE ?1 ESCAPE '\\'), 0)";
+        let sql = "sessions.shown = 1 AND NOT coalesce((sessions.branch LIKE ?1 ESCAPE '\\' \
+            OR (sessions.branches != '[]' AND EXISTS (SELECT 1 FROM json_each(sessions.branches) \
+            WHERE value LIKE ?1 ESCAPE '\\'))), 0)";
         check(&filter, sql, 1);
     }
 

@@ -124,6 +124,11 @@ impl Writer<'_> {
         let sql = "INSERT OR REPLACE INTO activity (session, done, files) VALUES (?1, ?2, ?3)";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         statement.execute(params![key as i64, done, files]).map_err(self.error())?;
+        let listed = if shown { &account.files } else { &[][..] };
+        let touched = ledger::pack_touched(&facts, listed, account.cwd.as_deref());
+        let sql = "INSERT OR REPLACE INTO touched (session, files) VALUES (?1, ?2)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.execute(params![key as i64, touched]).map_err(self.error())?;
         Ok(())
     }
 

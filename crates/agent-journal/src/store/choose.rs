@@ -39,11 +39,18 @@ impl Store {
     fn fitting(&self, packed: &Packed<'_>) -> Result<HashSet<i64>> {
         let mut keys = HashSet::new();
         match packed {
-            Packed::Files(parts) => {
+            Packed::Touched(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| part.to_lowercase()).collect();
+                self.each_touched(&mut |session, path, _| {
+                    if has_part(path, &parts) {
+                        keys.insert(session as i64);
+                    }
+                })?;
+            }
+            Packed::Edited(parts) => {
                 let parts: Vec<String> = parts.iter().map(|part| part.to_lowercase()).collect();
                 self.each_file(&mut |session, path, _| {
-                    let path = path.to_lowercase();
-                    if parts.is_empty() || parts.iter().any(|part| path.contains(part.as_str())) {
+                    if parts.is_empty() || has_part(path, &parts) {
                         keys.insert(session as i64);
                     }
                 })?;
@@ -91,6 +98,12 @@ impl Store {
 fn is_at(quarter: i64, hours: &Hours) -> bool {
     let at = jiff::Timestamp::from_millisecond(quarter * QUARTER);
     at.is_ok_and(|at| hours.wanted.contains(&hours.zone.to_datetime(at).hour()))
+}
+
+/// Whether a path has one of some parts, which are in lower case.
+fn has_part(path: &str, parts: &[String]) -> bool {
+    let path = path.to_lowercase();
+    parts.iter().any(|part| path.contains(part.as_str()))
 }
 
 fn is_one(tool: &str, names: &[String]) -> bool {

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Row, params_from_iter};
+use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::Deserialize;
 
 use super::Store;
-use super::ledger::{self, Done, Spent};
+use super::ledger::{self, Done, Spent, Touches};
 use super::packing::unpack_facts;
 use crate::error::Result;
 use crate::model::Ref;
@@ -100,13 +100,44 @@ impl Store {
 
     /// Calls `found` with every file a session changed, and how often.
     pub(crate) fn each_file(&self, found: &mut dyn FnMut(u64, &str, u64)) -> Result<()> {
-        let sql = "SELECT session, files FROM activity";
+        self.each_packed("SELECT session, files FROM activity", &mut |session, files| {
+            let _ = ledger::each_file(files, &mut |path, count| found(session, path, count));
+        })
+    }
+
+    /// Calls `found` with every file a session touched, and how. Of a session whose facts are of
+    /// an earlier version only the changes are known.
+    pub(crate) fn each_touched(&self, found: &mut dyn FnMut(u64, &str, Touches)) -> Result<()> {
+        self.each_packed("SELECT session, files FROM touched", &mut |session, files| {
+            let _ = ledger::each_touched(files, &mut |path, touches| found(session, path, touches));
+        })?;
+        let sql = "SELECT session, files FROM activity
+                   WHERE session NOT IN (SELECT session FROM touched)";
+        self.each_packed(sql, &mut |session, files| {
+            let _ = ledger::each_file(files, &mut |path, edited| {
+                found(session, path, Touches { edited, ..Touches::default() });
+            });
+        })
+    }
+
+    /// Reads the files one session touched, and how.
+    pub(crate) fn touched_files(&self, session: u64) -> Result<Vec<(String, Touches)>> {
+        let sql = "SELECT files FROM touched WHERE session = ?1";
+        let packed = self.connection.query_row(sql, [session as i64], |row| row.get(0));
+        let packed: Option<Vec<u8>> = packed.optional().map_err(self.error())?;
+        let mut files = Vec::new();
+        let _ = ledger::each_touched(&packed.unwrap_or_default(), &mut |path, touches| {
+            files.push((path.to_owned(), touches));
+        });
+        Ok(files)
+    }
+
+    fn each_packed(&self, sql: &str, found: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let mut rows = statement.query([]).map_err(self.error())?;
         while let Some(row) = rows.next().map_err(self.error())? {
             let session = row.get::<_, i64>(0).map_err(self.error())? as u64;
-            let files = row.get_ref(1).and_then(|it| Ok(it.as_blob()?)).map_err(self.error())?;
-            let _ = ledger::each_file(files, &mut |path, count| found(session, path, count));
+            found(session, row.get_ref(1).and_then(|it| Ok(it.as_blob()?)).map_err(self.error())?);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rusqlite::Row;
+use serde::Serialize;
 
 use super::pack::{Names, Reader, put, put_signed};
 use crate::maps::{Map, Set};
@@ -340,12 +341,7 @@ fn fill_spent(reader: &mut Reader<'_>, all: &mut Vec<Spent>) -> Option<()> {
 pub(super) fn pack_files(files: &BTreeMap<String, u64>, cwd: Option<&str>) -> Vec<u8> {
     let mut all: BTreeMap<String, u64> = BTreeMap::new();
     for (file, count) in files {
-        let is_absolute = file.starts_with(['/', '\\', '~']) || file.get(1..2) == Some(":");
-        let path = match cwd {
-            Some(cwd) if !is_absolute => format!("{}/{file}", cwd.trim_end_matches('/')),
-            _ => file.clone(),
-        };
-        *all.entry(path).or_default() += count;
+        *all.entry(full_path(file, cwd)).or_default() += count;
     }
     let mut body = Vec::new();
     put(&mut body, all.len() as u64);
@@ -355,6 +351,81 @@ pub(super) fn pack_files(files: &BTreeMap<String, u64>, cwd: Option<&str>) -> Ve
         put(&mut body, count);
     }
     body
+}
+
+/// How often a session touched a file; not at all where only its format lists the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Touches {
+    /// Calls that looked at it.
+    pub viewed: u64,
+    /// Calls that changed a part of it.
+    pub edited: u64,
+    /// Calls that wrote it as a whole.
+    pub created: u64,
+}
+
+impl Touches {
+    /// Returns the number of calls that changed it in any way.
+    pub fn changes(self) -> u64 {
+        self.edited + self.created
+    }
+
+    /// Returns the sums of two.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            viewed: self.viewed + other.viewed,
+            edited: self.edited + other.edited,
+            created: self.created + other.created,
+        }
+    }
+}
+
+/// Packs the files a session touched, relative ones from its directory on. `listed` are those
+/// that its format names.
+pub(super) fn pack_touched(facts: &Facts, listed: &[String], cwd: Option<&str>) -> Vec<u8> {
+    let mut all: BTreeMap<String, Touches> = BTreeMap::new();
+    for file in listed {
+        all.entry(full_path(file, cwd)).or_default();
+    }
+    for (file, count) in &facts.viewed_files {
+        all.entry(full_path(file, cwd)).or_default().viewed += count;
+    }
+    for (file, count) in &facts.files {
+        let created = facts.created_files.get(file).copied().unwrap_or(0).min(*count);
+        let touches = all.entry(full_path(file, cwd)).or_default();
+        touches.created += created;
+        touches.edited += count - created;
+    }
+    let mut body = Vec::new();
+    put(&mut body, all.len() as u64);
+    for (path, touches) in all {
+        put(&mut body, path.len() as u64);
+        body.extend_from_slice(path.as_bytes());
+        for count in [touches.viewed, touches.edited, touches.created] {
+            put(&mut body, count);
+        }
+    }
+    body
+}
+
+/// Calls `found` with every file and how it was touched.
+pub(super) fn each_touched(bytes: &[u8], found: &mut dyn FnMut(&str, Touches)) -> Option<()> {
+    let mut reader = Reader(bytes);
+    for _ in 0..reader.number()? {
+        let path = reader.text()?;
+        let (viewed, edited, created) = (reader.number()?, reader.number()?, reader.number()?);
+        found(path, Touches { viewed, edited, created });
+    }
+    Some(())
+}
+
+fn full_path(file: &str, cwd: Option<&str>) -> String {
+    let is_absolute = file.starts_with(['/', '\\', '~']) || file.get(1..2) == Some(":");
+    match cwd {
+        Some(cwd) if !is_absolute => format!("{}/{file}", cwd.trim_end_matches('/')),
+        _ => file.to_owned(),
+    }
 }
 
 /// Calls `found` with every file and how often it was changed.

@@ -31,6 +31,7 @@ mod tellings;
 mod write;
 
 pub use browse::{Browse, Facets, Listing, Order};
+pub use ledger::Touches;
 pub use presence::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;

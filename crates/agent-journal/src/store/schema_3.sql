@@ -66,3 +66,15 @@ UPDATE summaries SET holder = told.session FROM (
     SELECT min(tellings.session) AS session, value ->> '$.text' AS text
     FROM tellings, json_each(tellings.account, '$.summaries') GROUP BY 2
 ) AS told WHERE told.text = summaries.text;
+
+-- Every branch and directory of a session where there are several (JSON), and the summary on
+-- record.
+ALTER TABLE sessions ADD COLUMN branches TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE sessions ADD COLUMN directories TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE sessions ADD COLUMN summary TEXT;
+
+-- Files that a session touched: viewed, edited, created, or listed by its format.
+CREATE TABLE touched (
+    session     INTEGER PRIMARY KEY,
+    files       BLOB NOT NULL           -- packed: path, then how often each
+) STRICT;

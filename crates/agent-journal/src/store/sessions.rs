@@ -30,7 +30,8 @@ const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
     sources.host, sources.path, sessions.prompts, sessions.answers, sessions.tool_calls,
     sessions.tool_results, sessions.tool_errors, sessions.messages, sessions.models,
     sessions.input, sessions.output, sessions.cache_read, sessions.cache_creation,
-    sessions.reasoning, sessions.refs, sessions.key, sessions.telling";
+    sessions.reasoning, sessions.refs, sessions.repository, sessions.summary, sessions.branches,
+    sessions.directories, sessions.key, sessions.telling";
 
 /// Which sessions have an id, of one agent or of any, between two texts.
 const BY_PREFIX: &str = "sessions.native >= ?1 AND sessions.native < ?2
@@ -98,6 +99,14 @@ pub struct Entry {
     pub tokens: Tokens,
     /// Commits, pull requests and issues.
     pub refs: Vec<Ref>,
+    /// The repository as the format names it.
+    pub repository: Option<String>,
+    /// The summary on record; none is made up.
+    pub summary: Option<String>,
+    /// Every branch, in the order they came, where there are several.
+    pub branches: Vec<String>,
+    /// Every working directory, in the order they came, where there are several.
+    pub directories: Vec<String>,
     /// Key in store and index.
     #[serde(skip)]
     pub(crate) key: u64,
@@ -414,6 +423,10 @@ fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
             reasoning: columns.next::<Option<i64>>()?.map(|number| number as u64),
         },
         refs: columns.list()?,
+        repository: columns.next()?,
+        summary: columns.next()?,
+        branches: columns.list()?,
+        directories: columns.list()?,
         key: columns.number()?,
         telling: columns.number()?,
     };

@@ -297,7 +297,10 @@ impl Writer<'_> {
                 ":refs": serde_json::to_string(&account.refs).unwrap_or_default(),
                 ":telling": telling,
                 ":generation": self.generation + 1,
+                ":branches": several(&facts.branches, account.branch.as_deref()),
+                ":directories": several(&facts.directories, account.cwd.as_deref()),
                 ":repository": account.repository,
+                ":summary": summary(account),
             })
             .map_err(self.error())?;
         self.hide_others(key, telling, shown)
@@ -438,6 +441,24 @@ fn tidy(text: &str) -> String {
 fn last_two(path: &str) -> String {
     let parts: Vec<&str> = path.split(['/', '\\']).filter(|part| !part.is_empty()).collect();
     parts[parts.len().saturating_sub(2)..].join("/")
+}
+
+/// Lists values as JSON where there is more than the one that is known of the session anyway.
+fn several(all: &[String], known: Option<&str>) -> String {
+    let mut all: Vec<&str> = all.iter().map(String::as_str).collect();
+    all.extend(known.filter(|known| !all.contains(known)));
+    if all.len() < 2 { "[]".to_owned() } else { serde_json::to_string(&all).unwrap_or_default() }
+}
+
+/// Returns the summary on record: one that is told as such, or a longer text of that name. None is
+/// made up.
+fn summary(account: &Session) -> Option<&str> {
+    let told = account.titles.iter().find(|title| title.rank == TitleRank::Summary);
+    let document = || {
+        let is_summary = |name: &str| name.to_lowercase().starts_with("summary");
+        account.documents.iter().find(|(name, _)| is_summary(name)).map(|(_, text)| text)
+    };
+    told.map(|title| &title.text).or_else(document).map(|text| text.trim())
 }
 
 /// The models as JSON, the most used first.

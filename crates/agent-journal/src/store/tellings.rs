@@ -11,7 +11,7 @@ use super::packing::{Dictionary, unpack};
 use super::summaries::{self, Summaries};
 use super::{Store, account};
 use crate::error::Result;
-use crate::model::{Message, Session, SessionId};
+use crate::model::{Message, Ref, Session, SessionId, Title, TitleRank};
 
 /// What is about a session as a whole.
 pub(crate) struct Whole {
@@ -190,6 +190,7 @@ impl Store {
         };
         let account = self.whole_account(session as u64)?.unwrap_or_default();
         let mut texts: Vec<String> = account.documents.into_iter().map(|(_, text)| text).collect();
+        texts.extend(self.short_texts(session)?);
         texts.extend(self.summaries(&account.id, telling)?);
         Ok(texts)
     }
@@ -200,6 +201,19 @@ impl Store {
         let (key, telling) = (session.key(), telling as i64);
         let about = summaries::about_session(&self.connection, key, telling, &known);
         about.map_err(self.error())
+    }
+
+    /// Reads the titles that recordings of a session have, and what it refers to.
+    fn short_texts(&self, session: i64) -> Result<Vec<String>> {
+        let sql = "SELECT account FROM tellings WHERE session = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([session], |row| row.get::<_, String>(0));
+        let mut texts = Vec::new();
+        for account in rows.map_err(self.error())? {
+            let about: Option<About> = serde_json::from_str(&account.map_err(self.error())?).ok();
+            texts.extend(about.unwrap_or_default().short_texts());
+        }
+        Ok(texts)
     }
 
     /// Reads what the journal holds of a telling, as far as messages from a position on are
@@ -322,16 +336,39 @@ fn wholes_sql() -> String {
     )
 }
 
-fn whole(row: &Row<'_>) -> rusqlite::Result<Whole> {
-    #[derive(serde::Deserialize)]
-    struct Documents {
-        #[serde(default)]
-        documents: Vec<(String, String)>,
+/// As much of an account as can be found by words beside the messages.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct About {
+    documents: Vec<(String, String)>,
+    titles: Vec<Title>,
+    refs: Vec<Ref>,
+}
+
+impl About {
+    /// Returns every title on record, and what the session refers to in one text.
+    fn short_texts(&self) -> Vec<String> {
+        let titles = self.titles.iter().filter(|title| title.rank < TitleRank::Prompt);
+        let mut texts: Vec<String> = titles.map(|title| title.text.clone()).collect();
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let value = |one: &Ref| {
+            if is_number(&one.value) { format!("#{}", one.value) } else { one.value.clone() }
+        };
+        let refs: Vec<String> = self.refs.iter().map(value).collect();
+        texts.extend((!refs.is_empty()).then(|| refs.join("\n")));
+        texts
     }
-    let account: Option<Documents> = serde_json::from_str(&row.get::<_, String>(3)?).ok();
+}
+
+fn whole(row: &Row<'_>) -> rusqlite::Result<Whole> {
+    let about: Option<About> = serde_json::from_str(&row.get::<_, String>(3)?).ok();
+    let about = about.unwrap_or_default();
     let title: String = row.get(1)?;
-    let mut documents = account.map(|one| one.documents).unwrap_or_default();
+    let others = about.short_texts().into_iter().filter(|text| text.trim() != title);
+    let others: Vec<_> = others.map(|text| (text.clone(), text)).collect();
+    let mut documents = about.documents;
     documents.retain(|(_, text)| text.trim() != title.trim());
+    documents.extend(others);
     Ok(Whole { telling: row.get::<_, i64>(0)? as u64, title, at: row.get(2)?, documents })
 }
 

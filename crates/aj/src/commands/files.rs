@@ -1,11 +1,13 @@
-//! `aj files`: the files that sessions changed.
+//! `aj files`: the files that sessions touched.
 
+use std::cmp::Reverse;
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent_journal::TouchedFile;
 use agent_journal::search::Scope;
+use agent_journal::{TouchedFile, Touches};
 use anyhow::Result;
+use clap::ValueEnum;
 use serde_json::json;
 
 use super::{FilterArgs, RedactArgs};
@@ -15,13 +17,19 @@ use crate::output::{self, DIM};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj files                        what was changed last
-  aj files login.rs               who changed it
+  aj files                        the files that most sessions touched
+  aj files --project web          in one project
+  aj files login.rs               who touched it, the latest first
+  aj files --sort latest          what was touched last
   aj files --since 7d --json      for a program")]
 pub(crate) struct Args {
     /// Only files whose path has this in it
     #[arg(value_name = "TEXT", default_value = "")]
     text: String,
+
+    /// What comes first (sessions; with TEXT latest)
+    #[arg(long, value_name = "WHAT")]
+    sort: Option<FileSort>,
 
     /// How many files; 0 for all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
@@ -34,6 +42,17 @@ pub(crate) struct Args {
     redact: RedactArgs,
 }
 
+/// What comes first.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FileSort {
+    /// What most sessions touched
+    Sessions,
+    /// What was changed most often
+    Edits,
+    /// What was touched last
+    Latest,
+}
+
 /// Sessions shown below a file.
 const SESSIONS: usize = 3;
 
@@ -42,6 +61,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let answered = context.answer(|journal| Ok(journal.files(&filter, &args.text)?))?;
     let mut files = answered.answer;
     let total = files.len();
+    let usual = if args.text.is_empty() { FileSort::Sessions } else { FileSort::Latest };
+    // They come with the latest first, and stay so among equals.
+    match args.sort.unwrap_or(usual) {
+        FileSort::Sessions => {
+            files.sort_by_key(|file| Reverse((file.sessions.len(), file.edits)));
+        }
+        FileSort::Edits => files.sort_by_key(|file| Reverse(file.edits)),
+        FileSort::Latest => {}
+    }
     if args.limit > 0 {
         files.truncate(args.limit);
     }
@@ -72,8 +100,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 
 fn print(file: &TouchedFile, context: &Context) -> Result<()> {
     let mut out = anstream::stdout().lock();
-    let edits = output::count(file.edits, "edit");
-    writeln!(out, " {}  {DIM}{edits}{DIM:#}", output::plain(&file.path))?;
+    let sessions = output::count(file.sessions.len() as u64, "session");
+    let how = touched(file.touches);
+    writeln!(out, " {}  {DIM}{sessions} · {how}{DIM:#}", output::plain(&file.path))?;
     let room = output::width().saturating_sub(50).clamp(16, 80);
     let shown = file.sessions.iter().take(SESSIONS);
     let ids = output::id_width(shown.clone().map(|touch| &touch.entry));
@@ -90,4 +119,17 @@ fn print(file: &TouchedFile, context: &Context) -> Result<()> {
         writeln!(out, "   {DIM}and {}{DIM:#}", output::count(more as u64, "session"))?;
     }
     Ok(())
+}
+
+/// Says how a file was touched.
+pub(crate) fn touched(touches: Touches) -> String {
+    let Touches { viewed, edited, created } = touches;
+    let all = [
+        (edited, output::count(edited, "edit")),
+        (created, format!("created {created}×")),
+        (viewed, format!("viewed {viewed}×")),
+    ];
+    let told: Vec<String> =
+        all.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
+    if told.is_empty() { "listed".to_owned() } else { told.join(", ") }
 }

@@ -18,11 +18,11 @@ use crate::output::{self, table};
   aj list                              the latest sessions
   aj list --agent claude --since 7d    of one agent, of the last week
   aj list project:web has:pr           with a pull request, in one project
-  aj list file:login.rs -is:gone       that changed a file and are still there
+  aj list edited:login.rs -is:gone     that changed a file and are still there
   aj list is:failed tool:bash          in which a command failed
   aj list --all --limit 0 --json       every conversation, for a program")]
 pub(crate) struct Args {
-    /// Which ones: agent: project: path: file: branch: model: tool: is: has: since: until: session:
+    /// Which ones: agent: project: path: file: edited: branch: model: tool: is: has: since: until: session:
     /// prompts: active: hour:, or with such a message: role: kind: is:failed
     #[arg(value_name = "FIELD")]
     fields: Vec<String>,

@@ -28,7 +28,7 @@ use crate::settings::Settings;
   aj search login --facets agent,month --explain")]
 pub(crate) struct Args {
     /// Words, "phrases", begin*, -not, /regex/, OR, NOT, ( ), and fields: agent: project: path:
-    /// file: branch: model: role: tool: kind: is: has: since: until: session: prompts: active:
+    /// file: edited: branch: model: role: tool: kind: is: has: since: until: session: prompts: active:
     /// hour: include:sidechains. Fields alone list what fits, the latest first
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,

@@ -12,7 +12,7 @@ use super::RedactArgs;
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::output;
-use crate::output::json::{Stream, documents, session};
+use crate::output::json::{Stream, documents, session, touched_files};
 use crate::output::pager::Pager;
 use crate::output::transcript::{Detail, Transcript};
 
@@ -71,6 +71,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         account.documents.iter_mut().for_each(|(_, text)| redactor.own(text));
         summaries.iter_mut().for_each(|text| redactor.own(text));
     }
+    let mut files = if place.is_none() { journal.touched_files(&entry)? } else { Vec::new() };
+    if let Some(redactor) = &mut redactor {
+        files.iter_mut().for_each(|(path, _)| redactor.own(path));
+    }
     let mut window = Window { journal: &journal, entry: &entry, range, redactor };
     if context.json {
         let mut document = session(&entry, &figures)?;
@@ -79,6 +83,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         }
         if !summaries.is_empty() {
             document["summaries"] = serde_json::to_value(&summaries)?;
+        }
+        if !files.is_empty() {
+            document["files"] = touched_files(&files);
         }
         let out = BufWriter::new(std::io::stdout().lock());
         let mut stream = Stream::begin(out, "show", &document)?;
@@ -97,6 +104,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     // Whoever reads a pipe gets the text as it was written.
     transcript.is_rendered = std::io::stdout().is_terminal();
     transcript.header(&context.now, &figures)?;
+    transcript.files(&files)?;
     transcript.documents(&account.documents)?;
     window.each(|position, message| {
         // What is asked for is shown, whatever it is.

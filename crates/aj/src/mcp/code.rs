@@ -54,6 +54,10 @@ impl Call {
         let filter = choice.filter(Scope::All, &self.context.now)?;
         let answered = self.context.answer(|journal| Ok(journal.files(&filter, &input.path)?))?;
         let mut files = answered.answer;
+        for file in &mut files {
+            file.sessions.retain(|touch| touch.edits > 0);
+        }
+        files.retain(|file| file.edits > 0);
         let total = files.len();
         let mut quoter = Quoter::new(answered.journal.redactor());
         let heading = match total {

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use agent_journal::Entry;
 use agent_journal::analyze::SessionFigures;
 use agent_journal::model::{Block, Message};
+use agent_journal::{Entry, Touches};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -45,6 +45,15 @@ pub(crate) fn session(entry: &Entry, figures: &SessionFigures) -> Result<Value> 
 /// The longer texts about a session as programs see them.
 pub(crate) fn documents(documents: &[(String, String)]) -> Value {
     documents.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect()
+}
+
+/// The files a session touched as programs see them.
+pub(crate) fn touched_files(files: &[(String, Touches)]) -> Value {
+    let file = |(path, touches): &(String, Touches)| {
+        let Touches { viewed, edited, created } = touches;
+        json!({ "path": path, "viewed": viewed, "edited": edited, "created": created })
+    };
+    files.iter().map(file).collect()
 }
 
 /// Writes a session with its messages, a piece at a time.

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::sync::Arc;
 
-use agent_journal::Entry;
 use agent_journal::analyze::SessionFigures;
 use agent_journal::model::{Block, Json, Message, Origin, Role};
+use agent_journal::{Entry, Touches};
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use jiff::Zoned;
@@ -18,8 +18,12 @@ use super::{
     BOLD, DIM, agent_of, ago, badge, bytes, clock, color, count, cut, duration, money_of_share,
     plain, token_classes,
 };
+use crate::commands::files::touched;
 
 const PROMPT: Style = AnsiColor::Cyan.on_default().bold();
+/// Names of files in the line about them.
+const NAMED_FILES: usize = 12;
+
 const FAILED: Style = AnsiColor::Red.on_default();
 
 /// What of a session is shown.
@@ -125,6 +129,24 @@ impl<'a, W: Write> Transcript<'a, W> {
         for line in lineage(entry) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
         }
+        for (name, several) in [("branches", &entry.branches), ("directories", &entry.directories)]
+        {
+            if !several.is_empty() {
+                writeln!(out, "{DIM}{name} {}{DIM:#}", plain(&several.join(", ")))?;
+            }
+        }
+        if let Some(repository) = &entry.repository {
+            writeln!(out, "{DIM}repository {}{DIM:#}", plain(repository))?;
+        }
+        if let Some(summary) = entry.summary.as_ref().filter(|text| **text != entry.title) {
+            let line = summary.split_whitespace().collect::<Vec<_>>().join(" ");
+            let line = if self.detail.everything {
+                plain(&line)
+            } else {
+                cut(&line, self.width.saturating_sub(8))
+            };
+            writeln!(out, "{DIM}summary {line}{DIM:#}")?;
+        }
         for one in &entry.refs {
             writeln!(out, "{DIM}{} {}{DIM:#}", plain(&one.kind), plain(&one.value))?;
         }
@@ -134,6 +156,29 @@ impl<'a, W: Write> Transcript<'a, W> {
         for line in gathered(&source, " · ", self.width) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
         }
+        Ok(())
+    }
+
+    /// Writes the files that the session touched: those it changed first, each in a line where
+    /// everything is wanted.
+    pub(crate) fn files(&mut self, files: &[(String, Touches)]) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let mut files: Vec<&(String, Touches)> = files.iter().collect();
+        files.sort_by_key(|(_, touches)| std::cmp::Reverse(touches.changes()));
+        if self.detail.everything {
+            for (path, touches) in files {
+                writeln!(self.out, "{DIM}file {}: {}{DIM:#}", plain(path), touched(*touches))?;
+            }
+            return Ok(());
+        }
+        let changed = files.iter().filter(|(_, touches)| touches.changes() > 0).count() as u64;
+        let names = files.iter().map(|(path, _)| plain(path.rsplit('/').next().unwrap_or(path)));
+        let names = names.take(NAMED_FILES).collect::<Vec<_>>().join(", ");
+        let all = count(files.len() as u64, "file");
+        let line = format!("{all} touched, {changed} changed: {names}");
+        writeln!(self.out, "{DIM}{}{DIM:#}", cut(&line, self.width))?;
         Ok(())
     }
 

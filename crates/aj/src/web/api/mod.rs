@@ -23,7 +23,7 @@ use super::params::Params;
 use super::reply::Failure;
 use super::state::App;
 use crate::commands::stats::{document, models};
-use crate::output::json::{View, documents, session as as_listed};
+use crate::output::json::{View, documents, session as as_listed, touched_files};
 use crate::output::search::place;
 
 /// Messages of an answer, at most.
@@ -118,6 +118,7 @@ async fn session(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer 
         let mut document = as_listed(&entry, &figures)?;
         let account = journal.account(&entry)?.unwrap_or_default();
         document["documents"] = documents(&account.documents);
+        document["files"] = touched_files(&journal.touched_files(&entry)?);
         document["changed_files"] = journal
             .changed_files(&entry)?
             .into_iter()

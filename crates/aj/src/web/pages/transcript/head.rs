@@ -44,6 +44,11 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
         html! { a href=(format!("/?project={}", params::encode(&format!("={project}")))) title=[entry.project_path.as_deref()] { (project) } }
     }));
     add("branch", entry.branch.as_deref().map(|branch| html! { code { (branch) } }));
+    add("branches", several(&entry.branches));
+    add("directories", several(&entry.directories));
+    add("repository", entry.repository.as_deref().map(text));
+    let summary = entry.summary.as_deref().filter(|summary| *summary != entry.title);
+    add("summary", summary.map(text));
     add("model", entry.models.first().map(|first| models(first, &entry.models)));
     add("version", entry.agent_version.as_deref().map(text));
     add(
@@ -86,6 +91,10 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
         ),
     );
     facts
+}
+
+fn several(all: &[String]) -> Option<Markup> {
+    (!all.is_empty()).then(|| html! { @for one in all { code { (one) } " " } })
 }
 
 fn models(first: &str, all: &[String]) -> Markup {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use agent_journal::analyze::SessionFigures;
 use agent_journal::export::Keep;
 use agent_journal::model::Session;
-use agent_journal::{Contents, Entry, Journal, Shown, Window};
+use agent_journal::{Contents, Entry, Journal, Shown, Touches, Window};
 use anyhow::Result;
 use axum::extract::{Path, Query, State};
 use jiff::Zoned;
@@ -48,7 +48,7 @@ struct View {
     entry: Entry,
     account: Option<Session>,
     figures: SessionFigures,
-    files: Vec<(String, u64)>,
+    files: Vec<(String, Touches)>,
     children: Vec<Entry>,
     /// None when the session is so long that they come later.
     contents: Option<Arc<Contents>>,
@@ -84,7 +84,7 @@ fn read(journal: &Journal, app: &App, (id, params): (&str, &Params), now: &Zoned
     let children = entry.children.iter().take(200).filter_map(|id| journal.session(id).ok());
     Ok(View {
         account: journal.account(&entry)?,
-        files: journal.changed_files(&entry)?,
+        files: journal.touched_files(&entry)?,
         children: children.collect(),
         figures,
         contents,
@@ -274,9 +274,16 @@ fn children(children: &[Entry]) -> Markup {
 fn files(view: &View) -> Markup {
     html! {
         table.card.files {
-            thead { tr { th { "File that was changed" } th.num { "Edits" } } }
-            tbody { @for (file, edits) in view.files.iter().take(2000) {
-                tr { td { code { (file) } } td.num { (thousands(*edits)) } }
+            thead { tr {
+                th { "File" } th.num { "Viewed" } th.num { "Edited" } th.num { "Created" }
+            } }
+            tbody { @for (file, touches) in view.files.iter().take(2000) {
+                tr {
+                    td { code { (file) } }
+                    @for number in [touches.viewed, touches.edited, touches.created] {
+                        td.num { @if number > 0 { (thousands(number)) } @else { "–" } }
+                    }
+                }
             } }
         }
     }
