@@ -52,7 +52,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the test makes its own directories")]
     fn a_folder_stands_for_the_directory_that_is_there() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
