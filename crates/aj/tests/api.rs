@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use support::server::{Server, within_a_moment};
-use support::{FLAKY, Test};
+use support::{FLAKY, Test, two_agents};
 
 /// A home with sessions in two projects, all of which say the same word.
 fn crowded() -> Server {
@@ -510,4 +510,17 @@ fn every_page_takes_a_source() {
     }
     let page = server.page("/search?q=copper&source=claude");
     assert!(page.contains("<option value=\"claude-code\" selected"), "{page}");
+}
+
+#[test]
+fn a_search_shows_as_many_sessions_as_are_configured() {
+    let test = two_agents().config("[search]\nmax_results = 1\n");
+    test.aj("index").found();
+    let server = Server::start(test, &[]);
+    let shown = |address: &str| {
+        let answer: serde_json::Value = serde_json::from_str(&server.get(address).text()).unwrap();
+        answer["sessions"].as_array().unwrap().len()
+    };
+    assert_eq!(shown("/api/v1/search?q=login%20OR%20retry%20OR%20tokenizer"), 1);
+    assert_eq!(shown("/api/v1/search?q=login%20OR%20retry%20OR%20tokenizer&limit=2"), 2);
 }

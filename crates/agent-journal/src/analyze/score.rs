@@ -20,9 +20,6 @@ const ENOUGH: u64 = 3;
 const COMMON: &[&str] =
     &["edit_file", "read_file", "bash", "grep", "glob", "web_search", "todo", "write_file"];
 
-/// Tips at most.
-const TIPS: usize = 4;
-
 /// Scores of repositories and agents.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScoreReport {
@@ -98,30 +95,20 @@ pub(crate) fn score(
         .into_iter()
         .filter(|(_, measured)| measured.sessions > 0)
         .map(|(repository, measured)| {
-            let fits = |it: Option<&PathBuf>| it.is_none_or(|it| measured.places.contains(it));
             let path = measured.places.first().map(|path| path.to_string_lossy().into_owned());
             let path = path.unwrap_or_else(|| repository.to_owned());
             let last = path.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(&path);
             let name = if measured.places.len() > 1 { repository } else { last }.to_owned();
-            measured.score(name, Some(path), &names(&configured, fits))
+            measured.score(name, Some(path), &measured.servers(&configured))
         })
         .collect();
     scores.sort_by_key(|score| (std::cmp::Reverse(score.sessions), score.path.clone()));
     let agents = agents.into_iter().filter(|(_, measured)| measured.sessions > 0);
     let agents = agents.map(|(id, measured)| {
-        let names =
-            names(&configured, |project| project.is_none_or(|it| measured.places.contains(it)));
+        let names = measured.servers(&configured);
         measured.score(format!("{} (all sessions)", (known.agent_name)(id)), None, &names)
     });
     Ok(ScoreReport { repositories: scores, agents: agents.collect() })
-}
-
-fn names(
-    configured: &BTreeSet<McpServer>,
-    fits: impl Fn(Option<&PathBuf>) -> bool,
-) -> BTreeSet<String> {
-    let fitting = configured.iter().filter(|server| fits(server.project.as_ref()));
-    fitting.map(|server| server.name.clone()).collect()
 }
 
 /// What is measured of a repository or an agent.
@@ -135,9 +122,19 @@ struct Measured {
     /// Calls, answers and failures by tool.
     tools: HashMap<String, [u64; 3]>,
     places: BTreeSet<PathBuf>,
+    agents: BTreeSet<String>,
 }
 
 impl Measured {
+    /// The servers that are configured for its agents, everywhere or in its places.
+    fn servers(&self, configured: &BTreeSet<McpServer>) -> BTreeSet<String> {
+        let fits = |server: &&McpServer| {
+            let is_here = server.project.as_ref().is_none_or(|it| self.places.contains(it));
+            is_here && server.agent.is_none_or(|agent| self.agents.contains(agent))
+        };
+        configured.iter().filter(fits).map(|server| server.name.clone()).collect()
+    }
+
     fn add(&mut self, one: &Doings, task: &Doings, range: (i64, i64), calendar: &mut Calendar) {
         let is_session = one.key == task.key && one.is_root && one.is_shown;
         let mut active = false;
@@ -158,6 +155,7 @@ impl Measured {
             }
         }
         self.sessions += u64::from(is_session && active);
+        self.agents.insert(task.agent.clone());
         self.places.extend(task.project_path.as_ref().map(PathBuf::from));
     }
 
@@ -315,7 +313,6 @@ impl Measured {
         if points[4] < 15 && self.days.len() < 3 {
             tips.push("Use it more regularly: it was used on fewer than 3 days.".to_owned());
         }
-        tips.truncate(TIPS);
         if tips.is_empty() {
             tips.push("Nothing to improve here: keep going.".to_owned());
         }

@@ -1,11 +1,10 @@
 //! Which MCP servers are configured: every known place is looked into, comments and trailing
 //! commas are tolerated, and what is missing or broken means none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::Machine;
 use super::formats::{files, vscode};
@@ -14,12 +13,29 @@ use crate::model::McpServer;
 /// A configuration larger than this is none.
 const LARGEST: u64 = 16 << 20;
 
-/// Files in the home directory.
-const HOME: &[&str] =
-    &[".claude/settings.json", ".claude.json", ".vscode/mcp.json", ".copilot/mcp-config.json"];
+/// Files in the home directory, and the agent that reads each.
+const HOME: &[(&str, Option<&str>)] = &[
+    (".claude/settings.json", Some("claude-code")),
+    (".claude.json", Some("claude-code")),
+    (".vscode/mcp.json", Some("vscode-copilot")),
+    (".copilot/mcp-config.json", Some("copilot-cli")),
+    (".codex/config.toml", Some("codex")),
+    (".gemini/settings.json", Some("gemini")),
+    (".qwen/settings.json", Some("qwen")),
+    (".cursor/mcp.json", Some("cursor")),
+];
 
-/// Files in a project.
-const PROJECT: &[&str] = &[".mcp.json", ".vscode/mcp.json", ".github/copilot/mcp.json"];
+/// Files in a project, and the agent that reads each; several agents read some.
+const PROJECT: &[(&str, Option<&str>)] = &[
+    (".mcp.json", None),
+    (".vscode/mcp.json", Some("vscode-copilot")),
+    (".github/copilot/mcp.json", None),
+    (".gemini/settings.json", Some("gemini")),
+    (".cursor/mcp.json", Some("cursor")),
+];
+
+/// The agent of the editors below.
+const EDITOR_AGENT: Option<&str> = Some("vscode-copilot");
 
 /// Editors with a file of their own among the user's settings.
 const EDITORS: &[&str] = &["Code", "Code - Insiders"];
@@ -28,61 +44,47 @@ const EDITORS: &[&str] = &["Code", "Code - Insiders"];
 pub(crate) fn servers(machine: &Machine, projects: &[PathBuf]) -> BTreeSet<McpServer> {
     let mut all = BTreeSet::new();
     let editors = vscode::users(machine, EDITORS);
-    let places = HOME.iter().map(|file| machine.home.join(file));
-    for place in places.chain(editors.into_iter().map(|user| user.join("mcp.json"))) {
+    let places = HOME.iter().map(|(file, agent)| (machine.home.join(file), *agent));
+    let editors = editors.into_iter().map(|user| (user.join("mcp.json"), EDITOR_AGENT));
+    for (place, agent) in places.chain(editors) {
         let Some(found) = read(&place) else { continue };
-        add(&mut all, found.names(), None);
-        for (path, inner) in found.projects {
-            add(&mut all, inner.names(), Some(&PathBuf::from(path)));
+        add(&mut all, &found, None, agent);
+        for (path, inner) in found["projects"].as_object().into_iter().flatten() {
+            add(&mut all, inner, Some(&PathBuf::from(path)), agent);
         }
     }
     for project in projects {
-        for file in PROJECT {
+        for (file, agent) in PROJECT {
             let Some(found) = read(&project.join(file)) else { continue };
-            add(&mut all, found.names(), Some(project));
+            add(&mut all, &found, Some(project), *agent);
         }
     }
     all
 }
 
-fn add(all: &mut BTreeSet<McpServer>, names: Vec<String>, project: Option<&PathBuf>) {
-    all.extend(names.into_iter().map(|name| McpServer { name, project: project.cloned() }));
-}
-
-/// A configuration: its servers stand under either of two names.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Configuration {
-    #[serde(rename = "mcpServers")]
-    mcp_servers: Servers,
-    servers: Servers,
-    projects: BTreeMap<String, Configuration>,
-}
-
-type Servers = BTreeMap<String, Server>;
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Server {
-    Described {
-        #[serde(default)]
-        disabled: bool,
-    },
-    Other(IgnoredAny),
-}
-
-impl Configuration {
-    /// The servers that are switched on.
-    fn names(&self) -> Vec<String> {
-        let is_on = |server: &Server| !matches!(server, Server::Described { disabled: true });
-        let all = self.mcp_servers.iter().chain(&self.servers);
-        all.filter(|(_, server)| is_on(server)).map(|(name, _)| name.clone()).collect()
+/// Adds the servers of a configuration that are switched on. They stand under one of three names;
+/// a value of another shape costs that name or that server, and no other.
+fn add(
+    all: &mut BTreeSet<McpServer>,
+    configuration: &Value,
+    project: Option<&PathBuf>,
+    agent: Option<&'static str>,
+) {
+    let lists = ["mcpServers", "servers", "mcp_servers"].map(|key| configuration[key].as_object());
+    for (name, server) in lists.into_iter().flatten().flatten() {
+        if server["disabled"] != true && server["enabled"] != false {
+            all.insert(McpServer { name: name.clone(), project: project.cloned(), agent });
+        }
     }
 }
 
-fn read(path: &Path) -> Option<Configuration> {
+fn read(path: &Path) -> Option<Value> {
     let text = files::small_text(path, LARGEST)?;
-    serde_json::from_str(&plain_json(text.trim_start_matches('\u{feff}'))).ok()
+    let text = text.trim_start_matches('\u{feff}');
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return toml::from_str(text).ok();
+    }
+    serde_json::from_str(&plain_json(text)).ok()
 }
 
 /// Takes comments and trailing commas out of JSON.
@@ -160,6 +162,9 @@ mod tests {
         write(".vscode/mcp.json", &server("servers", "d"));
         write(".copilot/mcp-config.json", &server("mcpServers", "e"));
         write(".config/Code/User/mcp.json", &server("servers", "f"));
+        write(".codex/config.toml", "model = \"x\"\n[mcp_servers.j]\ncommand = \"j\"\n");
+        write(".gemini/settings.json", &server("mcpServers", "k"));
+        write(".cursor/mcp.json", &server("mcpServers", "l"));
         write("src/web/.mcp.json", &server("mcpServers", "g"));
         write("src/web/.vscode/mcp.json", &server("servers", "h"));
         write("src/web/.github/copilot/mcp.json", &server("mcpServers", "i"));
@@ -169,7 +174,9 @@ mod tests {
             let fits = |server: &&McpServer| server.project.as_ref() == place;
             found.iter().filter(fits).map(|server| server.name.as_str()).collect()
         };
-        assert_eq!(of(None), ["a", "b", "d", "e", "f"]);
+        assert_eq!(of(None), ["a", "b", "d", "e", "f", "j", "k", "l"]);
+        let agent = |name: &str| found.iter().find(|server| server.name == name).unwrap().agent;
+        assert_eq!((agent("j"), agent("g")), (Some("codex"), None));
         assert_eq!(of(Some(&project)), ["c", "g", "h", "i"]);
     }
 
@@ -178,7 +185,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".claude")).unwrap();
         std::fs::write(home.path().join(".claude/settings.json"), "{nonsense").unwrap();
-        let disabled = r#"{"mcpServers":{"off":{"disabled":true},"odd":5}}"#;
+        let disabled = r#"{"mcpServers":{"off":{"disabled":true},"odd":5},"servers":["x"],
+            "projects":{"/x":{"mcpServers":null},"/y":3}}"#;
         std::fs::write(home.path().join(".claude.json"), disabled).unwrap();
         let machine = Machine { home: home.path().to_owned(), ..Machine::default() };
         let names: Vec<String> = servers(&machine, &[]).into_iter().map(|one| one.name).collect();

@@ -11,4 +11,6 @@ pub struct McpServer {
     pub name: String,
     /// The project it is configured for; `None` for all of them.
     pub project: Option<PathBuf>,
+    /// The agent it is configured for; `None` for several.
+    pub agent: Option<&'static str>,
 }

@@ -6,6 +6,7 @@ pub(crate) mod handoff;
 pub(crate) mod json;
 pub(crate) mod markdown;
 pub(crate) mod pager;
+pub(crate) mod palette;
 pub(crate) mod quote;
 pub(crate) mod screen;
 pub(crate) mod search;
@@ -22,7 +23,7 @@ use agent_journal::connectors::Agent;
 use agent_journal::model::{Timestamp, Tokens};
 use agent_journal::{Entry, Journal, TextKind, without_escapes};
 use anstream::AutoStream;
-use anstyle::{Color, RgbColor, Style};
+use anstyle::Style;
 use jiff::Zoned;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -60,8 +61,7 @@ pub(crate) fn badge(entry: &Entry) -> String {
 
 /// An agent's colour.
 pub(crate) fn color(agent: &Agent) -> Style {
-    let (red, green, blue) = agent.color;
-    Style::new().fg_color(Some(Color::Rgb(RgbColor(red, green, blue)))).bold()
+    Style::new().fg_color(palette::shown(agent.color)).bold()
 }
 
 /// Who said what was found.

@@ -1,9 +1,11 @@
 //! The program's own coloured output as lines of a screen, so that a transcript or a table is
 //! written once for both. Colours become the sixteen of the terminal, which fit light and dark.
 
+use anstyle::AnsiColor;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use crate::output::palette;
 use crate::output::wrap::{self, Cell};
 
 /// Columns a broken line may be indented by.
@@ -58,27 +60,15 @@ fn apply(style: Style, codes: &str) -> Style {
 }
 
 /// The terminal's own colour that is nearest in hue; grey is the colour of text.
-pub(super) fn nearest((red, green, blue): (u8, u8, u8)) -> Color {
-    let (red, green, blue) = (f32::from(red), f32::from(green), f32::from(blue));
-    let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
-    let range = most - least;
-    if range < 32.0 {
-        return Color::Reset;
-    }
-    let hue = if most <= red {
-        60.0 * ((green - blue) / range).rem_euclid(6.0)
-    } else if most <= green {
-        60.0 * ((blue - red) / range + 2.0)
-    } else {
-        60.0 * ((red - green) / range + 4.0)
-    };
-    match hue as u32 {
-        12..70 => Color::Yellow,
-        70..160 => Color::Green,
-        160..200 => Color::Cyan,
-        200..250 => Color::Blue,
-        250..335 => Color::Magenta,
-        _ => Color::Red,
+pub(super) fn nearest(rgb: (u8, u8, u8)) -> Color {
+    match palette::nearest(rgb) {
+        Some(AnsiColor::Yellow) => Color::Yellow,
+        Some(AnsiColor::Green) => Color::Green,
+        Some(AnsiColor::Cyan) => Color::Cyan,
+        Some(AnsiColor::Blue) => Color::Blue,
+        Some(AnsiColor::Magenta) => Color::Magenta,
+        Some(_) => Color::Red,
+        None => Color::Reset,
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct App {
     readers: Arc<Semaphore>,
     /// How a search compares text.
     pub(super) mode: Mode,
+    /// How many sessions a search shows.
+    pub(super) max_results: u64,
     /// Pages that were made already.
     pub(super) pages: Cache,
     news: watch::Sender<News>,
@@ -80,6 +82,7 @@ impl App {
             journals: Mutex::new(journals),
             readers: Arc::new(Semaphore::new(readers())),
             mode: usual_mode(&context.settings),
+            max_results: context.settings.number("search.max_results") as u64,
             pages: Cache::default(),
             news,
             asked: AtomicU64::default(),

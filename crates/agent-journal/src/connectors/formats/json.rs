@@ -279,7 +279,7 @@ impl<'a> FromOddValue<'a> for bool {
 
 impl<'a> FromOddValue<'a> for &'a RawValue {}
 
-impl<'a> FromOddValue<'a> for HashMap<Text<'a>, &'a RawValue> {}
+impl<'a, S> FromOddValue<'a> for HashMap<Text<'a>, &'a RawValue, S> {}
 
 impl FromOddValue<'_> for serde::de::IgnoredAny {}
 

@@ -167,11 +167,17 @@ async fn answered(app: &Arc<App>, params: Params) -> Result<Value, Failure> {
             return Err(Failure::bad(format!("unknown mode `{other}` — {known}")));
         }
     };
-    Ok(app.ask(move |journal, now| found(journal, &params, (now, mode))).await?)
+    let limit = params.number("limit").unwrap_or(app.max_results).clamp(1, 100) as usize;
+    Ok(app.ask(move |journal, now| found(journal, &params, (now, mode), limit)).await?)
 }
 
 /// Answers a search, by the query language and by what else the address says.
-fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Value> {
+fn found(
+    journal: &Journal,
+    params: &Params,
+    (now, mode): (&Zoned, Mode),
+    limit: usize,
+) -> Result<Value> {
     params.check_numbers()?;
     let mut query = Wanted::parse(params.get("q").unwrap_or_default(), now)?;
     query.filter.join(params.filter(now)?);
@@ -179,7 +185,6 @@ fn found(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Res
     if is_blank || !query.looks_for_something() && !query.is_fields_only() {
         return Ok(json!({ "query": query.text, "total": 0, "sessions": [], "hits": [] }));
     }
-    let limit = params.number("limit").unwrap_or(20).clamp(1, 100) as usize;
     let offset = params.number("offset").unwrap_or(0) as usize;
     let answer = journal.find(&query, &Options { limit, offset, mode, ..Options::default() })?;
     let hits: Vec<Value> = answer.sessions.iter().flat_map(hits).collect();
