@@ -184,7 +184,7 @@ pub(crate) fn changed_files(tool: &str, input: &Json) -> Vec<String> {
 /// Lists the files a call only looks at, as its input names them.
 pub(crate) fn viewed_files(tool: &str, input: &Json) -> Vec<String> {
     let is_viewer = VIEWERS.contains(&tool);
-    if !is_viewer && !(is_writer(tool) && input.as_str().contains("\"view\"")) {
+    if !(is_viewer || is_writer(tool) && input.as_str().contains("\"view\"")) {
         return Vec::new();
     }
     let Some(named) = named(input) else { return Vec::new() };

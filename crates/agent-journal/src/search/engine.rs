@@ -107,7 +107,7 @@ impl Engine<'_> {
     fn one_of(&self, words: &[String]) -> Box<dyn Query> {
         let any: Parts = words
             .iter()
-            .flat_map(|word| self.sequence(parts_of(word)))
+            .filter_map(|word| self.sequence(parts_of(word)))
             .map(|one| (Occur::Should, one))
             .collect();
         Box::new(BooleanQuery::new(any))

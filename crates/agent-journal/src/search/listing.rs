@@ -64,7 +64,7 @@ impl Search<'_> {
         let places = Places::of(&searcher).map_err(self.error())?;
         let wanted = options.offset.saturating_add(options.limit);
         let gather = self.gather(filter, wanted, places.clone())?;
-        let listing = self.scan(&gather)?;
+        let listing = self.scan(&gather);
         let mut answer = Answer {
             group: Grouping::Message,
             total: listing.counts.values().sum(),
@@ -111,11 +111,11 @@ impl Search<'_> {
     fn sessions_with(&self, filter: &Filter) -> Result<Set<u64>> {
         let places = Places::of(&self.lexical.searcher()).map_err(self.error())?;
         let gather = self.gather(filter, 0, places)?;
-        Ok(self.scan(&gather)?.counts.into_keys().collect())
+        Ok(self.scan(&gather).counts.into_keys().collect())
     }
 
     /// Looks at every passage; as many of the latest messages are kept as `gather` says.
-    fn scan(&self, gather: &Gather) -> Result<Listing> {
+    fn scan(&self, gather: &Gather) -> Listing {
         let searcher = self.lexical.searcher();
         let weights = gather.weights();
         let mut listing = Listing { latest: BinaryHeap::new(), counts: Map::default() };
@@ -147,7 +147,7 @@ impl Search<'_> {
                 listing.keep((at, telling, position, part as u16, document), gather.keep);
             }
         }
-        Ok(listing)
+        listing
     }
 
     /// Puts the call before what a failing tool returned: the question is which one failed.
