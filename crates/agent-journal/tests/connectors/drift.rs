@@ -88,11 +88,10 @@ fn a_value_of_another_type_costs_that_value_alone() {
 fn odd_values(value: &Value) -> Vec<Value> {
     match value {
         Value::Null => vec![json!(7), json!({ "odd": 1 })],
-        Value::Bool(_) => vec![json!("odd"), json!([7])],
+        Value::Bool(_) | Value::Object(_) => vec![json!("odd"), json!([7])],
         Value::Number(_) => vec![json!("odd"), json!({ "odd": 1 }), json!(-1.5e30)],
         Value::String(_) => vec![json!(7), json!({ "odd": 1 }), json!(["odd"])],
         Value::Array(_) => vec![json!("odd"), json!({ "odd": 1 })],
-        Value::Object(_) => vec![json!("odd"), json!([7])],
     }
 }
 
@@ -328,8 +327,7 @@ fn rows(path: &Path) -> Vec<(String, String, i64, Value)> {
         let mut statement = connection
             .prepare(&format!("SELECT rowid, * FROM \"{table}\" ORDER BY rowid"))
             .unwrap();
-        let columns: Vec<String> =
-            statement.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut rows = statement.query(()).unwrap();
         while let Some(row) = rows.next().unwrap() {
             let id: i64 = row.get(0).unwrap();

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
 
-    /// Messages before and after each match [default: search.default_context, else 0; with --json 3]
+    /// Messages before and after each match [default: `search.default_context`, else 0; with --json 3]
     #[arg(long, short = 'C', value_name = "N")]
     context: Option<u64>,
 
