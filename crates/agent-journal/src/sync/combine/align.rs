@@ -248,7 +248,7 @@ impl Sequence {
 
     /// Adds what another recording has and the sequence lacks. Returns whether there was any.
     pub(super) fn add(&mut self, telling: u64, prints: Vec<Fingerprint>) -> bool {
-        let is_same_format = prints.iter().any(|print| self.known.same(print).is_some());
+        let is_same_format = self.is_same_format(&prints);
         let relations = self.relations(&prints, is_same_format);
         if relations.iter().all(|relation| matches!(relation, Relation::Had(_))) {
             return false;
@@ -263,6 +263,19 @@ impl Sequence {
         self.insert(new);
         self.learn();
         true
+    }
+
+    /// Whether a recording is of the format of the leading one: up to the last message that both
+    /// have, they share most. A few may come from a combination that was exported and imported.
+    fn is_same_format(&self, prints: &[Fingerprint]) -> bool {
+        let (mut shared, mut is_same) = (0, false);
+        for (at, print) in prints.iter().enumerate() {
+            if self.known.same(print).is_some() {
+                shared += 1;
+                is_same = shared * 2 > at;
+            }
+        }
+        is_same
     }
 
     /// Notes where everything stands.
