@@ -30,7 +30,9 @@ fn downgrade(place: &Place) {
     fs::rename(&path, &newer).unwrap();
     let old = Connection::open(&path).unwrap();
     old.execute_batch("PRAGMA journal_mode = WAL").unwrap();
-    FORMAT_2.iter().for_each(|step| old.execute_batch(step).unwrap());
+    for step in FORMAT_2 {
+        old.execute_batch(step).unwrap();
+    }
     old.execute("ATTACH ?1 AS newer", [newer.to_str().unwrap()]).unwrap();
     let texts = |sql: &str, value: &str| -> Vec<String> {
         let mut statement = old.prepare(sql).unwrap();

@@ -40,7 +40,7 @@ fn listed(test: &Test, id: &str) -> Value {
     sessions.find(|one| one["id"].as_str().unwrap().contains(id)).unwrap().clone()
 }
 
-fn event(kind: &str, id: &str, parent: &str, minute: u8, data: Value) -> String {
+fn event(kind: &str, id: &str, parent: &str, minute: u8, data: &Value) -> String {
     let at = format!("2026-06-01T10:{minute:02}:00Z");
     let event =
         json!({ "type": kind, "id": id, "parentId": parent, "timestamp": at, "data": data });
@@ -49,15 +49,15 @@ fn event(kind: &str, id: &str, parent: &str, minute: u8, data: Value) -> String 
 
 fn start() -> String {
     let context = json!({ "cwd": "/srv/p" });
-    event("session.start", "e0", "", 0, json!({ "sessionId": SESSION, "context": context }))
+    event("session.start", "e0", "", 0, &json!({ "sessionId": SESSION, "context": context }))
 }
 
 fn prompt(id: &str, parent: &str, minute: u8, text: &str) -> String {
-    event("user.message", id, parent, minute, json!({ "content": text }))
+    event("user.message", id, parent, minute, &json!({ "content": text }))
 }
 
 fn answer(id: &str, parent: &str, minute: u8, text: &str) -> String {
-    event("assistant.message", id, parent, minute, json!({ "content": text, "toolRequests": [] }))
+    event("assistant.message", id, parent, minute, &json!({ "content": text, "toolRequests": [] }))
 }
 
 fn log(session: &str) -> String {

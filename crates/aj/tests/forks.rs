@@ -81,7 +81,7 @@ fn a_shared_beginning_counts_once_whatever_is_read_first() {
         let test = Test::new();
         let family = family();
         for at in order {
-            test.write(&file(family[at].0), &family[at].1);
+            test.write(file(family[at].0), &family[at].1);
             test.aj("index").found();
         }
         let listing = test.aj("list --all --json").found().json();
@@ -115,7 +115,7 @@ fn a_shared_beginning_counts_once_whatever_is_read_first() {
 fn forks_are_read_from_the_beginning_and_linked_both_ways() {
     let test = Test::new();
     for (id, lines) in family() {
-        test.write(&file(id), &lines);
+        test.write(file(id), &lines);
     }
     test.aj("index").found();
     test.aj(&format!("show {FORK}")).found().shows([
@@ -139,7 +139,7 @@ fn forks_are_read_from_the_beginning_and_linked_both_ways() {
 fn a_search_finds_what_is_shared_in_the_origin_alone() {
     let test = Test::new();
     for (id, lines) in family() {
-        test.write(&file(id), &lines);
+        test.write(file(id), &lines);
     }
     test.aj("index").found();
     assert_eq!(test.aj("search ibex --mode lexical --json").found().ids(), [FIRST]);
@@ -153,12 +153,12 @@ fn a_session_that_goes_on_after_its_fork_keeps_what_it_recorded() {
     let mut family = family();
     family.truncate(2);
     for (id, lines) in &family {
-        test.write(&file(id), lines);
+        test.write(file(id), lines);
     }
     test.aj("index").found();
     // The first one goes on earlier than the fork did: nothing changes hands.
     let further = [turn("walrus", 1, false), turn("ibex", 3, true), turn("tapir", 5, false)];
-    test.write(&file(FIRST), lines(FIRST, &further));
+    test.write(file(FIRST), lines(FIRST, &further));
     test.aj("index").found();
     let listing = test.aj("list --all --json").found().json();
     assert_eq!(session(&listing, FIRST)["counts"]["user_prompts"], 3);

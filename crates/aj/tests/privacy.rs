@@ -104,6 +104,7 @@ const COMMANDS: &[&str] = &[
     "export 3f1c0001 --format json -o session.json",
     "import session.json",
     "secrets",
+    "why 3f1c0001",
     "sources",
     "mcp",
     "skill",

@@ -68,12 +68,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut redactor = args.redact.redactor(&journal);
     if let Some(redactor) = &mut redactor {
         journal.redact_entry(&mut entry, redactor)?;
-        account.documents.iter_mut().for_each(|(_, text)| redactor.own(text));
-        summaries.iter_mut().for_each(|text| redactor.own(text));
+        for text in account.documents.iter_mut().map(|(_, text)| text).chain(&mut summaries) {
+            redactor.own(text);
+        }
     }
     let mut files = if place.is_none() { journal.touched_files(&entry)? } else { Vec::new() };
     if let Some(redactor) = &mut redactor {
-        files.iter_mut().for_each(|(path, _)| redactor.own(path));
+        for (path, _) in &mut files {
+            redactor.own(path);
+        }
     }
     let mut window = Window { journal: &journal, entry: &entry, range, redactor };
     if context.json {

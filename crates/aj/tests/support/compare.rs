@@ -28,7 +28,8 @@ pub fn long_session(number: u64, messages: u64) -> Transcript {
 pub fn answers(test: &Test) -> Value {
     let list = test.aj("list --all --limit 0 --json").json();
     let sessions = list["sessions"].as_array().unwrap();
-    let tokens: u64 = sessions.iter().map(|one| one["tokens"]["output"].as_u64().unwrap()).sum();
+    let tokens: u64 =
+        sessions.iter().map(|one| one["tokens"]["output"].as_u64().unwrap_or(0)).sum();
     let mut found = Vec::new();
     for query in ["begin*", "login", "\"copper lattice\"", "word3x7", "word1x1*", "nothing-like-it"]
     {

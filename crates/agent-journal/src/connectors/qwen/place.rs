@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::line::Line;
+use crate::connectors::formats::files;
 use crate::connectors::formats::jsonl::Lines;
-use crate::connectors::formats::{files, json};
 use crate::error::Result;
 use crate::model::{Json, Kind, Session, TitleRank};
 
@@ -69,23 +69,6 @@ pub(super) fn sidecar(path: &Path, session: &mut Session) {
     if let Some(agent_type) = meta.agent_type {
         session.extensions.insert("agentType".to_owned(), Json::from_value(&agent_type));
     }
-}
-
-/// Finds the model that the parent of a sub-agent worked with: the first that its chat names.
-pub(super) fn model_of_parent(path: &Path, parent: &str) -> Option<String> {
-    let project = path.parent()?.parent()?.parent()?;
-    let chat = project.join("chats").join(parent).with_extension("jsonl");
-    let mut lines = Lines::open(&chat, 0).ok()?;
-    while let Some(line) = lines.next().ok()? {
-        if memchr::memmem::find(line.bytes, b"\"model\":\"").is_none() {
-            continue;
-        }
-        let model = json::parse_odd::<Line<'_>>(line.bytes).and_then(|line| line.model);
-        if let Some(model) = model.filter(|model| !model.as_str().is_empty()) {
-            return Some(model.into_owned());
-        }
-    }
-    None
 }
 
 /// Finds the session the first record of a renamed file names.

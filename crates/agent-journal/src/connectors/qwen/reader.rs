@@ -15,7 +15,7 @@ use crate::connectors::formats::genai;
 use crate::connectors::formats::json::{self, Text, lenient};
 use crate::connectors::formats::jsonl::{self, End, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{
     Block, Json, Kind, Message, Origin, Role, Session, Timestamp, TitleRank, Usage,
 };
@@ -97,9 +97,12 @@ impl<'s> Reader<'s> {
         session.kind = place.kind;
         if place.kind == Kind::Agent {
             place::sidecar(path, &mut session);
-            let known = state.model.take().or_else(|| session.model.clone());
-            let parent = session.parent.as_deref();
-            state.model = known.or_else(|| place::model_of_parent(path, parent?));
+            let model = session.model.clone();
+            // Answers that were told before lack the model that is known now.
+            if start.offset > 0 && model.is_some() && state.model != model {
+                return Err(Error::StartOver);
+            }
+            state.model = model.or(state.model);
         }
         Ok(Self {
             sink,
