@@ -48,7 +48,7 @@ fn a_flat_rollout_is_a_session_named_and_dated_by_its_file() {
 #[test]
 fn directory_branch_and_model_of_a_rollout_are_found_where_they_stand() {
     let test = Test::new();
-    let text = |text: &str| json!([{ "type": "input_text", "text": text }]);
+    let said = |text: &str| json!([{ "type": "input_text", "text": text }]);
     write_rollout(
         &test,
         ID,
@@ -57,10 +57,10 @@ fn directory_branch_and_model_of_a_rollout_are_found_where_they_stand() {
             "id": ID, "cli_version": "0.50.0", "git": { "branch": "feature/gull" } } }),
             json!({ "timestamp": "2025-10-04T20:15:33Z", "type": "response_item", "payload": {
             "type": "message", "role": "user",
-            "content": text("<environment_context>\n  <cwd>/home/mara/gulls</cwd>\n</environment_context>") } }),
+            "content": said("<environment_context>\n  <cwd>/home/mara/gulls</cwd>\n</environment_context>") } }),
             json!({ "timestamp": "2025-10-04T20:15:34Z", "type": "turn_context", "payload": { "model": "gpt-b" } }),
             json!({ "timestamp": "2025-10-04T20:15:35Z", "type": "response_item", "payload": {
-            "type": "message", "role": "user", "content": text("count the gulls") } }),
+            "type": "message", "role": "user", "content": said("count the gulls") } }),
             json!({ "timestamp": "2025-10-04T20:15:36Z", "type": "response_item", "payload": {
             "type": "message", "role": "assistant",
             "content": [{ "type": "output_text", "text": "Seven." }] } }),

@@ -1,6 +1,7 @@
 //! The requirements of the specification, run on homes that are made for them: each assertion names
 //! the requirement it checks. `docs/requirements.md` lists every requirement with its test.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::needless_pass_by_value, reason = "records are written where they are passed")]
 
 #[path = "../support/mod.rs"]
 mod support;
