@@ -565,6 +565,13 @@ impl Journal {
         }
         Ok(reports)
     }
+
+    /// Lists the places that the user named and that are not there.
+    pub fn absent_places(&self) -> Vec<PathBuf> {
+        let roots = ALL.iter().flat_map(|one| sync::roots(*one, &self.config, &self.machine));
+        let named = roots.filter(|root| root.configured).map(|root| root.path);
+        named.filter(|path| !glob::base(path).exists()).collect()
+    }
 }
 
 /// Counts the sessions that cannot be found by meaning yet.

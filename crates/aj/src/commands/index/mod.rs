@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut journal = context.journal()?;
     let report = Context::index(&mut journal, args.full)?;
     tell_failures(&report);
-    tell_absent(&journal)?;
+    warn_of_absent_places(&journal);
     if report.busy {
         anyhow::bail!("another aj is still writing the journal; nothing was read");
     }
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         )?;
     } else if report.sources == 0 {
         let all = Filter { scope: Scope::All, ..Filter::default() };
-        let is_empty = journal.count(&all)? == 0;
+        let is_empty = journal.sessions(&all, Some(1))?.is_empty();
         let none = "no agent history found; `aj sources --all` lists the scanned directories";
         writeln!(anstream::stdout(), "{}", if is_empty { none } else { "up to date" })?;
     } else {
@@ -90,14 +90,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 }
 
 /// Names the places that the user configured and that are not there.
-fn tell_absent(journal: &Journal) -> Result<()> {
-    for root in journal.sources()?.iter().flat_map(|report| &report.roots) {
-        if root.configured && !root.present {
-            let path = root.path.display();
-            warn(&format!("{path} is not there; [storage.sources] or a variable names it"));
-        }
+fn warn_of_absent_places(journal: &Journal) {
+    for path in journal.absent_places() {
+        let path = path.display();
+        warn(&format!("{path} is not there; [storage.sources] or a variable names it"));
     }
-    Ok(())
 }
 
 fn tell_failures(report: &SyncReport) {
