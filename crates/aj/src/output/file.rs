@@ -143,6 +143,7 @@ fn draft_in(directory: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Creates a file that only its owner may read.
+#[cfg(feature = "parquet")]
 pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
