@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         )?;
     } else if report.sources == 0 {
         let all = Filter { scope: Scope::All, ..Filter::default() };
-        let is_empty = journal.sessions(&all, Some(1))?.is_empty();
+        let is_empty = journal.count(&all)? == 0;
         let none = "no agent history found; `aj sources --all` lists the scanned directories";
         writeln!(anstream::stdout(), "{}", if is_empty { none } else { "up to date" })?;
     } else {
