@@ -22,7 +22,7 @@ pub use score::{Category, Score, ScoreReport};
 pub use spread::Class;
 pub use stats::{By, Explained, Extent, Group, Period, Spending, Stats, StatsQuery};
 pub use tools::{Counted, ToolFigures};
-pub use usage::{Figures, SessionFigures};
+pub use usage::{Figures, NotInTranscript, SessionFigures};
 
 pub(crate) use blame::{Dated, attribute};
 pub(crate) use brief::BriefMaker;

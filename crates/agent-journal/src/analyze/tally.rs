@@ -326,6 +326,10 @@ impl<'p> Tally<'p> {
             ("the call in a working copy of its session", repeats.in_working_copies),
             ("a sum over calls that are recorded one by one", repeats.sums),
             ("an answer that the program wrote itself (synthetic)", repeats.synthetic),
+            (
+                "a state of the agent's own bill that lists less than the messages record",
+                store.bills_left_aside()?,
+            ),
         ];
         let not_counted = reasons
             .into_iter()

@@ -36,12 +36,31 @@ pub struct Figures {
     pub tokens: Tokens,
     /// What they cost.
     pub cost: Cost,
+    /// The part of tokens and cost that no message records: the agent's own bill lists it.
+    #[serde(skip_serializing_if = "NotInTranscript::is_empty")]
+    pub not_in_transcript: NotInTranscript,
     /// Active time in milliseconds, of which `active_s` is made at the end.
     #[serde(skip)]
     pub(super) active_ms: u64,
     /// The session counted last: a session counts once.
     #[serde(skip)]
     pub(super) last: Option<u64>,
+}
+
+/// What an agent's own bill lists beyond the calls that messages record: titles, compactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct NotInTranscript {
+    /// The tokens.
+    pub tokens: Tokens,
+    /// What they cost.
+    pub cost: Cost,
+}
+
+impl NotInTranscript {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.total() == 0
+    }
 }
 
 impl Figures {
@@ -73,6 +92,10 @@ impl Figures {
         self.model_calls += spent.calls;
         self.tokens += spent.tokens;
         self.cost += cost;
+        if spent.is_unrecorded {
+            self.not_in_transcript.tokens += spent.tokens;
+            self.not_in_transcript.cost += cost;
+        }
     }
 
     /// Adds everything but sessions, which count once wherever they were.
@@ -86,6 +109,8 @@ impl Figures {
         self.model_calls += other.model_calls;
         self.tokens += other.tokens;
         self.cost += other.cost;
+        self.not_in_transcript.tokens += other.not_in_transcript.tokens;
+        self.not_in_transcript.cost += other.not_in_transcript.cost;
     }
 
     pub(super) fn finish(&mut self) {

@@ -32,6 +32,8 @@ pub(crate) fn session(head: Head) -> model::Session {
         ended_at: session.ended_at,
         refs: notes.refs,
         files: notes.files,
+        // What the agent's bill lists beyond the messages comes as calls, worked out.
+        bills: Vec::new(),
         extensions,
         provenance: Some(Box::new(Provenance {
             kind: name(session.source.kind).to_owned(),

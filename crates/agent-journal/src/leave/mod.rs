@@ -214,6 +214,7 @@ impl Export<'_> {
                 cache_creation_1h: spent.cache_creation_1h,
                 cost_micros: cost.micros(),
                 is_recorded: spent.recorded.is_some(),
+                is_unrecorded: spent.is_unrecorded,
             };
             tables.spending(&spending).map_err(output)
         })
@@ -339,6 +340,7 @@ impl Export<'_> {
         let cost =
             |figures: &Figures| figures.cost.micros().map(|_| Json::from_value(&figures.cost));
         notes.cost = cost(&figures.own);
+        notes.not_in_transcript = known(figures.own.not_in_transcript.tokens);
         let whole = &figures.with_subagents;
         notes.with_subagents = (figures.subagents > 0).then(|| TaskNotes {
             subagents: figures.subagents,

@@ -2,6 +2,7 @@
 //! messages, a message is a list of blocks, and a message may carry the usage of one model call.
 //! Nothing here knows an agent, opens a file or asks a database.
 
+mod bill;
 mod block;
 mod edits;
 mod facts;
@@ -16,6 +17,7 @@ mod tools;
 mod usage;
 mod workspace;
 
+pub use bill::{Bill, BilledModel};
 pub use block::{Block, Image};
 pub use edits::{Edit, EditLine, edits};
 pub(crate) use facts::hash as call_hash;

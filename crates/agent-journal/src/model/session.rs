@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::bill::{Bill, add_state};
 use super::{Extensions, FOUND_DIR, Json, PROJECT_DIR, Timestamp};
 
 /// What the files say about a session as a whole. A connector may tell it in pieces: later
@@ -61,6 +62,9 @@ pub struct Session {
     /// Files the format itself lists as touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// States of the bill that the agent keeps of the session, in the order they were written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bills: Vec<Bill>,
     /// What the format records beyond this.
     #[serde(skip_serializing_if = "Extensions::is_empty")]
     pub extensions: Extensions,
@@ -191,6 +195,11 @@ impl Session {
         self.titles.insert(at, Title { rank, text });
     }
 
+    /// Adds a state of the agent's own bill, unless it says nothing new.
+    pub fn add_bill(&mut self, state: Bill) {
+        add_state(&mut self.bills, state);
+    }
+
     /// The name of the folder that the project's sessions lie in, where the agent has such.
     pub fn project_dir(&self) -> Option<String> {
         self.extensions.get(PROJECT_DIR)?.parse()
@@ -240,6 +249,7 @@ impl Session {
         unite(&mut self.summaries, later.summaries);
         unite(&mut self.refs, later.refs);
         unite(&mut self.files, later.files);
+        later.bills.into_iter().for_each(|state| self.add_bill(state));
         self.extensions.extend(later.extensions);
     }
 }
@@ -276,6 +286,10 @@ impl Session {
         unite(&mut self.summaries, lesser.summaries);
         unite(&mut self.refs, lesser.refs);
         unite(&mut self.files, lesser.files);
+        if !lesser.bills.is_empty() {
+            lesser.bills.into_iter().for_each(|state| self.add_bill(state));
+            self.bills.sort_by_key(|state| state.at);
+        }
         for (key, value) in lesser.extensions {
             self.extensions.entry(key).or_insert(value);
         }

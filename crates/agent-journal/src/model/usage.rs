@@ -32,6 +32,9 @@ pub struct Usage {
     /// call, told second-hand: it counts where the session records no call itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Set on a sum over calls that no message records: the agent's own bill lists them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unrecorded: bool,
 }
 
 /// What no call of a model uses, and no history of calls adds up to more than a number can hold.

@@ -54,7 +54,7 @@ impl Store {
     pub(crate) fn calls_beside(&self, owner: u64, telling: u64) -> Result<Vec<ModelCall>> {
         let columns = |row: &str| {
             let names = "at model input output cache_read cache_creation cache_creation_1h
-                         reasoning cost_micros since";
+                         reasoning cost_micros since unrecorded";
             let all: Vec<_> =
                 names.split_whitespace().map(|name| format!("{row}.{name}")).collect();
             all.join(", ")
@@ -128,6 +128,7 @@ fn call(row: &Row<'_>) -> rusqlite::Result<ModelCall> {
             cost_micros: optional(9)?,
             speed: speed.flatten().map(str::to_owned),
             since: time(10)?,
+            unrecorded: row.get(11)?,
         },
     })
 }

@@ -31,11 +31,12 @@ impl Writer<'_> {
             self.note_owner(identity)?;
             let sql = "UPDATE usage SET counted = 0 WHERE identity = ?1";
             self.run(sql, identity)?;
-            // The fullest record counts; whoever made the call first owns it, and a working copy
-            // or a session that only begins with it never does as long as the original is known.
+            // The fullest record counts, and of what bills list what was worked out here. Whoever
+            // made the call first owns it, and a working copy or a session that only begins with it
+            // never does as long as the original is known.
             let sql = "UPDATE usage SET counted = 1, owner = (
                            SELECT other.session FROM usage other
-                           JOIN tellings ON tellings.key = other.telling
+                           LEFT JOIN tellings ON tellings.key = other.telling
                            LEFT JOIN lineages ON lineages.session = other.session
                            WHERE other.identity = ?1
                            ORDER BY tellings.account ->> '$.kind' = 'copy',
@@ -44,7 +45,8 @@ impl Writer<'_> {
                            LIMIT 1)
                        WHERE identity = ?1 AND telling = (
                            SELECT telling FROM usage WHERE identity = ?1
-                           ORDER BY output DESC, input + cache_read + cache_creation DESC,
+                           ORDER BY unrecorded AND telling IN (SELECT key FROM tellings),
+                           output DESC, input + cache_read + cache_creation DESC,
                            cost_micros IS NULL, model IS NULL, at IS NULL, at, session, telling
                            LIMIT 1)";
             self.run(sql, identity)?;
@@ -187,7 +189,8 @@ impl Writer<'_> {
         let sql = "SELECT coalesce(usage.at, sessions.started_at, 0), models.name, usage.input,
                    usage.output, usage.cache_read, usage.cache_creation, usage.cache_creation_1h,
                    usage.reasoning, usage.cost_micros,
-                   usage.since IS NOT NULL AND usage.since IS NOT usage.at FROM usage
+                   usage.since IS NOT NULL AND usage.since IS NOT usage.at, usage.unrecorded
+                   FROM usage
                    LEFT JOIN sessions ON sessions.key = usage.owner
                    LEFT JOIN models ON models.id = usage.model
                    WHERE usage.owner = ?1 AND usage.counted = 1";

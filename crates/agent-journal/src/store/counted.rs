@@ -16,7 +16,8 @@ impl Store {
             "{INSIDE} SELECT coalesce(usage.at, sessions.started_at, 0), models.name, usage.input,
              usage.output, usage.cache_read, usage.cache_creation, usage.cache_creation_1h,
              usage.reasoning, usage.cost_micros,
-             usage.since IS NOT NULL AND usage.since IS NOT usage.at, usage.at
+             usage.since IS NOT NULL AND usage.since IS NOT usage.at, usage.unrecorded,
+             usage.at
              FROM usage LEFT JOIN sessions ON sessions.key = usage.owner
              LEFT JOIN models ON models.id = usage.model
              WHERE usage.owner IN inside AND usage.counted = 1
@@ -26,7 +27,7 @@ impl Store {
         let mut rows = statement.query([owner as i64]).map_err(self.error())?;
         while let Some(row) = rows.next().map_err(self.error())? {
             let spent = ledger::spent(row).map_err(self.error())?;
-            let at = row.get::<_, Option<i64>>(10).map_err(self.error())?;
+            let at = row.get::<_, Option<i64>>(11).map_err(self.error())?;
             take(at.and_then(Timestamp::from_millis), spent)?;
         }
         Ok(())

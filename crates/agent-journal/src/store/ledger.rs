@@ -66,6 +66,8 @@ pub(crate) struct Spent {
     pub(crate) cache_creation_1h: u64,
     /// What the agent recorded as cost, in millionths of a dollar.
     pub(crate) recorded: Option<u64>,
+    /// Whether no message records the calls: the agent's own bill lists them.
+    pub(crate) is_unrecorded: bool,
 }
 
 impl Done {
@@ -245,7 +247,8 @@ pub(super) fn spent(row: &Row<'_>) -> rusqlite::Result<Spent> {
         reasoning: optional(7)?,
     };
     let prompt = tokens.input + tokens.cache_read + tokens.cache_creation;
-    let is_sum: bool = row.get(9)?;
+    let is_unrecorded: bool = row.get(10)?;
+    let is_sum = is_unrecorded || row.get(9)?;
     // How large the prompts behind a sum were is not known.
     let size = if is_sum { 0 } else { SIZES.iter().filter(|size| prompt > **size).count() as u8 };
     Ok(Spent {
@@ -257,17 +260,23 @@ pub(super) fn spent(row: &Row<'_>) -> rusqlite::Result<Spent> {
         cache_creation_1h: number(6)?,
         // Under a subscription some agents write down that a call was free.
         recorded: optional(8)?.filter(|cost| *cost > 0),
+        is_unrecorded,
     })
 }
 
-/// What calls that cost alike have in common: quarter, model, size, whether cost is recorded.
-type Alike = (i64, Option<Rc<str>>, u8, bool);
+/// What calls that cost alike have in common: quarter, model, size, whether cost is recorded and
+/// whether the calls are.
+type Alike = (i64, Option<Rc<str>>, u8, bool, bool);
+
+/// Added to the size of prompts in packed calls that no message records.
+const UNRECORDED: u64 = 1 << 2;
 
 /// Packs calls, those alike together.
 pub(super) fn pack_spent(calls: Vec<Spent>) -> Vec<u8> {
     let mut alike: BTreeMap<Alike, Spent> = BTreeMap::new();
     for call in calls {
-        let key = (call.quarter, call.model.clone(), call.size, call.recorded.is_some());
+        let has_cost = call.recorded.is_some();
+        let key = (call.quarter, call.model.clone(), call.size, has_cost, call.is_unrecorded);
         let Some(sum) = alike.get_mut(&key) else {
             alike.insert(key, call);
             continue;
@@ -287,7 +296,7 @@ pub(super) fn pack_spent(calls: Vec<Spent>) -> Vec<u8> {
         put(&mut body, spent.model.as_ref().map_or(0, |model| names.place(model) + 1));
         let tokens = &spent.tokens;
         for number in [
-            u64::from(spent.size),
+            u64::from(spent.size) | if spent.is_unrecorded { UNRECORDED } else { 0 },
             spent.calls,
             tokens.input,
             tokens.output,
@@ -321,7 +330,10 @@ fn fill_spent(reader: &mut Reader<'_>, all: &mut Vec<Spent>) -> Option<()> {
             0 => None,
             place => Some(names.get(place as usize - 1)?.clone()),
         };
-        let (size, calls) = (reader.number()? as u8, reader.number()?);
+        let marked_size = reader.number()?;
+        let (size, is_unrecorded) =
+            ((marked_size & !UNRECORDED) as u8, marked_size & UNRECORDED > 0);
+        let calls = reader.number()?;
         let mut tokens = Tokens {
             input: reader.number()?,
             output: reader.number()?,
@@ -332,7 +344,16 @@ fn fill_spent(reader: &mut Reader<'_>, all: &mut Vec<Spent>) -> Option<()> {
         let cache_creation_1h = reader.number()?;
         tokens.reasoning = reader.number()?.checked_sub(1);
         let recorded = reader.number()?.checked_sub(1);
-        all.push(Spent { quarter, model, size, calls, tokens, cache_creation_1h, recorded });
+        all.push(Spent {
+            quarter,
+            model,
+            size,
+            calls,
+            tokens,
+            cache_creation_1h,
+            recorded,
+            is_unrecorded,
+        });
     }
     Some(())
 }

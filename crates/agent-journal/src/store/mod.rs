@@ -4,6 +4,7 @@
 
 mod account;
 mod beside;
+mod bills;
 mod browse;
 mod calls;
 mod catalog;
@@ -28,6 +29,7 @@ mod sources;
 mod summaries;
 mod tasks;
 mod tellings;
+mod unrecorded;
 mod write;
 
 pub use browse::{Browse, Facets, Listing, Order};
@@ -70,7 +72,7 @@ const VERSION: i64 = 3;
 /// The version of everything that turns a source into stored messages and facts: connectors,
 /// facts, packing. A higher number has every source read again once, and the facts of sources
 /// that are gone worked out again from their stored messages.
-pub(crate) const READER_VERSION: i64 = 1;
+pub(crate) const READER_VERSION: i64 = 2;
 
 /// SQL that leads from each version to the next, the first from nothing.
 const MIGRATIONS: [&str; VERSION as usize] =

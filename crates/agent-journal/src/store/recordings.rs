@@ -198,6 +198,7 @@ impl Writer<'_> {
             self.unlisted.insert(session as u64);
             return Ok(());
         }
+        self.forget_bill(session as u64)?;
         for sql in [
             "DELETE FROM sessions WHERE key = ?1",
             "DELETE FROM activity WHERE session = ?1",

@@ -41,8 +41,14 @@ impl Writer<'_> {
         self.touch_summarised()?;
         self.settle_calls()?;
         let touched = std::mem::take(&mut self.touched);
+        let mut changed = &touched | &self.owners;
         self.list()?;
         if self.settle_lineages(&touched)? {
+            self.settle_calls()?;
+        }
+        changed.extend(self.owners.iter().chain(&self.unlisted));
+        self.settle_bills(&changed)?;
+        if !self.contested.is_empty() {
             self.settle_calls()?;
         }
         // What was learnt meanwhile of sessions that were listed before.
@@ -105,6 +111,7 @@ impl Writer<'_> {
             }
         }
         self.write_session(session, telling, &account, &figures, projects)?;
+        self.note_bills(session, &account)?;
         let shown = is_shown(&account, &figures);
         if let (false, Some(native)) = (shown, &account.parent) {
             let parent = SessionId { agent, native: native.clone() };

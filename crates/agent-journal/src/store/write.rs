@@ -148,6 +148,11 @@ impl Writer<'_> {
         self.generation
     }
 
+    /// Returns the tellings that were not there before this transaction.
+    pub(super) fn fresh_tellings(&self) -> &HashSet<u64> {
+        &self.fresh
+    }
+
     /// Hands over the tellings that were new in the last transaction.
     pub(crate) fn take_fresh(&mut self) -> HashSet<u64> {
         std::mem::take(&mut self.fresh)
@@ -423,8 +428,9 @@ impl Writer<'_> {
     ) -> Result<bool> {
         let sql = "INSERT OR IGNORE INTO usage (identity, session, telling, position, at, model,
                    input, output, cache_read, cache_creation, cache_creation_1h, reasoning,
-                   cost_micros, since, counted, owner)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?2)";
+                   cost_micros, since, counted, owner, unrecorded)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?2,
+                   ?16)";
         let tokens = &row.usage.tokens;
         let model = row.model.as_deref().map(|name| self.model(name)).transpose()?;
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
@@ -444,6 +450,7 @@ impl Writer<'_> {
             row.usage.cost_micros.map(|n| n as i64),
             row.usage.since.map(crate::model::Timestamp::as_millis),
             counted,
+            row.usage.unrecorded,
         ]);
         Ok(added.map_err(self.error())? > 0)
     }

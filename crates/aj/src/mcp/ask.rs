@@ -341,8 +341,12 @@ fn tokens_and_cost(figures: &Figures) -> String {
     if !tokens.is_known() {
         return format!("tokens unknown, cost {cost}");
     }
+    let unrecorded = match figures.not_in_transcript.tokens.total() {
+        0 => String::new(),
+        total => format!(" ({} of them not in the transcript)", amount(total)),
+    };
     format!(
-        "tokens in {} out {} cached {}, cost {cost}",
+        "tokens in {} out {} cached {}{unrecorded}, cost {cost}",
         amount(tokens.input),
         amount(tokens.output),
         amount(tokens.cache_read),

@@ -20,8 +20,9 @@ pub(crate) fn print(schema: &str, mut document: Value) -> Result<()> {
 
 /// A session as programs see it: as it is listed, with what it cost. `tokens`, `cost` and
 /// `counts` are those of the session alone, `with_subagents` has the same with its sub-agents.
+/// `not_in_transcript` is the part that no message records, where there is one.
 pub(crate) fn session(entry: &Entry, figures: &SessionFigures) -> Result<Value> {
-    const TASK: [&str; 8] = [
+    const TASK: [&str; 9] = [
         "prompts",
         "messages",
         "tool_calls",
@@ -30,9 +31,13 @@ pub(crate) fn session(entry: &Entry, figures: &SessionFigures) -> Result<Value> 
         "model_calls",
         "tokens",
         "cost",
+        "not_in_transcript",
     ];
     let mut document = serde_json::to_value(entry)?;
     document["cost"] = serde_json::to_value(figures.own.cost)?;
+    if !figures.own.not_in_transcript.is_empty() {
+        document["not_in_transcript"] = serde_json::to_value(figures.own.not_in_transcript)?;
+    }
     let mut whole = serde_json::to_value(&figures.with_subagents)?;
     if let Some(whole) = whole.as_object_mut() {
         whole.retain(|name, _| TASK.contains(&name.as_str()));

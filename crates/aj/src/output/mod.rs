@@ -18,7 +18,7 @@ pub(crate) mod wrap;
 
 use std::io::{BufWriter, Write};
 
-use agent_journal::analyze::{Basis, Cost};
+use agent_journal::analyze::{Basis, Cost, Figures, NotInTranscript};
 use agent_journal::connectors::Agent;
 use agent_journal::model::{Timestamp, Tokens};
 use agent_journal::{Entry, Journal, TextKind, without_escapes};
@@ -190,6 +190,15 @@ pub(crate) fn token_classes(all: &Tokens) -> String {
         amount(all.cache_read),
         amount(all.cache_creation),
     )
+}
+
+/// Returns what an agent's own bill lists beyond the messages, where there is something.
+pub(crate) fn not_in_transcript(figures: &Figures) -> Option<String> {
+    let NotInTranscript { tokens, cost } = &figures.not_in_transcript;
+    (!figures.not_in_transcript.is_empty()).then(|| {
+        let tokens = token_classes(tokens);
+        format!("not in the transcript: {tokens} · cost {}", money_of_share(cost))
+    })
 }
 
 /// An amount of money with the share of the tokens that it stands for, where that is not all.

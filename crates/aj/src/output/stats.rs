@@ -10,8 +10,8 @@ use jiff::civil::Date;
 
 use super::wrap::gathered;
 use super::{
-    BOLD, DIM, amount, chart, clock, count, cut, duration, money, pad, pad_left, percent, plain,
-    short_native, thousands, tokens, width,
+    BOLD, DIM, amount, chart, clock, count, cut, duration, money, not_in_transcript, pad, pad_left,
+    percent, plain, short_native, thousands, tokens, width,
 };
 
 /// Lines of a small table beside another.
@@ -57,6 +57,9 @@ pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: us
     for facts in [&done[..], &spent] {
         let lines = gathered(facts, "   ", width.saturating_sub(1));
         writeln!(out, " {}", lines.join("\n "))?;
+    }
+    if let Some(line) = not_in_transcript(totals) {
+        writeln!(out, " {DIM}{line}{DIM:#}")?;
     }
     Ok(())
 }

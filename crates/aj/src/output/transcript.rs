@@ -16,7 +16,7 @@ use super::table::place;
 use super::wrap::gathered;
 use super::{
     BOLD, DIM, agent_of, ago, badge, bytes, clock, color, count, cut, duration, money_of_share,
-    plain, token_classes,
+    not_in_transcript, plain, token_classes,
 };
 use crate::commands::files::touched;
 
@@ -112,6 +112,9 @@ impl<'a, W: Write> Transcript<'a, W> {
             format!("cost {}", money_of_share(&figures.own.cost)),
         ];
         for line in gathered(&spent, " · ", self.width) {
+            writeln!(out, "{DIM}{line}{DIM:#}")?;
+        }
+        if let Some(line) = not_in_transcript(&figures.own) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
         }
         if figures.subagents > 0 {

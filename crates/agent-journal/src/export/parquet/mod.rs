@@ -87,6 +87,7 @@ const USAGE: &[Column] = &[
     ("reasoning_tokens", Number),
     ("cost_micros", Number),
     ("cost_is_recorded", Flag),
+    ("kind", Text),
 ];
 
 /// A model call that counts, as the tables have it.
@@ -97,6 +98,8 @@ pub(crate) struct Spending {
     pub(crate) cache_creation_1h: u64,
     pub(crate) cost_micros: Option<u64>,
     pub(crate) is_recorded: bool,
+    /// Whether no message records the calls: the agent's own bill lists them.
+    pub(crate) is_unrecorded: bool,
 }
 
 impl Format for Parquet {
@@ -186,7 +189,8 @@ impl<'o> Tables<'o> {
 
     /// Adds a model call of the session told last.
     pub(crate) fn spending(&mut self, spending: &Spending) -> io::Result<()> {
-        let Spending { at, model, tokens, cache_creation_1h, cost_micros, is_recorded } = spending;
+        let Spending { at, model, tokens, cache_creation_1h, cost_micros, .. } = spending;
+        let kind = if spending.is_unrecorded { "not_in_transcript" } else { "call" };
         let (session, agent) = (self.session_id.clone(), self.agent.clone());
         self.add(
             SPENDING,
@@ -202,7 +206,8 @@ impl<'o> Tables<'o> {
                 (*cache_creation_1h).into(),
                 tokens.reasoning.into(),
                 (*cost_micros).into(),
-                cost_micros.map(|_| *is_recorded).into(),
+                cost_micros.map(|_| spending.is_recorded).into(),
+                kind.into(),
             ],
         )
     }

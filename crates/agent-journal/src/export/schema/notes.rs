@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Continuation, Counts, Json, Kind, ModelCall, Origin, Ref, Summary, Title, Tokens, Usage,
+    Continuation, Counts, Json, Kind, ModelCall, Origin, Ref, Summary, Title, Tokens,
+    Usage,
 };
 
 /// What the journal knows of a session beyond the schema.
@@ -52,6 +53,9 @@ pub struct SessionNotes {
     /// What these calls cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Json>,
+    /// Of these tokens, those of calls that no message records: the agent's own bill lists them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_in_transcript: Option<Tokens>,
     /// The same together with the sub-agents of the session, when there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_subagents: Option<TaskNotes>,

@@ -4,6 +4,7 @@
 //! stand between them. The message that is still open at the end of the file is told, but the
 //! checkpoint stays before it: the next read tells it again, perhaps longer.
 
+mod bill;
 mod folder;
 mod records;
 
@@ -47,7 +48,6 @@ const STATE: &[&str] = &[
     "api-request",
     "api-request-shape",
     "api-request-blob",
-    "cost-state",
 ];
 
 /// A file in a session's folder with the name that the user gave it.
@@ -126,6 +126,9 @@ struct State {
     /// Whether it is known that the session is a person's or a sub-agent's.
     #[serde(default)]
     is_decided: bool,
+    /// The latest instant that a line names.
+    #[serde(default)]
+    last_at: Option<Timestamp>,
 }
 
 /// A prompt in the agent's queue.
@@ -297,6 +300,7 @@ impl<'s> Reader<'s> {
         let at = line.timestamp.take().and_then(|text| text.0);
         let at = at.and_then(|text| Timestamp::parse(text.as_str()));
         let is_talk = line.kind.as_ref().is_some_and(|kind| is_talk(kind.as_str()));
+        self.state.last_at = self.state.last_at.max(at);
         // Notices and the queue do not widen a conversation.
         if is_talk {
             self.session.seen(at);
@@ -319,6 +323,15 @@ impl<'s> Reader<'s> {
             "queue-operation" => self.queue(line, at, offset),
             "summary" | "custom-title" | "ai-title" | "agent-name" | "pr-link" => {
                 self.about(line);
+                self.sink.accept(Record::passed(offset, kind))
+            }
+            "cost-state" => {
+                if self.place.kind == Kind::Root
+                    && let Some(state) = bill::read(bytes, self.state.last_at)
+                {
+                    self.session.add_bill(state);
+                }
+                self.pass_over(&line);
                 self.sink.accept(Record::passed(offset, kind))
             }
             "file-history-snapshot" | "file-history-delta" => {

@@ -70,6 +70,13 @@ fn facts(view: &View) -> Vec<(&'static str, Markup)> {
     add("tokens", entry.tokens.is_known().then(|| tokens(&entry.tokens)));
     let own = &view.figures.own;
     add("cost", (own.tokens.is_known() || own.cost.micros().is_some()).then(|| cost(&own.cost)));
+    let unrecorded = &own.not_in_transcript;
+    add(
+        "not in the transcript",
+        (!unrecorded.is_empty()).then(|| {
+            html! { (tokens(&unrecorded.tokens)) " · " (cost(&unrecorded.cost)) }
+        }),
+    );
     add("refs", (!entry.refs.is_empty()).then(|| refs(&entry.refs)));
     let whole = &view.figures.with_subagents;
     add(
