@@ -169,3 +169,111 @@ fn a_session_that_goes_on_after_its_fork_keeps_what_it_recorded() {
     assert_eq!(session(&listing, FIRST)["counts"]["user_prompts"], 3);
     assert_eq!(session(&listing, FORK)["counts"]["user_prompts"], 1);
 }
+
+/// A fork as the agent writes it: records of its own come first, and the prompts that it copies
+/// have one id.
+fn marked_fork(turns: &[Vec<Value>], has_header: bool) -> String {
+    let mut turns = turns.to_vec();
+    for (at, turn) in turns.iter_mut().enumerate() {
+        if !has_header {
+            turn[0]["promptId"] = "p-fork".into();
+            turn[0]["turnPosition"] = json!({ "promptIndex": 0, "turnIndex": at + 1 });
+        }
+    }
+    let header = json!({ "type": "queue-operation", "operation": "dequeue",
+        "timestamp": "2026-10-01T09:09:59.000Z" });
+    if has_header {
+        turns.insert(0, vec![header]);
+    }
+    lines(FORK, &turns)
+}
+
+#[test]
+fn an_original_that_goes_on_after_its_fork_stays_the_original() {
+    let common = [turn("walrus", 1, false), turn("ibex", 3, true)];
+    for (has_header, is_empty, order) in [
+        (true, false, [0, 1]),
+        (true, false, [1, 0]),
+        (false, false, [0, 1]),
+        (false, false, [1, 0]),
+        (true, true, [0, 1]),
+        (true, true, [1, 0]),
+    ] {
+        let case = format!("header {has_header}, empty {is_empty}, order {order:?}");
+        let mut fork = common.to_vec();
+        if !is_empty {
+            fork.push(turn("okapi", 10, false));
+        }
+        let mut original = common.to_vec();
+        for (prompt, turn) in original.iter_mut().enumerate() {
+            turn[0]["promptId"] = format!("p-{prompt}").into();
+            turn[0]["turnPosition"] = json!({ "promptIndex": 0, "turnIndex": prompt + 1 });
+        }
+        original.push(turn("tapir", 30, false));
+        let files = [(FIRST, lines(FIRST, &original)), (FORK, marked_fork(&fork, has_header))];
+        let test = Test::new();
+        for at in order {
+            test.write(file(files[at].0), &files[at].1);
+            test.aj("index").found();
+        }
+        let listing = test.aj("list --all --json").found().json();
+        let first = session(&listing, FIRST);
+        assert_eq!(first["continues"], Value::Null, "{case}");
+        assert_eq!(first["counts"]["user_prompts"], 3, "{case}");
+        assert_eq!(first["tokens"]["input"], 600, "{case}");
+        let fork = session(&listing, FORK);
+        assert_eq!(fork["continues"], format!("claude-code:{FIRST}"), "{case}");
+        assert_eq!(fork["shared_messages"], 8, "{case}");
+        assert_eq!(fork["counts"]["user_prompts"], u64::from(!is_empty), "{case}");
+        let totals = test.aj("stats --json").found().json()["totals"].clone();
+        assert_eq!(totals["prompts"], 3 + u64::from(!is_empty), "{case}");
+    }
+}
+
+#[test]
+fn a_fork_by_reference_is_completed_when_its_origin_appears() {
+    let test = Test::new().fixture("codex/forks-by-reference");
+    let folder = test.path(".codex/sessions");
+    let mut files = Vec::new();
+    let mut waiting = vec![folder];
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() { waiting.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    test.aj("index").found();
+    let expected = test.aj("list --all --json --limit 0").found().json();
+    // Each file in turn comes last.
+    for late in &files {
+        let again = test.again(&test.beside(&format!("late-{}", files.len())));
+        let _ = std::fs::remove_dir_all(test.beside(&format!("late-{}", files.len())));
+        let aside = test.beside("aside");
+        std::fs::rename(late, &aside).unwrap();
+        again.aj("index").found();
+        std::fs::rename(&aside, late).unwrap();
+        again.aj("index").found();
+        let found = again.aj("list --all --json --limit 0").found().json();
+        let figures = |listing: &Value| -> Vec<Value> {
+            let mut all: Vec<Value> = listing["sessions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| {
+                    json!([
+                        one["id"],
+                        one["continues"],
+                        one["shared_messages"],
+                        one["counts"],
+                        one["tokens"],
+                        one["active_s"]
+                    ])
+                })
+                .collect();
+            all.sort_by_key(ToString::to_string);
+            all
+        };
+        assert_eq!(figures(&found), figures(&expected), "{}", late.display());
+    }
+}

@@ -16,6 +16,7 @@ pub(crate) fn session(head: Head) -> model::Session {
     let kind = if session.is_agent_session { Kind::Agent } else { Kind::Root };
     let mut told = model::Session {
         continues: notes.continues,
+        begins_with_copy: notes.begins_with_copy,
         id: SessionId { agent: head.agent, native: session.id },
         parent: session.parent_session_id,
         kind: notes.kind.max(kind),

@@ -21,6 +21,9 @@ pub struct Session {
     /// The session whose messages this one begins with, where the format says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continues: Option<Continuation>,
+    /// Whether the file shows that its first messages were copied from another session.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub begins_with_copy: bool,
     /// Whether a person, an agent or the machine started it.
     pub kind: Kind,
     /// Every title on record, each with its rank.
@@ -227,6 +230,7 @@ impl Session {
     pub fn merge(&mut self, later: Session) {
         self.parent = self.parent.take().or(later.parent);
         self.continues = later.continues.or(self.continues.take());
+        self.begins_with_copy |= later.begins_with_copy;
         self.kind = self.kind.max(later.kind);
         self.cwd = self.cwd.take().or(later.cwd);
         self.repository = self.repository.take().or(later.repository);
@@ -286,6 +290,7 @@ impl Session {
         unite(&mut self.summaries, lesser.summaries);
         unite(&mut self.refs, lesser.refs);
         unite(&mut self.files, lesser.files);
+        self.begins_with_copy |= lesser.begins_with_copy;
         if !lesser.bills.is_empty() {
             lesser.bills.into_iter().for_each(|state| self.add_bill(state));
             self.bills.sort_by_key(|state| state.at);

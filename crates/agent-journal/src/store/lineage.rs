@@ -35,6 +35,8 @@ struct Member {
     session: u64,
     telling: i64,
     native: String,
+    /// Whether its file shows that it begins with a copy.
+    begins_with_copy: bool,
     /// Hashes of the uuids of its messages, in order.
     uuids: Vec<i64>,
 }
@@ -146,6 +148,37 @@ impl Writer<'_> {
         Ok(is_changed)
     }
 
+    /// Has forks read again that refer to a session which is new, and forks of those: their files
+    /// hold only what follows, and what they go on from could not be read before.
+    pub(super) fn find_incomplete_forks(&mut self) -> Result<()> {
+        let sql = "WITH RECURSIVE forks (session) AS (
+                       SELECT continuations.session FROM tellings
+                       JOIN continuations ON continuations.origin = tellings.session
+                       WHERE tellings.key = ?1 AND continuations.shared = 0
+                       UNION SELECT continuations.session FROM continuations
+                       JOIN forks ON continuations.origin = forks.session)
+                   SELECT DISTINCT tellings.source FROM forks
+                   JOIN tellings ON tellings.session = forks.session
+                   JOIN sources ON sources.id = tellings.source
+                   WHERE NOT tellings.combined AND sources.present AND sources.home != 'import'";
+        let mut found = BTreeSet::new();
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        for telling in self.fresh_tellings() {
+            let rows = statement.query_map([*telling as i64], |row| row.get::<_, i64>(0));
+            for source in rows.map_err(self.error())? {
+                found.insert(source.map_err(Store::error(self.store))?);
+            }
+        }
+        drop(statement);
+        for source in found {
+            // Should there be no time left now, the next look finds the source outdated.
+            let sql = "UPDATE sources SET reader = 0 WHERE id = ?1";
+            self.connection.execute(sql, [source]).map_err(self.error())?;
+            self.incomplete_forks.insert(source);
+        }
+        Ok(())
+    }
+
     /// Reads what the formats say about a session and those that continue it, where the session
     /// that is continued is known.
     fn continuations(&self, session: u64) -> Result<Vec<(Member, Lineage)>> {
@@ -157,7 +190,9 @@ impl Writer<'_> {
         let rows = statement.query_map([session as i64], |row| {
             let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
             let (session, telling) = (number(0)?, row.get(1)?);
-            let member = Member { session, telling, native: row.get(2)?, uuids: Vec::new() };
+            let native = row.get(2)?;
+            let uuids = Vec::new();
+            let member = Member { session, telling, native, begins_with_copy: true, uuids };
             Ok((member, Lineage { origin: number(3)?, shared_messages: number(4)? }))
         });
         rows.and_then(Iterator::collect).map_err(self.error())
@@ -230,7 +265,9 @@ impl Writer<'_> {
     /// Reads the sessions that share anchors with a session, directly or by way of others, in the
     /// order of their ids.
     fn relatives(&self, session: u64) -> Result<Vec<Member>> {
-        let sql = "SELECT DISTINCT other.key, other.telling, other.native FROM sessions one
+        let sql = "SELECT DISTINCT other.key, other.telling, other.native,
+                   EXISTS (SELECT 1 FROM tellings copy WHERE copy.session = other.key
+                        AND copy.account ->> '$.begins_with_copy') FROM sessions one
                    JOIN anchors mine ON mine.telling = one.telling
                    JOIN anchors theirs ON theirs.uuid = mine.uuid
                    JOIN tellings ON tellings.key = theirs.telling
@@ -252,8 +289,10 @@ impl Writer<'_> {
                 }
                 let telling = row.get(1).map_err(self.error())?;
                 let native = row.get(2).map_err(self.error())?;
-                let member = Member { session, telling, native, uuids: self.uuids(telling)? };
-                uuids += member.uuids.len();
+                let begins_with_copy = row.get(3).map_err(self.error())?;
+                let own = self.uuids(telling)?;
+                uuids += own.len();
+                let member = Member { session, telling, native, begins_with_copy, uuids: own };
                 found.insert(session, member);
                 waiting.push(session);
             }
@@ -317,33 +356,38 @@ impl Writer<'_> {
     }
 
     /// Orders sessions by who recorded their shared messages first: at each point where they part,
-    /// one that ends there comes first, then the one that goes on earliest.
+    /// those whose files show that they begin with a copy come last; of the others one that ends
+    /// there comes first, then the one that goes on earliest.
     fn in_order(&self, members: &[Member], group: Vec<usize>) -> Result<Vec<usize>> {
         if group.len() < 2 {
             return Ok(group);
         }
         let common = common_uuids(members, &group);
-        let mut branches: HashMap<Option<i64>, Vec<usize>> = HashMap::new();
+        // Sessions that have nothing of their own stand alone.
+        let mut branches: HashMap<(Option<i64>, Option<usize>), Vec<usize>> = HashMap::new();
         for at in group {
             let uuids = &members[at].uuids;
             let end = uuids.iter().rposition(|uuid| common.contains(uuid)).map_or(0, |at| at + 1);
-            branches.entry(uuids.get(end).copied()).or_default().push(at);
+            let next = uuids.get(end).copied();
+            branches.entry((next, next.is_none().then_some(at))).or_default().push(at);
         }
+        let mut parted = Vec::new();
+        for ((next, _), branch) in branches {
+            let is_copy = branch.iter().all(|at| members[*at].begins_with_copy);
+            let order = match next {
+                // The one with the longest history comes first.
+                None => (is_copy, false, -(members[branch[0]].uuids.len() as i64)),
+                Some(next) => {
+                    let found = self.message_of(members[branch[0]].telling, next)?;
+                    let at = found.and_then(|found| found.at);
+                    (is_copy, true, at.map_or(i64::MAX, Timestamp::as_millis))
+                }
+            };
+            parted.push((order, branch));
+        }
+        parted.sort();
         let mut ordered = Vec::new();
-        // Sessions that have nothing of their own: the one with the longest history comes first.
-        if let Some(mut ended) = branches.remove(&None) {
-            ended.sort_by_key(|at| (std::cmp::Reverse(members[*at].uuids.len()), *at));
-            ordered.append(&mut ended);
-        }
-        let mut later = Vec::new();
-        for (next, branch) in branches {
-            let Some(next) = next else { continue };
-            let found = self.message_of(members[branch[0]].telling, next)?;
-            let at = found.and_then(|found| found.at).map_or(i64::MAX, Timestamp::as_millis);
-            later.push((at, branch));
-        }
-        later.sort();
-        for (_, branch) in later {
+        for (_, branch) in parted {
             ordered.extend(self.in_order(members, branch)?);
         }
         Ok(ordered)

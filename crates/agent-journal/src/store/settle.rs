@@ -47,6 +47,7 @@ impl Writer<'_> {
             self.settle_calls()?;
         }
         changed.extend(self.owners.iter().chain(&self.unlisted));
+        self.find_incomplete_forks()?;
         self.settle_bills(&changed)?;
         if !self.contested.is_empty() {
             self.settle_calls()?;

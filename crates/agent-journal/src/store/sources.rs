@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::write::PathValue;
 use super::{READER_VERSION, Store};
 use crate::error::Result;
-use crate::model::{Checkpoint, Stamp};
+use crate::model::{Checkpoint, Source, Stamp};
 
 /// A source as the journal knows it.
 #[derive(Clone, Debug)]
@@ -137,6 +137,20 @@ impl Store {
             })
         });
         rows.and_then(Iterator::collect).map_err(self.error())
+    }
+
+    /// Reads the agent of a source, and where it is and how it looked when it was last read.
+    pub(crate) fn known_source(&self, id: i64) -> Result<Option<(String, Source)>> {
+        let sql = "SELECT agent, path, size, modified, inode FROM sources WHERE id = ?1";
+        let row = self.connection.query_row(sql, [id], |row| {
+            let stamp = Stamp {
+                size: row.get::<_, i64>(2)? as u64,
+                modified: row.get(3)?,
+                inode: row.get::<_, i64>(4)? as u64,
+            };
+            Ok((row.get(0)?, Source { path: row.get::<_, StoredPath>(1)?.0, stamp }))
+        });
+        row.optional().map_err(self.error())
     }
 
     /// Tells how a source looked when it was last read.

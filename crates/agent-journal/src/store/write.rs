@@ -34,6 +34,8 @@ pub(crate) struct Writer<'s> {
     pub(super) new_leaves: HashSet<i64>,
     /// Messages of this transaction that recordings of other sessions may begin with, too.
     pub(super) shared_anchors: HashSet<[u8; 8]>,
+    /// Sources of forks that are to be read again, because what they go on from has come.
+    pub(super) incomplete_forks: BTreeSet<i64>,
     /// What was looked up for listings.
     pub(super) lister: Lister,
     /// Tellings that were not there before this transaction.
@@ -92,6 +94,7 @@ impl Store {
             stale_tokens: BTreeSet::new(),
             new_leaves: HashSet::new(),
             shared_anchors: HashSet::new(),
+            incomplete_forks: BTreeSet::new(),
             lister: Lister::default(),
             fresh: HashSet::new(),
             models: HashMap::new(),
@@ -156,6 +159,11 @@ impl Writer<'_> {
     /// Hands over the tellings that were new in the last transaction.
     pub(crate) fn take_fresh(&mut self) -> HashSet<u64> {
         std::mem::take(&mut self.fresh)
+    }
+
+    /// Hands over the sources of forks that are to be read again.
+    pub(crate) fn take_incomplete_forks(&mut self) -> BTreeSet<i64> {
+        std::mem::take(&mut self.incomplete_forks)
     }
 
     /// Notes a source, so that what it tells can refer to it.

@@ -22,6 +22,7 @@ pub(crate) use watch::Spot;
 pub use watch::{Changes, StopWatch, Watch, WatchOptions};
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::Config;
 use crate::connectors::formats::jsonl;
-use crate::connectors::{Checkpoint, Connector, Source};
+use crate::connectors::{self, Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
 use crate::index::{IndexWriter, LexicalWriter, Semantic, SemanticWriter, Targets};
 use crate::store::{Packer, SourceEnd, Store, Writer};
@@ -142,11 +143,28 @@ impl Sync<'_> {
             self.batch(&jobs, &mut writer, index.targets(), (deadline, &mut report))?;
             self.commit(&mut writer, &mut index)?;
         }
+        let forks = self.sources_again(writer.take_incomplete_forks())?;
+        if !forks.is_empty() {
+            self.batch(&forks, &mut writer, index.targets(), (deadline, &mut report))?;
+            self.commit(&mut writer, &mut index)?;
+        }
         if self.rederive_gone(&mut writer, deadline)? {
             self.commit(&mut writer, &mut index)?;
         }
         index.close()?;
         Ok(report)
+    }
+
+    /// Returns the jobs of reading known sources once more.
+    fn sources_again(&self, ids: BTreeSet<i64>) -> Result<Vec<Job>> {
+        let mut jobs = Vec::new();
+        for id in ids {
+            let Some((agent, source)) = self.store.known_source(id)? else { continue };
+            if let Some(connector) = connectors::find(&agent) {
+                jobs.push(Job { connector, source, id });
+            }
+        }
+        Ok(jobs)
     }
 
     /// Works out again what follows from the messages of sources that another version of the

@@ -20,6 +20,9 @@ pub struct SessionNotes {
     /// The session that this one continues, where the format names it, and how much of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continues: Option<Continuation>,
+    /// Whether the file shows that its first messages were copied from another session.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub begins_with_copy: bool,
     /// The project's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,

@@ -50,6 +50,9 @@ const STATE: &[&str] = &[
     "api-request-blob",
 ];
 
+/// A first message that is this much older than the record before it was copied.
+const COPY_AGE_MILLIS: i64 = 1000;
+
 /// A file in a session's folder with the name that the user gave it.
 const CUSTOM_TITLE: &str = "custom-title.json";
 
@@ -129,6 +132,20 @@ struct State {
     /// The latest instant that a line names.
     #[serde(default)]
     last_at: Option<Timestamp>,
+    /// Whether a message was read.
+    #[serde(default)]
+    has_talk: bool,
+    /// The last turn that a prompt began.
+    #[serde(default)]
+    turn: Option<Turn>,
+}
+
+/// A turn of the conversation, as a prompt numbers it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Turn {
+    /// Hash of the prompt's id.
+    prompt: u64,
+    number: u64,
 }
 
 /// A prompt in the agent's queue.
@@ -300,6 +317,9 @@ impl<'s> Reader<'s> {
         let at = line.timestamp.take().and_then(|text| text.0);
         let at = at.and_then(|text| Timestamp::parse(text.as_str()));
         let is_talk = line.kind.as_ref().is_some_and(|kind| is_talk(kind.as_str()));
+        if is_talk && self.shows_copy(&line, at) {
+            self.session.begins_with_copy = true;
+        }
         self.state.last_at = self.state.last_at.max(at);
         // Notices and the queue do not widen a conversation.
         if is_talk {
@@ -350,6 +370,33 @@ impl<'s> Reader<'s> {
                 self.keep(Message { uuid, parent, at, ..Message::default() }, raw)
             }
         }
+    }
+
+    /// Whether a message shows that it was copied into this file. A fork's file begins with records
+    /// of its own, which are younger than the messages behind them, and gives all prompts that it
+    /// copies one id.
+    fn shows_copy(&mut self, line: &Line<'_>, at: Option<Timestamp>) -> bool {
+        lenient! {
+            struct TurnPosition {
+                "turnIndex" turn_index: Option<u64>,
+            }
+        }
+        let is_first = !std::mem::replace(&mut self.state.has_talk, true);
+        let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
+        let age = millis(self.state.last_at).zip(millis(at)).map_or(0, |(last, at)| last - at);
+        let rest = |key: &str| line.rest.iter().find(|(known, _)| known == key);
+        let number = rest("turnPosition").and_then(|(_, raw)| json::parse(raw.get()));
+        let number = number.and_then(|position: TurnPosition| position.turn_index);
+        let prompt = rest("promptId").map(|(_, raw)| xxh3_64(raw.get().as_bytes()));
+        let turn = prompt.zip(number).map(|(prompt, number)| Turn { prompt, number });
+        let is_other_turn = |before: &Turn, turn: &Turn| {
+            before.prompt == turn.prompt && before.number != turn.number
+        };
+        let before = self.state.turn.as_ref();
+        let is_repeated =
+            before.zip(turn.as_ref()).is_some_and(|(one, two)| is_other_turn(one, two));
+        self.state.turn = turn.or(self.state.turn.take());
+        (is_first && age > COPY_AGE_MILLIS) || is_repeated
     }
 
     /// Notes a record that becomes no message: what follows it follows what it followed.
