@@ -193,6 +193,7 @@ pub(crate) fn session(
     notes.kind = account.kind;
     notes.continues = account.continues;
     notes.begins_with_copy = account.begins_with_copy;
+    notes.activity = account.activity;
     notes.repository = account.repository;
     notes.root = account.root;
     notes.model = account.model;

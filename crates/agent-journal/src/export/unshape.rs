@@ -17,6 +17,7 @@ pub(crate) fn session(head: Head) -> model::Session {
     let mut told = model::Session {
         continues: notes.continues,
         begins_with_copy: notes.begins_with_copy,
+        activity: notes.activity,
         id: SessionId { agent: head.agent, native: session.id },
         parent: session.parent_session_id,
         kind: notes.kind.max(kind),

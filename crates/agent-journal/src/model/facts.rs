@@ -84,6 +84,10 @@ pub struct Facts {
     pub models: BTreeMap<String, u64>,
     /// When the messages were recorded, in milliseconds since 1970.
     pub times: Vec<i64>,
+    /// When the session's files record something that became no message. No run of messages knows
+    /// it: it is added to the facts of a session.
+    #[serde(skip)]
+    pub activity: Vec<i64>,
     /// The beginning of the first prompt.
     #[serde(skip_serializing_if = "is_nothing")]
     pub first_prompt: Option<String>,
@@ -295,13 +299,20 @@ impl Facts {
     pub fn clip_times(&mut self, first: Option<i64>, last: Option<i64>) {
         if let Some((first, last)) = first.zip(last) {
             self.times.retain(|at| (first..=last).contains(at));
+            self.activity.retain(|at| (first..=last).contains(at));
         }
+    }
+
+    /// Returns when something was said or done, in order.
+    pub fn active_times(&self) -> Vec<i64> {
+        let mut times = [&self.times[..], &self.activity].concat();
+        times.sort_unstable();
+        times
     }
 
     /// Sums the gaps between messages in seconds, each gap up to five minutes.
     pub fn active_seconds(&self) -> u64 {
-        let mut times = self.times.clone();
-        times.sort_unstable();
+        let times = self.active_times();
         let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]).min(LONGEST_GAP));
         gaps.sum::<i64>() as u64 / 1000
     }

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::bill::{Bill, add_state};
 use super::{Extensions, FOUND_DIR, Json, PROJECT_DIR, Timestamp};
 
+/// Minutes of activity that are kept of one session, nearly three days of work.
+const MAX_ACTIVITY: usize = 4096;
+
 /// What the files say about a session as a whole. A connector may tell it in pieces: later
 /// pieces are merged into earlier ones. What can be worked out from the messages (counts,
 /// durations, the title when none is recorded) is not here.
@@ -65,6 +68,9 @@ pub struct Session {
     /// Files the format itself lists as touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// When the files record something that became no message, at most once a minute.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub activity: Vec<Timestamp>,
     /// States of the bill that the agent keeps of the session, in the order they were written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bills: Vec<Bill>,
@@ -198,6 +204,16 @@ impl Session {
         self.titles.insert(at, Title { rank, text });
     }
 
+    /// Notes that something was done, unless something was in the same minute.
+    pub fn note_activity(&mut self, at: Timestamp) {
+        let minute = |at: Timestamp| at.as_millis().div_euclid(60_000);
+        let place = self.activity.partition_point(|known| minute(*known) < minute(at));
+        let is_known = self.activity.get(place).is_some_and(|known| minute(*known) == minute(at));
+        if !is_known && self.activity.len() < MAX_ACTIVITY {
+            self.activity.insert(place, at);
+        }
+    }
+
     /// Adds a state of the agent's own bill, unless it says nothing new.
     pub fn add_bill(&mut self, state: Bill) {
         add_state(&mut self.bills, state);
@@ -253,6 +269,7 @@ impl Session {
         unite(&mut self.summaries, later.summaries);
         unite(&mut self.refs, later.refs);
         unite(&mut self.files, later.files);
+        later.activity.into_iter().for_each(|at| self.note_activity(at));
         later.bills.into_iter().for_each(|state| self.add_bill(state));
         self.extensions.extend(later.extensions);
     }
@@ -291,6 +308,7 @@ impl Session {
         unite(&mut self.refs, lesser.refs);
         unite(&mut self.files, lesser.files);
         self.begins_with_copy |= lesser.begins_with_copy;
+        lesser.activity.into_iter().for_each(|at| self.note_activity(at));
         if !lesser.bills.is_empty() {
             lesser.bills.into_iter().for_each(|state| self.add_bill(state));
             self.bills.sort_by_key(|state| state.at);

@@ -89,8 +89,7 @@ impl Done {
             quarter.prompt_chars += characters;
         }
         add_tools(facts, &mut quarters, place);
-        let mut times = facts.times.clone();
-        times.sort_unstable();
+        let times = facts.active_times();
         add_active(&times, &mut quarters);
         for (number, quarter) in &mut quarters {
             quarter.number = *number;

@@ -367,6 +367,13 @@ impl Figures {
         let last = ends.into_iter().flatten().max();
         self.started_at = first.or(facts.times.iter().min().copied());
         self.ended_at = last.or(facts.times.iter().max().copied());
+        let activity = account.activity.iter().map(|at| at.as_millis());
+        self.whole.activity = activity.clone().collect();
+        if let Some(own) = &mut self.own {
+            // What was done before its own part was done in the session that it continues.
+            let begins = own.times.iter().min().copied().unwrap_or(i64::MAX);
+            own.activity = activity.filter(|at| *at >= begins).collect();
+        }
         for facts in [Some(&mut self.whole), self.own.as_mut()].into_iter().flatten() {
             facts.clip_times(first, last);
         }

@@ -272,3 +272,38 @@ fn the_end_of_a_copilot_tool_has_two_names_and_maybe_no_outcome() {
     assert_eq!(session["counts"]["tool_errors"], 0, "R131, C6: unknown is no failure");
     assert_found(&test, "diffnumbat"); // R131
 }
+
+#[test]
+fn events_that_become_no_message_count_as_activity() {
+    let test = Test::new();
+    let minute = |kind: &str, minute: u32, data: Value| {
+        let (id, above) = (format!("m{minute}"), format!("m{}", minute.saturating_sub(1)));
+        let above = if minute == 1 { "e0".to_owned() } else { above };
+        event(kind, &id, Some(&above), &format!("10:{minute:02}:00"), data)
+    };
+    write_log(
+        &test,
+        ID,
+        &[
+            start(ID, "/srv/p"),
+            minute("user.message", 1, json!({ "content": "go" })),
+            minute("assistant.turn_start", 2, json!({ "turnId": "0" })),
+            minute("assistant.message", 3, json!({ "messageId": "a", "content": "gone" })),
+            minute("assistant.turn_end", 4, json!({ "turnId": "0" })),
+            // A pause counts for five minutes.
+            minute("session.mode_changed", 40, json!({ "mode": "plan" })),
+            minute("assistant.turn_end", 41, json!({ "turnId": "1" })),
+        ],
+    );
+    let session = only_session(&test);
+    assert_eq!(session["active_s"], 10 * 60, "R180");
+    let stats = test.aj("stats --json").found().json();
+    assert_eq!(stats["totals"]["active_s"], 10 * 60, "R180");
+    assert_eq!(stats["totals"]["messages"], session["counts"]["messages"], "R180");
+    // A journal that only has what was exported says the same.
+    let exported = test.beside("one.json");
+    test.args(["export", ID, "--format", "json", "-o", exported.to_str().unwrap()]).found();
+    let other = Test::new();
+    other.args(["import", exported.to_str().unwrap()]).found();
+    assert_eq!(only_session(&other)["active_s"], 10 * 60, "R180");
+}

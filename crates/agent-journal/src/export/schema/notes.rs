@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Continuation, Counts, Json, Kind, ModelCall, Origin, Ref, Summary, Title, Tokens,
+    Continuation, Counts, Json, Kind, ModelCall, Origin, Ref, Summary, Timestamp, Title, Tokens,
     Usage,
 };
 
@@ -48,6 +48,9 @@ pub struct SessionNotes {
     pub models: Vec<String>,
     /// Seconds of activity: gaps count up to five minutes.
     pub active_s: u64,
+    /// When the files record something that became no message, at most once a minute.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub activity: Vec<Timestamp>,
     /// What is counted.
     pub counts: Counts,
     /// Tokens of the calls that count for the session, without its sub-agents; null when none

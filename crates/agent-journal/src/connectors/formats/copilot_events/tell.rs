@@ -132,6 +132,9 @@ impl Reader<'_> {
             Told::Nothing
         } else {
             self.session.seen(envelope.at);
+            if let Some(at) = envelope.at {
+                self.session.note_activity(at);
+            }
             self.dispatch(&envelope, event.data.unwrap_or(RawValue::NULL))?
         };
         if let Some(id) = &envelope.id {
