@@ -164,6 +164,46 @@ fn a_transcript_without_a_document_has_its_directory_and_no_prompts_of_terminals
     );
 }
 
+/// A checkpoint of this many words that names each of three words once.
+fn checkpoint(words: usize) -> String {
+    let filler = |from: usize| {
+        let all = (from..from + words / 2).map(|at| format!("thing{at}"));
+        all.collect::<Vec<_>>().join(" ")
+    };
+    let overview = format!("{} the hoatzin boost word {}", filler(0), filler(words));
+    json!({ "title": "Auth", "overview": overview, "next_steps": "wire the dugong" }).to_string()
+}
+
+#[test]
+fn a_checkpoint_with_all_words_comes_before_a_short_reply() {
+    let (one, two) =
+        ("aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002");
+    for words in [4, 60, 600] {
+        let test = Test::new();
+        let folder = |id: &str| format!(".copilot/session-state/{id}");
+        let log = |id: &str, text: &str| {
+            let start = start().replace(SESSION, id);
+            start + &prompt("u1", "e0", 1, "hello") + &answer("a1", "u1", 1, text)
+        };
+        // The session of the checkpoint has short replies of its own.
+        test.write(
+            format!("{}/events.jsonl", folder(one)),
+            log(one, "hoatzin boost word") + &answer("a2", "a1", 2, "the hoatzin boost word"),
+        );
+        test.write(format!("{}/checkpoints/x.json", folder(one)), checkpoint(words));
+        test.write(
+            format!("{}/events.jsonl", folder(two)),
+            log(two, "the hoatzin boost word") + &answer("a2", "a1", 2, "some of many answers"),
+        );
+        for mode in ["lexical", "hybrid"] {
+            let words_of = ["search", "--json", "hoatzin boost word", "--mode", mode];
+            let run = test.args(words_of).found();
+            assert_eq!(run.ids(), [one, two], "{words} words, {mode}");
+            assert_eq!(run.json()["hits"][0]["kind"], "document", "{words} words, {mode}");
+        }
+    }
+}
+
 #[test]
 fn a_handoff_has_the_last_checkpoint_and_the_plan() {
     let test = fixture("copilot-cli/kept");

@@ -6,6 +6,7 @@ use tantivy::query::Weight;
 use tantivy::{DocId, Score, SegmentReader};
 
 use super::answer::Tier;
+use super::document_length::{DocumentLengths, PartLengths};
 use super::places::{Place, Places};
 use crate::index::{Columns, Likeness, SORTS, Sort, TextKind, Traits, day};
 use crate::maps::{Map, Set};
@@ -20,6 +21,7 @@ const BLOCK: usize = 64;
 const RECENT: usize = 512;
 
 /// What may be gathered.
+#[derive(Clone)]
 pub(super) struct Gather {
     /// Only these tellings, if any are named.
     pub(super) only: Option<Arc<Set<u64>>>,
@@ -42,6 +44,9 @@ pub(super) struct Gather {
     /// Matches to keep of each session.
     pub(super) keep: usize,
     pub(super) places: Places,
+    /// How much documents about a session gain by what they are, whatever their length; nothing
+    /// when only some of the words are looked for.
+    pub(super) document_lengths: Option<DocumentLengths>,
 }
 
 /// The matches of one session.
@@ -171,7 +176,8 @@ impl Gather {
         weight: &dyn Weight,
         (part, segment): (u16, &SegmentReader),
     ) -> tantivy::Result<Vec<Group>> {
-        let mut gathering = Gathering::new(self, part);
+        let lengths = self.document_lengths.as_ref().map(|it| it.in_part(segment)).transpose()?;
+        let mut gathering = Gathering::new(self, part, lengths);
         match segment.alive_bitset() {
             None => weight.for_each(segment, &mut |document, score| {
                 gathering.take(document, score);
@@ -218,6 +224,7 @@ struct Gathering<'g> {
     part: u16,
     /// What a match counts in passages of each sort.
     weights: [Score; SORTS],
+    document_lengths: Option<PartLengths<'g>>,
     today: u16,
     /// What a match counts at each age: dividing at every match would take longer.
     recency: [Score; RECENT],
@@ -245,7 +252,7 @@ struct Top {
 }
 
 impl<'g> Gathering<'g> {
-    fn new(gather: &'g Gather, part: u16) -> Self {
+    fn new(gather: &'g Gather, part: u16, document_lengths: Option<PartLengths<'g>>) -> Self {
         let is_open = gather.span == (i64::MIN, i64::MAX)
             && gather.tools == <_>::default()
             && gather.is_failed.is_none();
@@ -254,6 +261,7 @@ impl<'g> Gathering<'g> {
             columns: gather.places.part(part),
             part,
             weights: gather.weights(),
+            document_lengths,
             today: day(gather.now),
             recency: std::array::from_fn(|age| recency_at(age as u16)),
             is_choosy: !is_open,
@@ -335,9 +343,19 @@ impl<'g> Gathering<'g> {
             let Some(group) = self.group(tellings[at]) else { continue };
             let age = self.today.saturating_sub(traits.day());
             let recency = self.recency.get(usize::from(age)).copied();
-            let score = scores[at] * weight * recency.unwrap_or_else(|| recency_at(age));
+            let mut score = scores[at] * weight * recency.unwrap_or_else(|| recency_at(age));
+            if traits.kind() == TextKind::Document {
+                score *= self.length_weight(document);
+            }
             self.add(group, score, (document, traits.mark()));
         }
+    }
+
+    /// Makes up for the length of a document about a session as a whole. A summary inside a
+    /// conversation repeats it, and is weighed like any other message.
+    fn length_weight(&self, document: DocId) -> Score {
+        let is_whole = Columns::place(self.columns.position.get_val(document)).is_none();
+        self.document_lengths.as_ref().filter(|_| is_whole).map_or(1.0, |it| it.weight(document))
     }
 
     /// Whether a passage is found in the session it belongs to, and not in this copy of it.
@@ -460,6 +478,7 @@ mod tests {
             now: 0,
             keep,
             places: Places::of(searcher).unwrap(),
+            document_lengths: None,
         }
     }
 

@@ -3,6 +3,7 @@
 mod answer;
 mod any_word;
 mod date;
+mod document_length;
 mod engine;
 mod facets;
 mod field;

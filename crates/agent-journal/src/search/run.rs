@@ -9,6 +9,7 @@ use std::time::Instant;
 use tantivy::TantivyError;
 
 use super::answer::{Answer, Grouping, Mode, Options, Sort, Stage, Tier};
+use super::document_length::DocumentLengths;
 use super::engine::{Engine, deciding};
 use super::fold::{collapse, into_tasks};
 use super::gather::{BEST, Gather, Group, Match, rank};
@@ -91,7 +92,9 @@ impl Search<'_> {
         let places = Places::of(&searcher).map_err(self.error())?;
         let every = query.has_regex() || options.group == Grouping::Message;
         let keep = if every { usize::MAX } else { BEST };
-        let gather = Arc::new(self.gather(&query.filter, keep, places.clone())?);
+        let lengths = DocumentLengths::of(&searcher, engine.field).map_err(self.error())?;
+        let gather = self.gather(&query.filter, keep, places.clone())?;
+        let gather = Arc::new(Gather { document_lengths: Some(lengths), ..gather });
         let mut progress = Progress {
             groups: Vec::new(),
             places,
@@ -171,6 +174,7 @@ impl Search<'_> {
             now: self.now.as_millis(),
             keep,
             places,
+            document_lengths: None,
         })
     }
 
@@ -317,7 +321,9 @@ impl Search<'_> {
         }
         let query = place.0.some(&clauses).map_err(self.error())?;
         let step = Step { name: "some words", tier: Tier::SomeWords, clauses: &clauses, query };
-        self.take(step, place, progress)
+        // A long document has some of any words.
+        let gather = Arc::new(Gather { document_lengths: None, ..(**place.1).clone() });
+        self.take(step, (place.0, &gather), progress)
     }
 
     /// Adds the sessions that fit and are not there yet.
