@@ -1,5 +1,6 @@
 //! The law of drift: a value of an unexpected type, anywhere in a record, costs that value alone.
-//! Every JSON value in every fixture is replaced in turn. Everything else must be told as before.
+//! Every JSON value in every fixture is replaced in turn, in sources and in the files beside them.
+//! Everything else must be told as before.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +12,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::each_case;
-use crate::support::Records;
+use crate::support::{Home, Records, each_file};
 
 /// Keys that say what a record is. Another value there is another kind of record: it is kept or
 /// counted as one, and its neighbours are told as before.
@@ -22,11 +23,8 @@ const DISCRIMINATORS: &[&str] =
 /// place that begins with `=` is the whole place.
 const ARGUED: &[(&str, &str)] = &[
     ("queue-operation.", "one record puts a prompt into the queue, another takes it out"),
-    (".toolCallRounds", "a result is told with the call that it answers"),
     (".toolCallResults", "what was put aside is named in it and stands in another file"),
     (".prompt_id", "it names the sub-agent that the record belongs to"),
-    (".bubbleId", "it names the row that holds the message"),
-    (".fullConversationHeadersOnly", "it names the rows that hold the messages"),
     (".history_base", "it names the file and the place that a fork goes on from"),
     (".composerId", "a conversation without an id is no session"),
     (".tabId", "a conversation without an id is no session"),
@@ -82,6 +80,64 @@ fn a_value_of_another_type_costs_that_value_alone() {
         "{total} of {count} replaced values cost more:\n{}",
         broken.join("\n")
     );
+}
+
+#[test]
+fn a_value_of_another_type_in_a_file_beside_a_source_costs_that_value_alone() {
+    let mut broken = Vec::new();
+    let mut count = 0;
+    let mut alike: HashMap<String, usize> = HashMap::new();
+    each_case(|connector, case, home| {
+        for path in companions(connector, home) {
+            let Some(mut file) = Drifting::open(&path) else { continue };
+            file.restore();
+            let before = Telling::of_home(connector, home);
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            for place in file.places() {
+                let key = format!("{} {} {}", connector.agent().id, stem(&name), place.shape);
+                let times = alike.entry(key).or_default();
+                *times += 1;
+                if *times > MAX_ALIKE || place.is_argued() {
+                    continue;
+                }
+                for odd in odd_values(&place.value) {
+                    count += 1;
+                    file.replace(&place, &odd);
+                    let after = Telling::of_home(connector, home);
+                    if let Some(lost) = before.lost_in(&after, &place) {
+                        let case = case.file_name().unwrap().to_string_lossy();
+                        let id = connector.agent().id;
+                        broken.push(format!("{id}/{case} {name} {} = {odd}: {lost}", place.shape));
+                    }
+                }
+            }
+            file.restore();
+        }
+    });
+    assert!(count > 100, "only {count} values were replaced");
+    let total = broken.len();
+    let list = broken.join("\n");
+    assert!(broken.is_empty(), "{total} of {count} replaced values cost more:\n{list}");
+}
+
+/// The files of a home that are no sources.
+fn companions(connector: &dyn Connector, home: &Home) -> Vec<PathBuf> {
+    let sources = home.sources(connector);
+    let mut found = Vec::new();
+    each_file(home.path(), &mut |path| {
+        let name = path.to_string_lossy();
+        let is_log = name.ends_with("-wal") || name.ends_with("-shm");
+        if !is_log && sources.iter().all(|source| source.path != path) {
+            found.push(path.to_owned());
+        }
+    });
+    found.sort();
+    found
+}
+
+/// The name of a file without what differs between files of its kind.
+fn stem(name: &str) -> String {
+    name.chars().filter(|one| !one.is_ascii_hexdigit() && *one != '-').collect()
 }
 
 /// Values of other types than the one that stands there.
@@ -199,7 +255,7 @@ fn replaced(whole: &Value, path: &[Step], odd: &Value) -> Value {
 
 /// A source whose records can be replaced one by one.
 enum Drifting {
-    /// A record a line. Lines that are no JSON stay as they are.
+    /// A record a line, maybe compressed. Lines that are no JSON stay as they are.
     Lines(PathBuf, Vec<Result<Value, String>>),
     /// One document.
     Document(PathBuf, Value),
@@ -209,11 +265,16 @@ enum Drifting {
 
 impl Drifting {
     fn open(path: &Path) -> Option<Self> {
-        let bytes = fs::read(path).unwrap();
+        let mut bytes = fs::read(path).unwrap();
         if bytes.starts_with(b"SQLite format 3") {
-            // What stands in a log beside the database is not in the database.
-            let log = PathBuf::from(format!("{}-wal", path.display()));
-            return (!log.exists()).then(|| Self::Rows(path.to_owned(), rows(path)));
+            // Rows that wait in a log beside the database drift like the others.
+            let connection = Connection::open(path).unwrap();
+            connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
+            drop(connection);
+            return Some(Self::Rows(path.to_owned(), rows(path)));
+        }
+        if is_compressed(path) {
+            bytes = zstd::decode_all(&*bytes).ok()?;
         }
         let text = String::from_utf8(bytes).ok()?;
         if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&text)
@@ -286,7 +347,11 @@ impl Drifting {
                     }
                     text.push('\n');
                 }
-                fs::write(path, text).unwrap();
+                let mut bytes = text.into_bytes();
+                if is_compressed(path) {
+                    bytes = zstd::encode_all(&*bytes, 1).unwrap();
+                }
+                fs::write(path, bytes).unwrap();
             }
             Self::Document(path, value) => {
                 let text = serde_json::to_string_pretty(at(0).unwrap_or(value)).unwrap();
@@ -305,6 +370,10 @@ impl Drifting {
             }
         }
     }
+}
+
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "zst")
 }
 
 /// What kind of record it is, so far as a field of any format says so.
@@ -347,6 +416,8 @@ fn rows(path: &Path) -> Vec<(String, String, i64, Value)> {
 struct Telling {
     sessions: usize,
     texts: Vec<String>,
+    /// What is said about the sessions as a whole.
+    about: Vec<String>,
     skipped: usize,
     is_refused: bool,
     is_panic: bool,
@@ -354,12 +425,29 @@ struct Telling {
 
 impl Telling {
     fn of(connector: &dyn Connector, source: &Source) -> Self {
+        Self::made_by(|records| connector.read(source, Checkpoint::default(), records).map(drop))
+    }
+
+    /// What all sources of a home tell, those that are found as it is now.
+    fn of_home(connector: &dyn Connector, home: &Home) -> Self {
+        let mut telling = Self::made_by(|records| {
+            let sources = home.sources(connector);
+            sources.iter().try_for_each(|source| {
+                connector.read(source, Checkpoint::default(), records).map(drop)
+            })
+        });
+        telling.texts.append(&mut telling.about);
+        telling
+    }
+
+    fn made_by(read: impl FnOnce(&mut Records) -> agent_journal::Result<()>) -> Self {
         let mut records = Records::default();
-        let mut read = || connector.read(source, Checkpoint::default(), &mut records);
-        let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut read));
+        let read = std::panic::AssertUnwindSafe(|| read(&mut records));
+        let end = std::panic::catch_unwind(read);
         let mut telling = Self {
             sessions: 0,
             texts: Vec::new(),
+            about: Vec::new(),
             skipped: 0,
             is_panic: end.is_err(),
             is_refused: end.is_ok_and(|end| end.is_err()),
@@ -367,7 +455,12 @@ impl Telling {
         let mut ids = std::collections::HashSet::new();
         for record in &records.0 {
             match record {
-                Record::Session(session) => drop(ids.insert(&session.id)),
+                Record::Session(session) => {
+                    ids.insert(&session.id);
+                    let titles = session.titles.iter().map(|title| &title.text);
+                    let documents = session.documents.iter().map(|(_, text)| text);
+                    titles.chain(documents).for_each(|text| push(text, &mut telling.about));
+                }
                 Record::Message(message) => {
                     message.blocks.iter().for_each(|block| texts_of(block, &mut telling.texts));
                 }

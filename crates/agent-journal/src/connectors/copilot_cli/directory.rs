@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::{AGENT, yaml};
 use crate::connectors::formats::copilot_store::{SECTIONS, checkpoint_text};
 use crate::connectors::formats::files;
+use crate::connectors::formats::json::{Text, lenient, parse};
 use crate::connectors::{Source, Stamp};
 use crate::model::{Extensions, Json, Session, Timestamp, TitleRank};
 
@@ -153,35 +154,37 @@ fn add_workspace(text: &str, session: &mut Session) -> bool {
 /// Adds what VS Code notes about a session it drives; `false` when that is no JSON object. A title
 /// given there goes before all others.
 fn add_editor(text: &str, session: &mut Session) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Editor {
-        custom_title: Option<String>,
-        workspace_folder: Option<Folder>,
-        repository_properties: Option<Repository>,
+    lenient! {
+        struct Editor<'a> {
+            "customTitle" custom_title: Option<Text<'a>>,
+            "workspaceFolder" workspace_folder: Option<Folder<'a>>,
+            "repositoryProperties" repository_properties: Option<Repository<'a>>,
+        }
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Folder {
-        folder_path: Option<String>,
+    lenient! {
+        struct Folder<'a> {
+            "folderPath" folder_path: Option<Text<'a>>,
+        }
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Repository {
-        repository_path: Option<String>,
-        branch_name: Option<String>,
+    lenient! {
+        struct Repository<'a> {
+            "repositoryPath" repository_path: Option<Text<'a>>,
+            "branchName" branch_name: Option<Text<'a>>,
+        }
     }
     let Ok(all) = serde_json::from_str::<Extensions>(text) else { return false };
     if !all.is_empty() {
         session.extensions.insert("vscode".into(), Json::from_value(&all));
     }
-    let Ok(editor) = serde_json::from_str::<Editor>(text) else { return true };
-    session.title(TitleRank::Named, editor.custom_title.unwrap_or_default());
-    let folder = editor.workspace_folder.and_then(|folder| folder.folder_path);
+    let owned = |text: Option<Text<'_>>| text.map(Text::into_owned);
+    let editor: Editor<'_> = parse(text).unwrap_or_default();
+    session.title(TitleRank::Named, owned(editor.custom_title).unwrap_or_default());
+    let folder = editor.workspace_folder.and_then(|folder| owned(folder.folder_path));
     session.cwd = session.cwd.take().or(folder);
     if let Some(repository) = editor.repository_properties {
-        session.repository = session.repository.take().or(repository.repository_path);
-        session.branch = session.branch.take().or(repository.branch_name);
+        let path = owned(repository.repository_path);
+        session.repository = session.repository.take().or(path);
+        session.branch = session.branch.take().or(owned(repository.branch_name));
     }
     true
 }

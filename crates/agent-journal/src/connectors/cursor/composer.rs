@@ -40,6 +40,9 @@ const NOISE: &[&str] = &[
     "userResponsesToSuggestedCodeBlocks",
 ];
 
+/// The list of a composer's bubbles.
+const HEADERS: &str = "fullConversationHeadersOnly";
+
 lossless! {
     /// A composer, or its head in a list of composers, or a chat tab.
     struct Composer<'a> {
@@ -69,7 +72,7 @@ lossless! {
 lenient! {
     /// The place of a bubble in its conversation; the list's order is the only one there is.
     struct Header<'a> {
-        "bubbleId" id: Option<Text<'a>>,
+        "bubbleId" id: Option<&'a RawValue>,
     }
 }
 
@@ -110,6 +113,20 @@ lenient! {
 lenient! {
     struct Subagent<'a> {
         "parentComposerId" parent_composer_id: Option<Text<'a>>,
+    }
+}
+
+impl<'a> Composer<'a> {
+    /// Returns the ids of the bubbles in their order, `None` where one cannot be read.
+    pub(super) fn bubble_ids(&mut self) -> Vec<Option<Text<'a>>> {
+        let id = |header: Header<'a>| serde_json::from_str(header.id?.get()).ok();
+        let mut ids: Vec<Option<Text<'a>>> =
+            self.headers.take().unwrap_or_default().into_iter().map(id).collect();
+        // A list of another shape, or with elements of another, is kept as it is written.
+        if self.rest.iter().any(|(key, _)| key == HEADERS) {
+            ids.push(None);
+        }
+        ids
     }
 }
 

@@ -35,6 +35,9 @@ const COMPOSERS: &str = "SELECT key, CASE WHEN octet_length(value) <= ?1 THEN va
 const BUBBLE: &str = "SELECT CASE WHEN octet_length(value) <= ?1 THEN value END \
      FROM cursorDiskKV WHERE key = ?2";
 
+const BUBBLES: &str = "SELECT key, CASE WHEN octet_length(value) <= ?1 THEN value END \
+     FROM cursorDiskKV WHERE key >= ?2 AND key < ?3 ORDER BY rowid";
+
 /// A longer value is not read.
 const MAX_VALUE: i64 = jsonl::MAX_LINE as i64;
 
@@ -220,12 +223,12 @@ impl Reader<'_> {
         at: u64,
         bubbles: &mut Statement<'_>,
     ) -> Result<()> {
+        let ids = composer.bubble_ids();
         let mut session = composer.session(native);
         if let Some(head) = self.heads.get(native) {
             session.complete(head.clone());
         }
-        let headers = composer.headers.take().unwrap_or_default();
-        if headers.is_empty() && composer.conversation.as_ref().is_none_or(Vec::is_empty) {
+        if ids.is_empty() && composer.conversation.as_ref().is_none_or(Vec::is_empty) {
             return self.sink.accept(Record::passed(at, "empty conversation"));
         }
         for child in composer.children() {
@@ -236,13 +239,24 @@ impl Reader<'_> {
         }
         let mut telling = Telling::new(session, self.sink);
         for (at, bubble) in composer.conversation.take().unwrap_or_default().iter().enumerate() {
-            if headers.is_empty() {
+            if ids.is_empty() {
                 telling.bubble(bubble.get().as_bytes(), at as u64)?;
             }
         }
         let map = composer.map.take().unwrap_or_default();
+        let named: HashSet<&str> = ids.iter().flatten().map(Text::as_str).collect();
         let mut seen = HashSet::new();
-        for (at, id) in headers.iter().filter_map(|header| header.id.as_ref()).enumerate() {
+        let mut has_odd = false;
+        for (at, id) in ids.iter().enumerate() {
+            let Some(id) = id else {
+                // It may be any of those that the list does not name.
+                if !std::mem::replace(&mut has_odd, true) {
+                    for bubble in unnamed_bubbles(self.database, native, &named)? {
+                        telling.bubble(&bubble, at as u64)?;
+                    }
+                }
+                continue;
+            };
             if !seen.insert(id.as_str()) {
                 continue;
             }
@@ -277,6 +291,29 @@ impl Reader<'_> {
             Err(_) => jsonl::mend(&bytes),
         }))
     }
+}
+
+/// Reads the bubbles of a conversation that its list does not name, in the order they were written.
+fn unnamed_bubbles(
+    database: &Database,
+    native: &str,
+    named: &HashSet<&str>,
+) -> Result<Vec<Vec<u8>>> {
+    let wrong = || sqlite::database(database.path());
+    let (first, end) = (format!("bubbleId:{native}:"), format!("bubbleId:{native};"));
+    let mut statement = database.connection().prepare(BUBBLES).map_err(wrong())?;
+    let mut rows = statement.query((MAX_VALUE, &first, &end)).map_err(wrong())?;
+    let mut bubbles = Vec::new();
+    while let Some(row) = rows.next().map_err(wrong())? {
+        let (Ok(key), Ok(value)) = (row.get_ref(0), row.get_ref(1)) else { continue };
+        let id = key.as_str().ok().and_then(|key| key.strip_prefix(first.as_str()));
+        if let (Some(id), Ok(bytes)) = (id, value.as_bytes())
+            && !named.contains(id)
+        {
+            bubbles.push(bytes.to_vec());
+        }
+    }
+    Ok(bubbles)
 }
 
 /// Hands out the bubble at a key; `false` when there is none.

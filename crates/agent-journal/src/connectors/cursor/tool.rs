@@ -25,7 +25,12 @@ impl Tool<'_> {
     /// Adds the call to its message and makes the result. A record without a name is the rest
     /// of a call that never came to be.
     pub(super) fn push(self, message: &mut Message) -> Option<Message> {
-        let name = self.name?.into_owned();
+        let name = match self.name {
+            Some(name) => name.into_owned(),
+            // One of another type is kept as it is written.
+            None if self.rest.iter().any(|(key, _)| key == "name") => String::new(),
+            None => return None,
+        };
         let id = self.id.map(Text::into_owned).filter(|id| !id.is_empty());
         let id = id.or_else(|| message.uuid.clone()).unwrap_or_default();
         let input = match (&self.raw_args, self.params) {

@@ -11,6 +11,30 @@ use crate::model::{Extensions, Json};
 /// The fields of an object that its type does not name.
 pub type Rest<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
+/// Reads an object field by field after its strict shape refused it, for [`lossless!`] and
+/// [`lenient!`]. The last part says what becomes of a field that is not read: it is given the value,
+/// whether the key is a named one, the key, and the field as written.
+macro_rules! field_by_field {
+    (
+        $object:ident,
+        { $($name:literal $field:ident)* },
+        |$value:ident, $is_named:ident, $key:ident, $raw:ident| $leave:expr
+    ) => {{
+        use $crate::connectors::formats::json;
+        let mut $value = Self::default();
+        for ($key, $raw) in json::fields($object)? {
+            let ($is_named, is_read) = match &*$key {
+                $($name => (true, json::read_field($raw, &mut $value.$field)),)*
+                _ => (false, false),
+            };
+            if !is_read {
+                $leave;
+            }
+        }
+        Some($value)
+    }};
+}
+
 /// Declares a struct that reads the named keys of a JSON object and keeps every other key, as
 /// written, in `rest`. A key that occurs twice counts as it stands last; `null` is absence.
 ///
@@ -68,18 +92,11 @@ macro_rules! lossless {
                 raw: &$life serde_json::value::RawValue,
                 _is_complete: &mut bool,
             ) -> Option<Self> {
-                use $crate::connectors::formats::json;
-                let mut value = Self::default();
-                for (key, raw) in json::fields(raw)? {
-                    let is_read = match &*key {
-                        $($key => json::read_field(raw, &mut value.$field),)*
-                        _ => false,
-                    };
-                    if !is_read {
-                        value.rest.push((key, raw));
-                    }
-                }
-                Some(value)
+                $crate::connectors::formats::json::field_by_field!(
+                    raw,
+                    { $($key $field)* },
+                    |value, _is_named, key, field| value.rest.push((key, field))
+                )
             }
         }
     };
@@ -131,22 +148,18 @@ macro_rules! lenient {
                 raw: &'odd serde_json::value::RawValue,
                 is_complete: &mut bool,
             ) -> Option<Self> {
-                use $crate::connectors::formats::json;
-                let mut value = Self::default();
-                for (key, raw) in json::fields(raw)? {
-                    let is_read = match &*key {
-                        $($key => json::read_field(raw, &mut value.$field),)*
-                        _ => true,
-                    };
-                    *is_complete &= is_read;
-                }
-                Some(value)
+                $crate::connectors::formats::json::field_by_field!(
+                    raw,
+                    { $($key $field)* },
+                    // Only a field that is wanted can be missed.
+                    |value, is_named, key, field| *is_complete &= !is_named
+                )
             }
         }
     };
 }
 
-pub(crate) use {lenient, lossless};
+pub(crate) use {field_by_field, lenient, lossless};
 
 /// A key that is borrowed when it can be (`Cow` alone would always copy).
 #[derive(serde::Deserialize)]

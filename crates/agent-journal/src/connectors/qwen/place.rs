@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::line::Line;
 use crate::connectors::formats::files;
+use crate::connectors::formats::json::{Text, lenient, parse};
 use crate::connectors::formats::jsonl::Lines;
 use crate::error::Result;
 use crate::model::{Json, Kind, Session, TitleRank};
@@ -55,19 +54,20 @@ pub(super) fn agent_id(agent: &str, session: &str) -> String {
 
 /// A sub-agent's task, kept beside its transcript.
 pub(super) fn sidecar(path: &Path, session: &mut Session) {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Meta {
-        agent_type: Option<String>,
-        description: Option<String>,
-        model: Option<String>,
+    lenient! {
+        struct Meta<'a> {
+            "agentType" agent_type: Option<Text<'a>>,
+            "description" description: Option<Text<'a>>,
+            "model" model: Option<Text<'a>>,
+        }
     }
-    let text = files::small_text(&path.with_extension("meta.json"), 1 << 20);
-    let Some(meta) = text.and_then(|text| serde_json::from_str::<Meta>(&text).ok()) else { return };
-    session.title(TitleRank::Generated, meta.description.unwrap_or_default());
-    session.model = meta.model.filter(|model| !model.is_empty());
+    let text = files::small_text(&path.with_extension("meta.json"), 1 << 20).unwrap_or_default();
+    let Some(meta) = parse::<Meta<'_>>(&text) else { return };
+    let owned = |text: Option<Text<'_>>| text.map(Text::into_owned);
+    session.title(TitleRank::Generated, owned(meta.description).unwrap_or_default());
+    session.model = owned(meta.model).filter(|model| !model.is_empty());
     if let Some(agent_type) = meta.agent_type {
-        session.extensions.insert("agentType".to_owned(), Json::from_value(&agent_type));
+        session.extensions.insert("agentType".to_owned(), Json::from_value(&agent_type.as_str()));
     }
 }
 

@@ -127,6 +127,7 @@ impl<'a> Answer<'a> {
             }
         }
         self.unshown(self.rounds.calls.len(), &paired);
+        self.tell_unclaimed_results();
         // An edit in the editor shows no words, though the model used some.
         if !self.has_called && !self.has_spoken && self.text.trim().is_empty() {
             let words = std::mem::take(&mut self.rounds.words);
@@ -180,10 +181,27 @@ impl<'a> Answer<'a> {
         if self.piece.cwd.is_none() {
             self.piece.cwd = part.directory();
         }
-        let Some(at) = call else { return self.call(part.told(), true) };
+        let Some(at) = call else {
+            let mut told = part.told();
+            if let Some(output) = self.rounds.take_result(told.id(), self.resources) {
+                told.set_output(output);
+            }
+            return self.call(told, true);
+        };
         let told = self.rounds.calls[at].told(Some(part), self.resources);
         self.told = self.told.max(at + 1);
         self.call(told, true);
+    }
+
+    /// Tells results whose call is not recorded, or was told by an earlier request.
+    fn tell_unclaimed_results(&mut self) {
+        for (call_id, output) in self.rounds.take_results(self.resources) {
+            let known = self.calls.by_id.get_mut(&call_id);
+            if known.is_some_and(|known| std::mem::replace(&mut known.is_answered, true)) {
+                continue;
+            }
+            self.results.push(Block::ToolResult { call_id, output, is_error: None });
+        }
     }
 
     /// Whether a part shows a call of the request before: where a button went on with it, the

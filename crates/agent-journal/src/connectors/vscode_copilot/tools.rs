@@ -1,14 +1,14 @@
 //! Calls of tools. What a person saw of a call is a part of the answer; what the model asked and
 //! was told is in the rounds the extension keeps. The two are joined here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::value::RawValue;
 
 use super::shape::{Metadata, Part, instant, list, place, read, text, word};
 use crate::connectors::formats::files;
-use crate::connectors::formats::json::{Text, lenient, parse};
+use crate::connectors::formats::json::{Text, fields, lenient, parse};
 use crate::model::{Block, Json, Timestamp};
 
 /// Larger put-aside outputs are cut here, with a marker.
@@ -38,6 +38,8 @@ pub(super) struct Rounds<'a> {
     pub(super) marks: Vec<(Option<Timestamp>, Option<String>)>,
     /// What the model said in all rounds.
     pub(super) words: String,
+    /// Results that answer no call of the rounds, by the id of the call.
+    unclaimed: Vec<(String, &'a RawValue)>,
 }
 
 /// A call as it goes into the journal, with its result if there is one.
@@ -57,6 +59,16 @@ impl Told {
                 _ => {}
             }
         }
+    }
+
+    /// Sets what the tool returned to the model; what was shown of it says how it ended.
+    pub(super) fn set_output(&mut self, output: String) {
+        let is_error = match &self.result {
+            Some(Block::ToolResult { is_error, .. }) => *is_error,
+            _ => None,
+        };
+        let call_id = self.id().to_owned();
+        self.result = Some(Block::ToolResult { call_id, output, is_error });
     }
 
     /// The id of the call.
@@ -85,7 +97,8 @@ impl<'a> Rounds<'a> {
             name: Option<&'a RawValue>,
             arguments: Option<&'a RawValue>,
         }
-        let results: HashMap<String, &'a RawValue> = read(metadata.results).unwrap_or_default();
+        let results = metadata.results.and_then(fields).unwrap_or_default();
+        let result_of = |id: &str| results.iter().find(|(key, _)| key == id).map(|(_, raw)| *raw);
         let mut all = Self::default();
         for (at, round) in list(metadata.rounds).into_iter().enumerate() {
             let Some(round) = read::<Round<'a>>(Some(round)) else {
@@ -98,7 +111,7 @@ impl<'a> Rounds<'a> {
                 let Some(asked) = read::<Asked<'a>>(Some(asked)) else { continue };
                 let id = word(asked.id).unwrap_or_default();
                 all.calls.push(Call {
-                    result: results.get(&id).copied(),
+                    result: result_of(&id),
                     id,
                     name: word(asked.name).unwrap_or_default(),
                     arguments: asked.arguments,
@@ -106,7 +119,22 @@ impl<'a> Rounds<'a> {
                 });
             }
         }
+        let claimed: HashSet<&str> = all.calls.iter().map(|call| call.id.as_str()).collect();
+        let unclaimed = results.iter().filter(|(key, _)| !claimed.contains(&**key));
+        all.unclaimed = unclaimed.map(|(key, raw)| (plain(key).to_owned(), *raw)).collect();
         all
+    }
+
+    /// Takes the result of a call that is in no round.
+    pub(super) fn take_result(&mut self, id: &str, resources: &Path) -> Option<String> {
+        let at = self.unclaimed.iter().position(|(key, _)| key == id)?;
+        Some(output(self.unclaimed.remove(at).1, resources))
+    }
+
+    /// Takes the results that no call claimed, each with the id of its call.
+    pub(super) fn take_results(&mut self, resources: &Path) -> Vec<(String, String)> {
+        let unclaimed = std::mem::take(&mut self.unclaimed).into_iter();
+        unclaimed.map(|(id, raw)| (id, output(raw, resources))).collect()
     }
 
     /// Says which call each part shows: by id where the ids agree, else by name and order.
