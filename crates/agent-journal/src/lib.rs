@@ -31,6 +31,7 @@ mod resume;
 mod store;
 mod sync;
 mod trace;
+mod understanding;
 mod uri;
 mod view;
 
@@ -54,4 +55,5 @@ pub use sync::{
     Changes, Look, News, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions,
 };
 pub use trace::{Author, Blame, BlamedFile, Touch, TouchedFile};
+pub use understanding::UnderstandingDrop;
 pub use view::{Contents, Landmark, Occurrence, Shown, Window};

@@ -117,7 +117,8 @@ pub(crate) struct Settings {
     machine: Machine,
     /// Whether that is another home than the user's own.
     pub(crate) is_other: bool,
-    homes: Vec<Home>,
+    /// Further homes that are read.
+    pub(crate) homes: Vec<Home>,
     /// The zone of the user's clock.
     pub(crate) zone: TimeZone,
     values: BTreeMap<String, (Value, Where)>,

@@ -65,6 +65,17 @@ fn a_configured_place_that_is_missing_is_a_finding() {
 }
 
 #[test]
+fn a_further_home_that_is_missing_is_a_finding() {
+    let test = two_agents()
+        .config("[[homes]]\npath = \"/nowhere/at/all\"\ntype = \"remote\"\nhost = \"buildbox\"\n");
+    let run = test.aj("doctor --json").code(0);
+    assert_eq!(check(&run, "homes"), ("note".into(), "/nowhere/at/all is not there".into()));
+    test.aj("config show").found().shows(["[[homes]]", "/nowhere/at/all", "buildbox", "remote"]);
+    let shown = test.aj("config show --json").found().json();
+    assert_eq!(shown["homes"][0]["host"], "buildbox");
+}
+
+#[test]
 fn a_configured_pattern_is_there_when_its_beginning_is() {
     let test = Test::new();
     let pattern =
@@ -181,4 +192,46 @@ fn every_command_has_a_manual_page() {
         assert!(names.iter().any(|known| known == name), "no {name} in {names:?}");
     }
     test.aj("man frobnicate").fails(["there is no command `frobnicate`"]);
+}
+
+/// A session of one version of an agent: understood records, and others.
+fn versioned(number: u8, version: &str, understood: usize, unknown: usize) -> (String, String) {
+    let id = format!("5e000000-0000-4000-8000-0000000000{number:02}");
+    let record = |at: usize, kind: &str| {
+        serde_json::json!({
+            "type": kind, "uuid": format!("{number}-{at}"), "sessionId": id, "version": version,
+            "timestamp": format!("2026-05-{number:02}T09:{:02}:{:02}Z", at / 60, at % 60),
+            "cwd": "/home/mara/web", "message": { "role": "user", "content": format!("prompt {at}") },
+        })
+        .to_string()
+    };
+    let kinds = (0..understood).map(|_| "user").chain((0..unknown).map(|_| "hologram"));
+    let lines: Vec<String> = kinds.enumerate().map(|(at, kind)| record(at, kind)).collect();
+    (format!(".claude/projects/-home-mara-web/{id}.jsonl"), lines.join("\n") + "\n")
+}
+
+#[test]
+fn a_new_version_that_is_understood_less_is_a_finding_before_the_total_is() {
+    let test = Test::new();
+    let (path, lines) = versioned(1, "2.1.40", 300, 0);
+    test.write(path, lines);
+    test.aj("index").found();
+    test.aj("doctor").found().shows([" ok    claude-code"]);
+    let (path, lines) = versioned(2, "2.2.0", 28, 2);
+    test.write(&path, lines);
+    test.aj("index").found();
+    // The total is 99.4 %: what dropped is the share of the new version.
+    test.aj("doctor").code(1).shows([
+        " fix   claude-code",
+        "only 93.3 % of 30 records of version 2.2.0 understood",
+        "100.0 % of those of earlier versions",
+        "2 × hologram",
+        "5e000000-0000-4000-8000-000000000002.jsonl",
+        "update aj, or report these record types",
+    ]);
+    // A version that nobody has used for long is no news.
+    let (path, lines) = versioned(3, "2.2.1", 40, 0);
+    test.write(path, lines.replace("2026-05-", "2026-09-"));
+    test.aj("index").found();
+    test.aj("doctor").found().shows([" ok    claude-code"]);
 }

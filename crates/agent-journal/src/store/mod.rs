@@ -29,6 +29,7 @@ mod sources;
 mod summaries;
 mod tasks;
 mod tellings;
+mod understanding;
 mod unrecorded;
 mod write;
 
@@ -47,6 +48,7 @@ pub(crate) use presence::RecordedSource;
 pub(crate) use recordings::Recording;
 pub(crate) use sources::SourceRow;
 pub(crate) use tellings::{Hashes, Run, Whole};
+pub(crate) use understanding::SourceUnderstanding;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
 pub(crate) use packing::Packer;

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent_journal::Journal;
+use agent_journal::{Home, Journal};
 use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::error::FOUND;
@@ -59,6 +59,7 @@ fn show(context: &Context) -> Result<()> {
             "file": file.to_string(),
             "journal": journal.to_string(),
             "settings": values,
+            "homes": settings.homes.iter().map(home).collect::<Vec<_>>(),
         });
         return output::json::print("config", document);
     }
@@ -72,7 +73,19 @@ fn show(context: &Context) -> Result<()> {
     for (name, value, from) in settings.all() {
         writeln!(out, "{} = {}  {DIM}# {}{DIM:#}", pad(name, 30), value, from.name())?;
     }
+    for home in settings.homes.iter().map(home) {
+        writeln!(out, "\n[[homes]]")?;
+        for (name, value) in home.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null())
+        {
+            writeln!(out, "{} = {value}", pad(name, 30))?;
+        }
+    }
     Ok(())
+}
+
+/// A further home as the configuration names it.
+fn home(home: &Home) -> Value {
+    json!({ "path": home.machine.home, "type": home.kind.name(), "host": home.host })
 }
 
 fn init(context: &Context) -> Result<()> {

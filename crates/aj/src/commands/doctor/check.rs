@@ -1,6 +1,6 @@
 //! The things that are looked at, each with what to do about it.
 
-use agent_journal::{AgentReport, Coverage, Health, IndexState, Journal};
+use agent_journal::{AgentReport, Coverage, Health, IndexState, Journal, UnderstandingDrop};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -56,6 +56,17 @@ pub(super) fn configuration(context: &Context) -> Check {
     Check::good("configuration", finding)
 }
 
+/// Further homes that are not there.
+pub(super) fn homes(context: &Context) -> Vec<Check> {
+    let homes = context.settings.homes.iter().map(|home| &home.machine.home);
+    let missing = homes.filter(|home| !home.exists());
+    let check = |home: &std::path::PathBuf| {
+        let finding = format!("{} is not there", home.display());
+        Check::note("homes", finding, "correct [[homes]] in the configuration, or mount it")
+    };
+    missing.map(check).collect()
+}
+
 /// A journal that cannot even be opened.
 pub(super) fn unusable(error: &anyhow::Error) -> Check {
     let hints = crate::error::hints(error).join("; ");
@@ -66,10 +77,10 @@ pub(super) fn unusable(error: &anyhow::Error) -> Check {
 pub(super) fn journal(journal: &Journal) -> Result<Vec<Check>> {
     let health = journal.health()?;
     let reports = journal.sources()?;
-    let mut checks: Vec<Check> = reports
-        .iter()
-        .filter_map(|report| agent(report).or_else(|| unread(report, &health)))
-        .collect();
+    let mut checks: Vec<Check> = Vec::new();
+    for report in &reports {
+        checks.extend(agent(journal, report)?.or_else(|| unread(report, &health)));
+    }
     if checks.is_empty() {
         let advice =
             "`aj sources --all` lists the scanned directories; [storage.sources] names others";
@@ -88,7 +99,40 @@ pub(super) fn journal(journal: &Journal) -> Result<Vec<Check>> {
 }
 
 /// An agent that left something, or was looked for where the user said.
-fn agent(report: &AgentReport) -> Option<Check> {
+fn agent(journal: &Journal, report: &AgentReport) -> Result<Option<Check>> {
+    let Some(check) = sources(report) else { return Ok(None) };
+    // What could not be read at all says more than a share.
+    if check.state == State::Bad || report.totals.sources == 0 {
+        return Ok(Some(check));
+    }
+    let dropped = journal.understanding_drop(report.id)?;
+    Ok(Some(dropped.map_or(check, |dropped| new_format(report, &dropped))))
+}
+
+/// A version of an agent that writes what is not understood.
+fn new_format(report: &AgentReport, dropped: &UnderstandingDrop) -> Check {
+    let UnderstandingDrop { version, records, path, .. } = dropped;
+    let before = dropped.percent_before.map_or_else(String::new, |percent| {
+        format!(", {percent:.1} % of those of earlier versions")
+    });
+    let types: Vec<String> =
+        dropped.unknown_types.iter().map(|(name, number)| format!("{number} × {name}")).collect();
+    let finding = format!(
+        "only {:.1} % of {} of version {version} understood{before}; not understood: {}; most in {path}",
+        dropped.percent(),
+        count(*records, "record"),
+        types.join(", "),
+    );
+    let advice = format!(
+        "{} {version} may write a new format: update aj, or report these record types; nothing is \
+         lost, a newer aj reads them again",
+        report.name
+    );
+    Check::bad(report.id, finding, &advice)
+}
+
+/// The sources of an agent.
+fn sources(report: &AgentReport) -> Option<Check> {
     let totals = &report.totals;
     let lost = report.roots.iter().find(|root| root.configured && !root.present);
     if let Some(root) = lost {

@@ -33,6 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut checks = vec![check::configuration(context)];
+    checks.extend(check::homes(context));
     let mut reach = None;
     // A journal that fails a look is a finding, not the end of the look.
     match look(args, context, &mut checks) {
