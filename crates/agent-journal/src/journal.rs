@@ -388,6 +388,21 @@ impl Journal {
         self.store.as_ref().map_or(Ok(Vec::new()), |store| store.summaries(&id, entry.telling))
     }
 
+    /// Reads the longer texts about a session, each with its name: plans, checkpoints, and the
+    /// summaries that are not its title.
+    pub fn documents(&self, entry: &Entry) -> Result<Vec<(String, String)>> {
+        let mut documents = self.account(entry)?.unwrap_or_default().documents;
+        documents.extend(self.other_summaries(entry)?);
+        Ok(documents)
+    }
+
+    /// Reads the summaries about a session that are not its title, as documents.
+    pub(crate) fn other_summaries(&self, entry: &Entry) -> Result<Vec<(String, String)>> {
+        let summaries = self.summaries(entry)?.into_iter();
+        let others = summaries.filter(|text| text.trim() != entry.title);
+        Ok(others.map(|text| ("summary".to_owned(), text)).collect())
+    }
+
     /// Works out what somebody needs who takes a session over.
     pub fn brief(&self, entry: &Entry) -> Result<Brief> {
         let mut maker = BriefMaker::default();

@@ -98,6 +98,14 @@ fn a_summary_without_its_message_belongs_to_the_file_it_stands_in() {
     ]);
     let shown = test.aj(&format!("show {HOPPER} --json")).found().json();
     assert_eq!(shown["session"]["summaries"].as_array().unwrap().len(), 3);
+    // They stand in front of the conversation, as in `aj show`; the title is there already.
+    for format in ["markdown", "html"] {
+        let words = ["export", HOPPER, "--format", format, "-o", "-"];
+        let page = test.args(words).found().shows(["Filling the hopper"]).stdout;
+        let summary = page.find("A summary without its message, jaeger").unwrap();
+        assert!(summary < page.find("fill it with spelt").unwrap(), "{page}");
+        assert!(!page.contains(">summary</b><span class=\"gist\">Spelt in the hopper, briefly"));
+    }
 }
 
 #[test]

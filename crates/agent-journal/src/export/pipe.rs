@@ -104,7 +104,8 @@ pub fn replay(
     }
     let mut writer = format.writer(out, options);
     let mut pipe = Pipe::new(&document.agent, None, options.placement(format), redactor.as_mut());
-    writer.begin(&Frame { head: &head, outline: &outline, agent })?;
+    let documents = head.session.notes().documents;
+    writer.begin(&Frame { head: &head, outline: &outline, agent, documents })?;
     for message in &document.messages {
         for ready in pipe.shaped(message.clone()) {
             writer.message(&ready)?;

@@ -13,9 +13,6 @@ use crate::output::count;
 use crate::output::quote::{Quoter, cut, tokens};
 use crate::output::transcript::gist;
 
-/// Messages before and after one that was asked for.
-const AROUND: u64 = 3;
-
 /// Messages read at a time.
 const STEP: u64 = 64;
 
@@ -36,7 +33,10 @@ impl Call {
         let answered = self.context.answer(|journal| Ok(journal.session(id)?));
         let answered = answered.map_err(|error| unknown(&error, id))?;
         let (journal, mut entry) = (answered.journal, answered.answer);
-        let range = range(&entry, place, input.from)?;
+        let around = self.context.settings.number("search.default_context") as u64;
+        let range = range(&entry, place, input.from, around)?;
+        let is_whole = place.is_none() && input.from.is_none();
+        let documents = if is_whole { journal.documents(&entry)? } else { Vec::new() };
         let mut quoter = Quoter::new(journal.redactor());
         quoter.entry(&mut entry, &journal)?;
         let mut reading = Reading {
@@ -48,10 +48,7 @@ impl Call {
             has_shown: false,
         };
         let mut page = reading.begin(self.budget()?);
-        if place.is_none() && input.from.is_none() {
-            let account = journal.account(&entry)?.unwrap_or_default();
-            reading.documents(&mut page, &account.documents);
-        }
+        reading.documents(&mut page, &documents);
         reading.messages(page, &journal, range)
     }
 }
@@ -69,8 +66,8 @@ pub(super) fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
     }
 }
 
-/// Which messages are meant, counted from 0.
-fn range(entry: &Entry, place: Option<&str>, from: Option<u64>) -> Result<Range<u64>> {
+/// Which messages are meant, counted from 0; `around` one that is named.
+fn range(entry: &Entry, place: Option<&str>, from: Option<u64>, around: u64) -> Result<Range<u64>> {
     let total = entry.transcript_length();
     let inside = |number: u64| {
         ensure!((1..=total).contains(&number), "it has messages 1 to {total}");
@@ -82,7 +79,7 @@ fn range(entry: &Entry, place: Option<&str>, from: Option<u64>) -> Result<Range<
         (Some(place), None) => {
             let number = place.parse().map_err(|_| anyhow!("what follows # must be a number"))?;
             let at = inside(number)?;
-            Ok(at.saturating_sub(AROUND)..(at + AROUND + 1).min(total))
+            Ok(at.saturating_sub(around)..at.saturating_add(around + 1).min(total))
         }
     }
 }

@@ -30,7 +30,10 @@ pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> 
     if !query.looks_for_something() {
         let entries = journal.sessions(&query.filter, Some(limit))?;
         let item = |entry| Item { entry, hits: Vec::new(), title: None };
-        let items = entries.into_iter().map(item).collect();
+        let mut items: Vec<Item> = entries.into_iter().map(item).collect();
+        if query.is_fields_only() && query.filter.lists_messages() {
+            add_messages(journal, &query, limit, &mut items)?;
+        }
         return Ok(Found { items, total: journal.count(&query.filter)?, note: None, took });
     }
     let answer = journal.search(&query, limit, 0)?;
@@ -43,6 +46,16 @@ pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> 
         _ => None,
     };
     Ok(Found { items: items.collect(), total: answer.total, note, took })
+}
+
+/// Adds the messages that fields choose to the sessions they are in.
+fn add_messages(journal: &Journal, query: &Query, limit: usize, items: &mut [Item]) -> Result<()> {
+    for found in journal.search(query, limit, 0)?.sessions {
+        if let Some(item) = items.iter_mut().find(|item| item.entry.id == found.entry.id) {
+            item.hits.extend(found.hits);
+        }
+    }
+    Ok(())
 }
 
 /// A session with the places found in it; the title is shown anyway, and is marked there.
@@ -102,9 +115,8 @@ fn documents(
     transcript: &mut Transcript<'_, Vec<u8>>,
     view: &View,
 ) -> Result<Vec<Row>> {
-    let account = journal.account(transcript.entry)?.unwrap_or_default();
     transcript.detail.everything = view.detail.everything || view.opened == Some(0);
-    transcript.documents(&account.documents)?;
+    transcript.documents(&journal.documents(transcript.entry)?)?;
     Ok(taken(transcript, view.width).into_iter().map(plain).collect())
 }
 

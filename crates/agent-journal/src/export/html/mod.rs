@@ -117,7 +117,7 @@ impl Writer for Page<'_> {
         } else {
             page::begin(self.out, frame, self.theme)?;
         }
-        self.documents(&session.notes().documents)
+        self.documents(&frame.documents)
     }
 
     fn message(&mut self, message: &Message) -> io::Result<()> {

@@ -110,7 +110,7 @@ impl Writer for Page<'_> {
             writeln!(self.out, "\n# {}", escape(&title))?;
         }
         // Checkpoints, a plan, an overview: they say what the conversation came to.
-        for (name, text) in &notes.documents {
+        for (name, text) in &frame.documents {
             writeln!(self.out, "\n## {}\n\n{}", escape(&one_line(name)), quote(text))?;
         }
         Ok(())

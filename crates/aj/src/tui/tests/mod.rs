@@ -60,6 +60,31 @@ fn sessions_are_found_while_a_word_is_typed() {
 }
 
 #[test]
+fn fields_alone_list_what_fits_and_show_the_messages_they_choose() {
+    let call = serde_json::json!([{ "type": "tool_use", "id": "t1", "name": "Bash",
+        "input": { "command": "ls nowhere" } }]);
+    let result = serde_json::json!([{ "type": "tool_result", "tool_use_id": "t1",
+        "is_error": true, "content": "no such directory" }]);
+    let lines = line(0, "user", &"look around".into())
+        + &line(1, "assistant", &call)
+        + &line(2, "user", &result);
+    let screen = |keys: &str| {
+        let mut bench = Bench::session((100, 24), &lines);
+        bench.keys(keys);
+        bench.text()
+    };
+    for fields in ["agent:claude", "project:web", "is:failed", "role:user", "tool:bash"] {
+        assert!(screen(fields).contains("look around"), "{fields}: {}", screen(fields));
+    }
+    for fields in ["agent:codex", "is:subagent", "tool:edit"] {
+        assert!(!screen(fields).contains("look around"), "{fields}: {}", screen(fields));
+    }
+    // The message that failed is the place that is opened.
+    let read = screen("is:failed<enter>");
+    assert!(read.contains("no such directory"), "{read}");
+}
+
+#[test]
 fn fields_and_values_are_offered() {
     check("complete", "login agent:");
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use agent_journal::analyze::SessionFigures;
 use agent_journal::export::Keep;
-use agent_journal::model::Session;
 use agent_journal::{Contents, Entry, Journal, Shown, Touches, Window};
 use anyhow::Result;
 use axum::extract::{Path, Query, State};
@@ -46,7 +45,7 @@ const JUMPS: [(&str, &str, &str); 3] =
 /// Everything a session's page shows.
 struct View {
     entry: Entry,
-    account: Option<Session>,
+    documents: Vec<(String, String)>,
     figures: SessionFigures,
     files: Vec<(String, Touches)>,
     children: Vec<Entry>,
@@ -83,7 +82,7 @@ fn read(journal: &Journal, app: &App, (id, params): (&str, &Params), now: &Zoned
     let figures = journal.session_figures(std::slice::from_ref(&entry))?.remove(0);
     let children = entry.children.iter().take(200).filter_map(|id| journal.session(id).ok());
     Ok(View {
-        account: journal.account(&entry)?,
+        documents: journal.documents(&entry)?,
         files: journal.touched_files(&entry)?,
         children: children.collect(),
         figures,
@@ -141,10 +140,9 @@ fn body(view: &View, params: &Params) -> Markup {
 fn tabs(view: &View, params: &Params) -> Markup {
     let base = params::session(&view.entry.id);
     let tab = tab(view, params);
-    let documents = view.account.as_ref().map_or(0, |account| account.documents.len());
     let all = [
         ("", "Conversation", view.entry.transcript_length()),
-        ("documents", "Plan and checkpoints", documents as u64),
+        ("documents", "Plans and summaries", view.documents.len() as u64),
         ("files", "Files", view.files.len() as u64),
     ];
     html! {
@@ -290,10 +288,9 @@ fn files(view: &View) -> Markup {
 }
 
 fn documents(view: &View) -> Markup {
-    let documents = view.account.iter().flat_map(|account| &account.documents);
     html! {
         div.documents {
-            @for (name, text) in documents {
+            @for (name, text) in &view.documents {
                 section.card { h2 { (name) } pre.wrap { (text) } }
             }
         }
