@@ -177,11 +177,33 @@ fn a_brief_and_the_sessions_behind_a_file_are_quoted_and_bounded() {
 
     let session = Transcript::new(9).you("plate it").write_file(Path::new("/w/copper.rs"), "x\n");
     test.write(session.path(), &session.lines);
-    let said = client.ask("files", &json!({ "path": "copper.rs" }));
-    assert!(said.contains("1 edit in 1 session\n| /w/copper.rs\n"), "{said}");
-    assert!(said.contains(&format!("claude-code:{} 2026-03-02 1 edit\n| plate it\n", session.id)));
-    let said = client.ask("files", &json!({ "path": "no/such/file" }));
-    assert!(said.contains("no recorded change"), "{said}");
+    let said = client.ask("files", &json!({ "text": "copper.rs" }));
+    assert!(said.contains("1 session, created 1×\n| /w/copper.rs\n"), "{said}");
+    let own = format!("claude-code:{} 2026-03-02 created 1×\n| plate it\n", session.id);
+    assert!(said.contains(&own), "{said}");
+    let said = client.ask("files", &json!({ "text": "no/such/file" }));
+    assert!(said.contains("no session touched such a file"), "{said}");
+    client.end();
+}
+
+#[test]
+fn files_that_were_only_viewed_are_listed_as_the_command_lists_them() {
+    let test = Test::new();
+    for number in [3, 4] {
+        let session = Transcript::new(number).you("read it").write_file(Path::new("/w/tin.rs"), "");
+        test.write(session.path(), session.lines.replace("\"Write\"", "\"Read\""));
+    }
+    let session = Transcript::new(5).you("plate it").write_file(Path::new("/w/zinc.rs"), "x\n");
+    test.write(session.path(), &session.lines);
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("files", &json!({}));
+    let (tin, zinc) = (said.find("| /w/tin.rs").unwrap(), said.find("| /w/zinc.rs").unwrap());
+    assert!(tin < zinc, "what most sessions touched comes first: {said}");
+    assert!(said.contains("2 sessions, viewed 2×\n| /w/tin.rs\n"), "{said}");
+    let said = client.ask("files", &json!({ "sort": "edits" }));
+    assert!(said.find("| /w/zinc.rs") < said.find("| /w/tin.rs"), "{said}");
+    let text = test.aj("files").found().stdout;
+    assert!(text.contains("/w/tin.rs") && text.contains("2 sessions · viewed 2×"), "{text}");
     client.end();
 }
 

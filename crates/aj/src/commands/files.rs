@@ -8,6 +8,7 @@ use agent_journal::search::Scope;
 use agent_journal::{TouchedFile, Touches};
 use anyhow::Result;
 use clap::ValueEnum;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{FilterArgs, RedactArgs};
@@ -43,14 +44,45 @@ pub(crate) struct Args {
 }
 
 /// What comes first.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FileSort {
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FileSort {
     /// What most sessions touched
     Sessions,
     /// What was changed most often
     Edits,
     /// What was touched last
     Latest,
+}
+
+impl FileSort {
+    /// Its names.
+    pub(crate) const NAMES: [&str; 3] = ["sessions", "edits", "latest"];
+
+    /// Returns the order of files whose paths have a text in them.
+    pub(crate) fn usual(text: &str) -> Self {
+        if text.is_empty() { Self::Sessions } else { Self::Latest }
+    }
+
+    /// Sorts files that come with the latest first; equal ones stay in that order.
+    pub(crate) fn apply(self, files: &mut [TouchedFile]) {
+        match self {
+            Self::Sessions => {
+                files.sort_by_key(|file| Reverse((file.sessions.len(), file.edits)));
+            }
+            Self::Edits => files.sort_by_key(|file| Reverse(file.edits)),
+            Self::Latest => {}
+        }
+    }
+
+    /// Says in which order files stand.
+    pub(crate) fn order(self) -> &'static str {
+        match self {
+            Self::Sessions => "those of most sessions first",
+            Self::Edits => "those edited most often first",
+            Self::Latest => "the latest first",
+        }
+    }
 }
 
 /// Sessions shown below a file.
@@ -61,15 +93,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let answered = context.answer(|journal| Ok(journal.files(&filter, &args.text)?))?;
     let mut files = answered.answer;
     let total = files.len();
-    let usual = if args.text.is_empty() { FileSort::Sessions } else { FileSort::Latest };
-    // They come with the latest first, and stay so among equals.
-    match args.sort.unwrap_or(usual) {
-        FileSort::Sessions => {
-            files.sort_by_key(|file| Reverse((file.sessions.len(), file.edits)));
-        }
-        FileSort::Edits => files.sort_by_key(|file| Reverse(file.edits)),
-        FileSort::Latest => {}
-    }
+    args.sort.unwrap_or_else(|| FileSort::usual(&args.text)).apply(&mut files);
     if args.limit > 0 {
         files.truncate(args.limit);
     }

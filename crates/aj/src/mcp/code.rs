@@ -1,4 +1,4 @@
-//! The tools about work on code: what a session came to, which sessions changed a file, and which
+//! The tools about work on code: what a session came to, which sessions touched a file, and which
 //! wrote its lines.
 
 use agent_journal::search::Scope;
@@ -9,6 +9,7 @@ use super::page::{Item, Page};
 use super::read::unknown;
 use super::{Call, input};
 use crate::commands::blame::{BlamedPlace, name};
+use crate::commands::files::{FileSort, touched};
 use crate::output::count;
 use crate::output::handoff::Handoff;
 use crate::output::quote::Quoter;
@@ -45,37 +46,35 @@ impl Call {
         Ok(page.finish(&["Read on: show with \"id\": \"ID#MESSAGE\"".to_owned()]))
     }
 
-    /// Lists files with the sessions that changed them.
+    /// Lists files with the sessions that viewed, changed or created them.
     pub(super) fn files(&self) -> Result<String> {
         let input: input::FilesInput = self.input()?;
         let limit = checked(input.limit, input.offset, 10)?;
-        ensure!(input.path.len() <= input::QUERY, "the path is too long");
+        ensure!(input.text.len() <= input::QUERY, "the text is too long");
         let choice: input::Choice = self.input()?;
         let filter = choice.filter(Scope::All, &self.context.now)?;
-        let answered = self.context.answer(|journal| Ok(journal.files(&filter, &input.path)?))?;
+        let answered = self.context.answer(|journal| Ok(journal.files(&filter, &input.text)?))?;
         let mut files = answered.answer;
-        for file in &mut files {
-            file.sessions.retain(|touch| touch.edits > 0);
-        }
-        files.retain(|file| file.edits > 0);
+        let sort = input.sort.unwrap_or_else(|| FileSort::usual(&input.text));
+        sort.apply(&mut files);
         let total = files.len();
         let mut quoter = Quoter::new(answered.journal.redactor());
         let heading = match total {
-            0 => "no recorded change of such a file".to_owned(),
-            _ => format!("{}, the latest change first", count(total as u64, "changed file")),
+            0 => "no session touched such a file".to_owned(),
+            _ => format!("{}, {}", count(total as u64, "file"), sort.order()),
         };
         let mut page = Page::new(self.budget()?, &heading);
         let mut shown = 0;
         for file in files.iter_mut().skip(input.offset).take(limit) {
             let sessions = count(file.sessions.len() as u64, "session");
-            let own = format!("{} in {sessions}", count(file.edits, "edit"));
+            let own = format!("{sessions}, {}", touched(file.touches));
             let mut item = Item::new(&own).quote(&quoter.line(&file.path, LINE_TOKENS));
             for touch in file.sessions.iter_mut().take(SESSIONS) {
                 quoter.entry(&mut touch.entry, &answered.journal)?;
                 let at = touch.ended_at.map_or(String::new(), |at| at.to_string()[..10].to_owned());
-                let edits = count(touch.edits, "edit");
+                let how = touched(touch.touches);
                 item = item
-                    .own(&format!("{} {at} {edits}", plain_id(&touch.id)))
+                    .own(&format!("{} {at} {how}", plain_id(&touch.id)))
                     .quote(&quoter.line(&touch.entry.title, LINE_TOKENS));
             }
             if !page.add(&item) {

@@ -7,6 +7,8 @@ use jiff::Zoned;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::commands::files::FileSort;
+
 /// Fewest, usual and most tokens of an answer.
 pub(super) const TOKENS: (usize, usize, usize) = (200, 4_000, 16_000);
 
@@ -71,7 +73,9 @@ pub(super) struct BlameInput {
 #[derive(Deserialize)]
 pub(super) struct FilesInput {
     #[serde(default)]
-    pub(super) path: String,
+    pub(super) text: String,
+    #[serde(default)]
+    pub(super) sort: Option<FileSort>,
     #[serde(default)]
     pub(super) limit: Option<usize>,
     #[serde(default)]
@@ -174,8 +178,8 @@ pub(super) const TOOLS: &[Described] = &[
     },
     Described {
         name: "files",
-        about: "Find the sessions that changed a file, the latest first: why is it as it is, who \
-            worked on it before.",
+        about: "Find the files that earlier sessions viewed, changed or created, with those \
+            sessions: why is a file as it is, who worked on it before.",
         properties: files,
         required: &[],
         chooses: true,
@@ -285,7 +289,12 @@ fn handoff() -> Value {
 
 fn files() -> Value {
     json!({
-        "path": text("Only files whose path has this in it, such as src/login.rs"),
+        "text": text("Only files whose path has this in it, such as src/login.rs"),
+        "sort": {
+            "type": "string", "enum": FileSort::NAMES, "description":
+                "What comes first: what most sessions touched (default without text), what was \
+                edited most often, or what was touched last (default with text)",
+        },
         "limit": limit(10, "files"), "offset": offset("files"),
     })
 }
