@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use agent_journal::Journal;
 use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
 use agent_journal::search::{Filter, Scope};
 use anyhow::{Context as _, Result};
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     match stats.by {
         None => overview(&mut out, &stats, &query.now, output::width())?,
         Some(By::Tool) => tools(&mut out, &stats)?,
-        Some(_) => groups(&mut out, &stats)?,
+        Some(_) => groups(&mut out, &stats, &session_ids(&journal, &stats))?,
     }
     explain(&mut out, &stats)?;
     out.flush()?;
@@ -127,6 +128,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         remark(&format!(" {shown} of {all} · `--limit 0` shows all"));
     }
     Ok(found(true))
+}
+
+/// Returns the short id of each session that is a group, as lists have it; nothing for groups of
+/// another kind.
+fn session_ids(journal: &Journal, stats: &Stats) -> Vec<String> {
+    if stats.by != Some(By::Session) {
+        return Vec::new();
+    }
+    let keys = stats.groups.iter().map(|group| &group.key);
+    let short = |key: &String| {
+        let entry = journal.session(key);
+        entry.map_or_else(|_| key.clone(), |entry| output::short_id(&entry).to_owned())
+    };
+    keys.map(short).collect()
 }
 
 /// Keeps so many groups, all of them at zero; tells how many of how many when some were left out.

@@ -82,12 +82,6 @@ pub(crate) fn short_id(entry: &Entry) -> &str {
     &entry.short_id
 }
 
-/// The beginning of the agent's own part of an id, as `agent:id` has it.
-pub(crate) fn short_native(id: &str) -> String {
-    let native = id.split_once(':').map_or(id, |(_, native)| native);
-    pad(&native.chars().take(8).collect::<String>(), 8)
-}
-
 /// The columns that short ids take in a list.
 pub(crate) fn id_width<'e>(entries: impl Iterator<Item = &'e Entry>) -> usize {
     entries.map(|entry| short_id(entry).width()).fold(8, usize::max)

@@ -7,15 +7,19 @@ use agent_journal::analyze::{By, Counted, Figures, Group, Stats};
 use anyhow::Result;
 use jiff::Zoned;
 use jiff::civil::Date;
+use unicode_width::UnicodeWidthStr;
 
 use super::wrap::gathered;
 use super::{
     BOLD, DIM, amount, chart, clock, count, cut, duration, money, not_in_transcript, pad, pad_left,
-    percent, plain, short_native, thousands, tokens, width,
+    percent, plain, thousands, tokens, width,
 };
 
 /// Lines of a small table beside another.
 const SMALL: usize = 6;
+
+/// Columns that are left to a session's title beside its id.
+const MIN_TITLE: usize = 6;
 
 /// Writes the totals.
 pub(crate) fn summary(out: &mut dyn Write, stats: &Stats, now: &Zoned, width: usize) -> Result<()> {
@@ -217,12 +221,15 @@ fn beside((out, width): (&mut dyn Write, usize), left: &Small, right: &Small) ->
     Ok(writeln!(out)?)
 }
 
-/// Writes the groups that were asked for.
-pub(crate) fn groups(out: &mut dyn Write, stats: &Stats) -> Result<()> {
+/// Writes the groups that were asked for. The `ids` of sessions stand in front of their names.
+pub(crate) fn groups(out: &mut dyn Write, stats: &Stats, ids: &[String]) -> Result<()> {
     let is_time = matches!(stats.by, Some(By::Day | By::Week | By::Month | By::Hour));
     let room = width().saturating_sub(72);
     let (left, bars) =
         if is_time { (11, room.saturating_sub(11)) } else { (room.clamp(16, 44), 0) };
+    // An id that is cut opens nothing.
+    let id_width = ids.iter().map(|id| id.width()).max().unwrap_or(0);
+    let left = if ids.is_empty() { left } else { left.max(id_width + 2 + MIN_TITLE) };
     let line = |name: &str, cells: [String; 6]| {
         let widths = [8, 8, 11, 9, 9, 11];
         let cells = cells.iter().zip(widths).map(|(cell, width)| pad_left(cell, width));
@@ -231,12 +238,9 @@ pub(crate) fn groups(out: &mut dyn Write, stats: &Stats) -> Result<()> {
     let heads = ["sessions", "prompts", "active", "tools", "tokens", "cost"].map(str::to_owned);
     writeln!(out, "\n{DIM}{}{DIM:#}", line("", heads))?;
     let largest = stats.groups.iter().map(|it| it.figures.tokens.total()).max().unwrap_or(0);
-    for group in &stats.groups {
-        let name = match stats.by {
-            Some(By::Session) => format!("{}  {}", short_native(&group.key), name(group)),
-            _ => name(group),
-        };
-        let text = line(&name, cells(&group.figures, stats.by));
+    for (at, group) in stats.groups.iter().enumerate() {
+        let id = ids.get(at).map_or_else(String::new, |id| format!("{}  ", pad(id, id_width)));
+        let text = line(&format!("{id}{}", name(group)), cells(&group.figures, stats.by));
         let bar = chart::bar(group.figures.tokens.total(), largest, bars.min(24));
         writeln!(out, "{}", format!("{text}  {bar}").trim_end())?;
     }
