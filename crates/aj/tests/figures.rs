@@ -229,3 +229,37 @@ fn models_without_tokens_are_counted_and_projects_of_one_name_told_apart() {
         assert!(labels.contains(&label), "{labels:?}");
     }
 }
+
+#[test]
+fn ids_of_sessions_are_as_long_as_those_of_a_list() {
+    let test = Test::new().env("COLUMNS", "100");
+    let session = Transcript::new(7).you("plate it").agent("done");
+    let other = |text: &str| text.replace("-8000-000000000000", "-8000-000000000001");
+    test.write(session.path(), &session.lines);
+    test.write(other(&session.path()), other(&session.lines).replace("plate it", "etch it"));
+    for command in ["list", "stats --by session"] {
+        let shown = test.aj(command).found();
+        shown.shows(["00000007-0000-4000-8000-000000000000", &other(&session.id)]);
+    }
+    // What a table names can be opened.
+    test.args(["show", &other(&session.id)]).found().shows(["etch it"]);
+}
+
+#[test]
+fn settings_of_export_and_search_hold_in_the_dashboard() {
+    let settings = "[export]\ninclude_tool_calls = false\n\
+                    [index.vector]\nmodel_path = \"~/m\"\nfallback = \"none\"\n";
+    let test = Test::new().config(settings);
+    let session = Transcript::new(8).you("look").tool("echo jabiru", false).agent("seen");
+    test.write(session.path(), &session.lines);
+    test.aj("index").code(0);
+    let server = Server::start(test, &[]);
+    for format in ["markdown", "html", "json"] {
+        let path = format!("/api/sessions/{}/export?format={format}", session.id);
+        let (_, page) = server.get(&path).told();
+        assert!(page.contains("seen") && !page.contains("jabiru"), "{format}: {page}");
+    }
+    let (status, said) = server.get("/api/v1/search?q=look%20around&mode=semantic").told();
+    assert_eq!(status, 400, "{said}");
+    assert!(said.contains("nothing is found by meaning: there is no model in"), "{said}");
+}

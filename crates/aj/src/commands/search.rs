@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use agent_journal::Journal;
 use agent_journal::search::{self, Blend, Fusion, Query};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -117,6 +118,12 @@ enum Facet {
     Month,
 }
 
+/// Says why a search by meaning alone can find nothing; `None` when it can.
+pub(crate) fn why_no_meaning(journal: &Journal, mode: search::Mode) -> Option<String> {
+    let problem = (mode == search::Mode::Semantic).then(|| journal.no_meaning()).flatten()?;
+    Some(format!("nothing is found by meaning: {problem}, and `index.vector.fallback` is none"))
+}
+
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let started = Instant::now();
     let mut query = Query::parse(&args.query.join(" "), &context.now)?;
@@ -129,9 +136,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         bail!("nothing is found by meaning while `index.vector.enabled` is false");
     }
     if options.mode == search::Mode::Semantic
-        && let Some(problem) = context.journal()?.no_meaning()
+        && let Some(reason) = why_no_meaning(&context.journal()?, options.mode)
     {
-        bail!("nothing is found by meaning: {problem}, and `index.vector.fallback` is none");
+        bail!(reason);
     }
     let mut answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
     let mut redactor = args.redact.redactor(&answered.journal);

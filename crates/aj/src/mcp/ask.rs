@@ -5,13 +5,13 @@ use agent_journal::search::{
     Answer, Filter, Found, Grouping, Hit, Options as SearchOptions, Query, Scope, Tier,
 };
 use agent_journal::{Entry, Journal, TextKind};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::caller::is_among;
 use super::page::{Item, Page};
 use super::{Call, input};
 use crate::commands::of_sessions;
-use crate::commands::search::usual_mode;
+use crate::commands::search::{usual_mode, why_no_meaning};
 use crate::output::quote::Quoter;
 use crate::output::search::place;
 use crate::output::{amount, count, duration, kind_name, money};
@@ -48,6 +48,9 @@ impl Call {
                 mode: usual_mode(&self.context.settings),
                 ..SearchOptions::default()
             };
+            if let Some(reason) = why_no_meaning(journal, options.mode) {
+                bail!(reason);
+            }
             let answer = journal.find(&query, &options)?;
             Ok((own, answer))
         })?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use agent_journal::export;
 use agent_journal::model::Timestamp;
 use agent_journal::search::Mode;
 use agent_journal::{Changes, Contents, Entry, Journal, Progress, SyncOptions, WatchOptions};
@@ -42,6 +43,8 @@ pub(super) struct App {
     pub(super) mode: Mode,
     /// How many sessions a search shows.
     pub(super) max_results: u64,
+    /// How sessions are exported.
+    pub(super) export: export::Options,
     /// Pages that were made already.
     pub(super) pages: Cache,
     news: watch::Sender<News>,
@@ -83,6 +86,7 @@ impl App {
             readers: Arc::new(Semaphore::new(readers())),
             mode: usual_mode(&context.settings),
             max_results: context.settings.number("search.max_results") as u64,
+            export: crate::commands::export::usual(&context.settings),
             pages: Cache::default(),
             news,
             asked: AtomicU64::default(),

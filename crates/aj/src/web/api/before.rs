@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use agent_journal::analyze::{Score, ScoreReport, SessionFigures, Spending};
-use agent_journal::export::{Options, Pick, Together, Whole, format};
+use agent_journal::export::{Options, Together, Whole, format};
 use agent_journal::model::{Block, Message, Tokens};
 use agent_journal::{Browse, Entry, Journal};
 use anyhow::Result;
@@ -188,10 +188,11 @@ async fn export(
         let known = "known are markdown, html, json, ndjson";
         return Err(Failure::bad(format!("unknown format `{name}` — {known}")).into());
     };
+    let usual = app.export.clone();
     let written = app.ask(move |journal, _| {
         let entry = journal.session(&id)?;
         let redactor = format.is_shared().then(|| journal.redactor());
-        let options = Options { pictures: Pick::With, redactor, ..Options::default() };
+        let options = Options { redactor, ..usual };
         let mut export = journal.export(format, options);
         let name = file_name(&export.title(&entry)?, &entry);
         let mut out = Whole(Vec::new());

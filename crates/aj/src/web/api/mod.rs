@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::params::Params;
 use super::reply::Failure;
 use super::state::App;
+use crate::commands::search::why_no_meaning;
 use crate::commands::stats::{document, models};
 use crate::output::json::{View, documents, session as as_listed, touched_files};
 use crate::output::search::place;
@@ -184,6 +185,9 @@ fn found(
     let is_blank = query.is_fields_only() && query.filter == Filter::default();
     if is_blank || !query.looks_for_something() && !query.is_fields_only() {
         return Ok(json!({ "query": query.text, "total": 0, "sessions": [], "hits": [] }));
+    }
+    if let Some(reason) = why_no_meaning(journal, mode) {
+        return Err(agent_journal::Error::Query { message: reason }.into());
     }
     let offset = params.number("offset").unwrap_or(0) as usize;
     let answer = journal.find(&query, &Options { limit, offset, mode, ..Options::default() })?;

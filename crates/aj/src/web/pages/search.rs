@@ -14,6 +14,7 @@ use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
+use crate::commands::search::why_no_meaning;
 use crate::output::{self, ago, count, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::pages::sessions::short_model;
@@ -82,6 +83,9 @@ fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Resul
     let is_blank = query.is_fields_only() && query.filter == Filter::default();
     if is_blank || !query.looks_for_something() && !query.is_fields_only() {
         return Ok(Told::Nothing);
+    }
+    if let Some(reason) = why_no_meaning(journal, mode) {
+        return Ok(Told::Wrong(reason));
     }
     let options = Options {
         mode,
