@@ -1,6 +1,6 @@
 //! What can go wrong, by what the caller can do about it.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The library's result.
@@ -143,10 +143,7 @@ impl Error {
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             let path = path.to_owned();
-            match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
-                _ => Self::Write { path, source },
-            }
+            if is_full(&source) { Self::Full { path } } else { Self::Write { path, source } }
         }
     }
 
@@ -155,9 +152,16 @@ impl Error {
         matches!(self, Self::Write { source, .. } if is_refused(source))
     }
 
+    /// Returns whether waiting or another try cannot help: the user has to do something first.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::Newer { .. } | Self::Damaged { .. })
+    }
+
     /// Says that the journal at `path` failed, for `map_err`.
     pub(crate) fn store(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase};
+        use rusqlite::ErrorCode::{
+            CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure,
+        };
         move |source| {
             let path = path.to_owned();
             let extended = source.sqlite_error().map(|error| error.extended_code);
@@ -169,8 +173,17 @@ impl Error {
                 // The system knows better than SQLite why.
                 Some(CannotOpen) => match std::fs::File::open(&path) {
                     Err(source) => Self::Read { path, source },
-                    Ok(_) => Self::Store { path, source },
+                    Ok(_) => match try_to_write_beside(&path) {
+                        Err(cause) => Self::write(&path)(cause),
+                        Ok(()) => Self::Store { path, source },
+                    },
                 },
+                // SQLite knows a full disk, and no quota.
+                Some(SystemIoFailure)
+                    if try_to_write_beside(&path).is_err_and(|cause| is_full(&cause)) =>
+                {
+                    Self::Full { path }
+                }
                 _ => Self::Store { path, source },
             }
         }
@@ -179,12 +192,23 @@ impl Error {
     /// Says that the index at `path` failed, for `map_err`.
     pub(crate) fn index(path: &Path) -> impl FnOnce(tantivy::TantivyError) -> Self {
         move |source| match source {
-            tantivy::TantivyError::IoError(cause) if cause.kind() == io::ErrorKind::StorageFull => {
+            tantivy::TantivyError::IoError(cause) if is_full(&cause) => {
                 Self::Full { path: path.to_owned() }
             }
             source => Self::Index { path: path.to_owned(), source },
         }
     }
+}
+
+/// Returns whether the disk, or the user's share of it, is full.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Writes a temporary file beside another one, to learn why the system refuses.
+fn try_to_write_beside(path: &Path) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    tempfile::tempfile_in(directory)?.write_all(&[0; 8192])
 }
 
 /// Whether the system does not let somebody write.

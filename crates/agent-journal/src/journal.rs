@@ -137,7 +137,8 @@ impl Journal {
     /// Looks at the clock again, and for a journal that was made since, or in place of the one
     /// that is open: for those who keep one open.
     pub fn renew(&mut self) -> Result<()> {
-        if !self.store.as_ref().is_some_and(Store::is_there) {
+        let is_current = |store: &Store| store.is_there() && !store.is_frozen();
+        if !self.store.as_ref().is_some_and(is_current) {
             self.store = Store::open(&self.path)?;
             if let Some(store) = self.store.as_ref().filter(|_| self.holds_little) {
                 store.hold_little();
@@ -214,17 +215,38 @@ impl Journal {
         sqlite::sweep();
         // One that is open is ready, unless somebody deleted or replaced it meanwhile.
         let is_replaced = self.store.as_ref().is_some_and(|store| !store.is_there());
-        if self.store.is_none() || is_replaced {
+        if is_replaced || self.store.as_ref().is_none_or(Store::is_frozen) {
             self.store = Some(Store::create(&self.path)?);
         }
         // Whoever held the lock may have done the work.
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let is_current = !is_replaced && store.generation()? == news.generation;
         let plan = if is_current { news.plan } else { again(self)? };
+        match self.run(plan, options, progress) {
+            // The index is damaged. The journal has all that it takes to rebuild it.
+            Err(Error::Index { .. }) => {
+                LexicalWriter::discard(&self.lexical_dir())?;
+                self.run(again(self)?, options, progress)
+            }
+            report => report,
+        }
+    }
+
+    /// Carries out a plan. The caller holds the lock.
+    fn run(
+        &self,
+        plan: Plan,
+        options: SyncOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<SyncReport> {
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
-        let mut sync =
-            Sync { config: &self.config, store, store_path: &self.path, options, progress };
-        sync.run(plan)
+        let (config, store_path) = (&self.config, &*self.path);
+        Sync { config, store, store_path, options, progress }.run(plan)
+    }
+
+    /// Returns whether anything is recorded.
+    pub fn has_records(&self) -> bool {
+        self.generation().is_ok_and(|generation| generation > 0)
     }
 
     /// Looks for what the agents wrote since the last time.

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, Zoned};
 
 use crate::args::Args;
-use crate::error::{nothing_found, remark, warn};
+use crate::error::{nothing_found, one_line, remark, warn};
 use crate::settings::Settings;
 
 /// How long a command that answers may spend on news first. A debug build reads to the end: its
@@ -122,7 +122,8 @@ impl Context {
             (answered, news)
         });
         let (answer, mut journal) = answered?;
-        let Some(news) = news.unwrap_or_else(|| self.news(&journal, &look))? else {
+        let news = news.unwrap_or_else(|| self.news(&journal, &look));
+        let Some(news) = or_warn(&journal, news)?.flatten() else {
             return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
         };
         let freshness = Self::fold(&mut journal, news)?;
@@ -133,7 +134,7 @@ impl Context {
     pub(crate) fn fresh_journal(&self) -> Result<(Journal, Freshness)> {
         let mut journal = self.journal()?;
         let look = Look::new(&self.settings.config());
-        let freshness = match self.news(&journal, &look)? {
+        let freshness = match or_warn(&journal, self.news(&journal, &look))?.flatten() {
             Some(news) => Self::fold(&mut journal, news)?,
             None => Freshness::default(),
         };
@@ -152,14 +153,9 @@ impl Context {
     fn fold(journal: &mut Journal, news: News) -> Result<Freshness> {
         let options = SyncOptions { budget: Some(BUDGET), ..SyncOptions::default() };
         let (pending_sources, pending_bytes) = news.pending();
-        let report = match journal.fold(news, options, &mut |_| {}) {
-            // What is recorded can be told all the same.
-            Err(error) if error.is_refused() && journal.path().exists() => {
-                let path = journal.path().display();
-                warn(&format!("what is new could not be recorded: {path} cannot be written"));
-                return Ok(Freshness { pending_sources, pending_bytes });
-            }
-            report => report?,
+        let report = journal.fold(news, options, &mut |_| {}).map_err(anyhow::Error::from);
+        let Some(report) = or_warn(journal, report)? else {
+            return Ok(Freshness { pending_sources, pending_bytes });
         };
         for (path, reason) in &report.failures {
             warn(&format!("could not read {path}: {}", crate::output::cause(path, reason)));
@@ -217,6 +213,22 @@ impl Context {
         bar.finish_and_clear();
         Ok(report?)
     }
+}
+
+/// Turns a failure to read or record new sessions into a warning, and `None`: what the journal
+/// already has can be shown all the same. A journal with nothing in it, or one that the user has
+/// to see to first, stays a failure.
+fn or_warn<T>(journal: &Journal, result: Result<T>) -> Result<Option<T>> {
+    let error = match result {
+        Ok(value) => return Ok(Some(value)),
+        Err(error) => error,
+    };
+    let is_lasting = |error: &agent_journal::Error| error.is_lasting();
+    if !journal.has_records() || error.downcast_ref().is_some_and(is_lasting) {
+        return Err(error);
+    }
+    warn(&format!("could not record new sessions: {}", one_line(&error)));
+    Ok(None)
 }
 
 /// Says why an answer takes long.

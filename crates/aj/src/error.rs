@@ -23,16 +23,9 @@ pub(crate) fn report(failure: &anyhow::Error) -> ExitCode {
         return FOUND;
     }
     let red = AnsiColor::Red.on_default();
-    let mut message = failure.to_string();
-    for cause in failure.chain().skip(1) {
-        let cause = cause.to_string().replace('\n', " ");
-        if !message.ends_with(&cause) {
-            message = format!("{message}: {cause}");
-        }
-    }
     let mut stderr = anstream::stderr().lock();
     // With stderr closed there is nobody left to tell.
-    let _ = writeln!(stderr, "{red}aj:{red:#} {}", plain(&message));
+    let _ = writeln!(stderr, "{red}aj:{red:#} {}", plain(&one_line(failure)));
     for line in hints(failure) {
         let _ = writeln!(stderr, "    {}", plain(&line));
     }
@@ -40,6 +33,18 @@ pub(crate) fn report(failure: &anyhow::Error) -> ExitCode {
         matches!(cause.downcast_ref(), Some(Error::UnknownSession { .. }))
     };
     if failure.chain().any(is_unknown) { found(false) } else { ExitCode::from(2) }
+}
+
+/// Returns an error with its causes, in one line.
+pub(crate) fn one_line(failure: &anyhow::Error) -> String {
+    let mut message = failure.to_string();
+    for cause in failure.chain().skip(1) {
+        let cause = cause.to_string().replace('\n', " ");
+        if !message.ends_with(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
 }
 
 /// Says that an answer is empty, and why, also where nobody looks at a terminal: an agent or a

@@ -300,7 +300,7 @@ fn a_journal_that_may_only_be_read_answers() {
     test.write(session.path(), session.lines);
     for command in ["list --json", "search copper --json"] {
         let words: Vec<&str> = command.split(' ').collect();
-        let run = as_nobody(&test, &words).code(0).says(["what is new could not be recorded"]);
+        let run = as_nobody(&test, &words).code(0).says(["could not record new sessions"]);
         assert!(!run.ids().is_empty(), "{command}");
     }
     let run = as_nobody(&test, &["doctor"]).code(1);

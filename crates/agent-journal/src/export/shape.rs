@@ -200,7 +200,9 @@ pub(crate) fn session(
     notes.titles = account.titles;
     notes.summaries = account.summaries;
     notes.documents = account.documents;
+    // In one order, however often the session was read.
     notes.files = account.files;
+    notes.files.sort_unstable();
     session.workspace_encoded = project_dir.unwrap_or_else(|| model::encoded(&session.workspace));
     session.extensions.insert(OWN.to_owned(), Json::from_value(&notes));
     if !extensions.is_empty() {

@@ -1,13 +1,13 @@
 //! The inverted index, in Tantivy.
 
 use std::fs;
+use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnIndex, ColumnValues};
-use tantivy::directory::MmapDirectory;
 use tantivy::indexer::{
     IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, PreparedCommit, UserOperation,
 };
@@ -16,12 +16,13 @@ use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, OwnedValue, Schema, TextFieldIndexing, TextOptions,
 };
 use tantivy::{
-    Document, Index, IndexReader, ReloadPolicy, Searcher, SegmentMeta, SegmentReader, Term,
+    Document, Index, IndexReader, IndexSettings, ReloadPolicy, Searcher, SegmentMeta,
+    SegmentReader, TantivyError, Term,
 };
 
 use super::backlog::{Backlog, Taking};
+use super::directory::{IndexDirectory, META, WriteFailure, delete_leftovers};
 use super::guard::{guarded, writing};
-use super::readable::Readable;
 use super::{Likeness, Passage, Traits};
 use crate::error::{Error, Result};
 
@@ -76,6 +77,7 @@ pub(crate) struct LexicalWriter {
     /// Passages that are yet to be handed over.
     sheaf: Mutex<Sheaf>,
     backlog: Arc<Backlog>,
+    failure: WriteFailure,
 }
 
 /// Passages that are handed over together.
@@ -110,6 +112,7 @@ pub(crate) struct PreparedLexical<'w> {
     commit: PreparedCommit<'w, Row>,
     path: &'w Path,
     journal: i64,
+    failure: &'w WriteFailure,
 }
 
 /// A passage with its place.
@@ -190,10 +193,19 @@ fn schema() -> (Schema, Fields) {
     (builder.build(), fields)
 }
 
+/// An index that was opened.
+struct OpenIndex {
+    index: Index,
+    fields: Fields,
+    payload: Payload,
+    failure: WriteFailure,
+}
+
 /// Opens an index of this version and this journal; `None` when there is none.
-fn open(path: &Path, journal: i64) -> Option<(Index, Fields, Payload)> {
-    let directory = MmapDirectory::open(path).ok()?;
-    let index = Index::open(Readable(directory)).ok()?;
+fn open(path: &Path, journal: i64) -> Option<OpenIndex> {
+    let directory = IndexDirectory::open(path).ok()?;
+    let failure = directory.failure();
+    let index = Index::open(directory).ok()?;
     let (wanted, fields) = schema();
     if index.schema() != wanted {
         return None;
@@ -203,14 +215,25 @@ fn open(path: &Path, journal: i64) -> Option<(Index, Fields, Payload)> {
     if !payload.fits(journal) {
         return None;
     }
-    Some((index, fields, payload))
+    Some(OpenIndex { index, fields, payload, failure })
 }
 
-/// Whether an index can be written to. One whose last writer did not come to its end is compared
-/// with its sums: that end may have been a damaged file.
+/// Returns whether an index can be written to. If its last writer was interrupted, the files are
+/// compared with their sums: a damaged file may have been the reason.
 fn is_whole(index: &Index, path: &Path) -> bool {
     let compared = || index.validate_checksum().is_ok_and(|damaged| damaged.is_empty());
     !path.join(MARK).exists() || guarded(compared).unwrap_or(false)
+}
+
+/// Returns the error of a writer: what the system refused to write, or else what the engine says.
+fn write_error<'e>(
+    path: &'e Path,
+    failure: &'e WriteFailure,
+) -> impl FnOnce(TantivyError) -> Error + 'e {
+    move |error| match failure.cause() {
+        Some(cause) => Error::write(path)(cause),
+        None => Error::index(path)(error),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the index owns its files")]
@@ -230,7 +253,7 @@ impl Payload {
 impl Lexical {
     /// Opens the index for searching; `None` when it must be made anew.
     pub(crate) fn open(path: &Path, journal: i64) -> Option<Self> {
-        let (index, fields, _) = open(path, journal)?;
+        let OpenIndex { index, fields, .. } = open(path, journal)?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual);
         let reader = reader.num_warming_threads(0).try_into().ok()?;
         Some(Self { reader, fields })
@@ -243,7 +266,7 @@ impl Lexical {
         struct Meta {
             payload: Option<String>,
         }
-        let meta: Meta = serde_json::from_slice(&fs::read(path.join("meta.json")).ok()?).ok()?;
+        let meta: Meta = serde_json::from_slice(&fs::read(path.join(META)).ok()?).ok()?;
         let payload: Payload = serde_json::from_str(&meta.payload?).ok()?;
         payload.fits(journal).then_some(payload.generation)
     }
@@ -261,10 +284,10 @@ impl Lexical {
 impl PreparedLexical<'_> {
     /// Makes what was written visible, as of a generation of the journal.
     pub(crate) fn commit(self, generation: i64) -> Result<()> {
-        let Self { mut commit, path, journal } = self;
+        let Self { mut commit, path, journal, failure } = self;
         let payload = Payload { version: VERSION, journal, generation };
         commit.set_payload(&serde_json::to_string(&payload).expect("numbers serialise"));
-        commit.commit().map(drop).map_err(Error::index(path))
+        commit.commit().map(drop).map_err(write_error(path, failure))
     }
 }
 
@@ -291,17 +314,27 @@ impl LexicalWriter {
     /// Opens the index for writing, making it anew when it is missing, damaged or of another
     /// version; says which generation it holds.
     pub(crate) fn open(path: &Path, journal: i64, memory: usize) -> Result<(Self, i64)> {
-        if let Some((index, fields, payload)) = open(path, journal)
-            && is_whole(&index, path)
-            && let Ok(writer) = Self::with(&index, fields, path, (journal, memory))
+        if let Some(opened) = open(path, journal)
+            && is_whole(&opened.index, path)
         {
-            return Ok((writer, payload.generation));
+            let generation = opened.payload.generation;
+            match Self::with(opened, path, memory) {
+                Ok(writer) => return Ok((writer, generation)),
+                // An index that cannot be written now can still be searched.
+                Err(error) if !matches!(error, Error::Index { .. }) => return Err(error),
+                Err(_) => {}
+            }
         }
         Self::discard(path)?;
         crate::store::private_directory(path)?;
         let (schema, fields) = schema();
-        let index = Index::create_in_dir(path, schema).map_err(Error::index(path))?;
-        Ok((Self::with(&index, fields, path, (journal, memory))?, 0))
+        let directory = IndexDirectory::open(path).map_err(Error::index(path))?;
+        let failure = directory.failure();
+        let index = Index::create(directory, schema, IndexSettings::default())
+            .map_err(write_error(path, &failure))?;
+        let payload = Payload { version: VERSION, journal, generation: 0 };
+        let opened = OpenIndex { index, fields, payload, failure };
+        Ok((Self::with(opened, path, memory)?, 0))
     }
 
     /// Forgets everything; readers see what they saw until the next commit.
@@ -310,26 +343,36 @@ impl LexicalWriter {
     }
 
     /// Deletes the index.
+    #[expect(clippy::disallowed_methods, reason = "the index owns its files")]
     pub(crate) fn discard(path: &Path) -> Result<()> {
-        if path.exists() { fs::remove_dir_all(path).map_err(Error::write(path)) } else { Ok(()) }
+        // First the list of segments: without it, an index that is half deleted is none.
+        match fs::remove_file(path.join(META)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::write(path)(error));
+            }
+            _ => {}
+        }
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path)(error)),
+            _ => Ok(()),
+        }
     }
 
-    fn with(
-        index: &Index,
-        fields: Fields,
-        path: &Path,
-        (journal, memory): (i64, usize),
-    ) -> Result<Self> {
+    fn with(opened: OpenIndex, path: &Path, memory: usize) -> Result<Self> {
+        let OpenIndex { index, fields, payload, failure } = opened;
+        let journal = payload.journal;
         let backlog = Arc::new(Backlog::default());
         index.tokenizers().register(TOKENIZER, Taking(Arc::clone(&backlog)));
-        let writer = index.writer_with_num_threads(1, memory).map_err(Error::index(path))?;
+        let writer = index.writer_with_num_threads(1, memory);
+        let writer = writer.map_err(write_error(path, &failure))?;
+        delete_leftovers(&index, path, MARK).map_err(write_error(path, &failure))?;
         let mut policy = LogMergePolicy::default();
         policy.set_min_num_segments(6);
         writer.set_merge_policy(Box::new(policy));
         writing(path);
         mark(path, true)?;
         let (path, sheaf) = (path.to_owned(), Mutex::default());
-        Ok(Self { writer, fields, path, journal, sheaf, backlog })
+        Ok(Self { writer, fields, path, journal, sheaf, backlog, failure })
     }
 
     /// Puts off what would write much more than what is new.
@@ -337,8 +380,8 @@ impl LexicalWriter {
         self.writer.set_merge_policy(Box::new(Little::default()));
     }
 
-    fn error(&self) -> impl FnOnce(tantivy::TantivyError) -> Error {
-        Error::index(&self.path)
+    fn error(&self) -> impl FnOnce(TantivyError) -> Error {
+        write_error(&self.path, &self.failure)
     }
 
     /// Adds a passage; waits while the engine has enough to do.
@@ -409,14 +452,15 @@ impl LexicalWriter {
     /// Writes everything since the last commit.
     pub(crate) fn prepare(&mut self) -> Result<PreparedLexical<'_>> {
         self.hand_over(&mut self.sheaf())?;
-        let Self { writer, path, journal, .. } = self;
-        let commit = writer.prepare_commit().map_err(Error::index(path))?;
-        Ok(PreparedLexical { commit, path, journal: *journal })
+        let Self { writer, path, journal, failure, .. } = self;
+        let commit = writer.prepare_commit().map_err(write_error(path, failure))?;
+        Ok(PreparedLexical { commit, path, journal: *journal, failure })
     }
 
     /// Waits for merges that are under way.
     pub(crate) fn close(self) -> Result<()> {
-        self.writer.wait_merging_threads().map_err(Error::index(&self.path))?;
-        mark(&self.path, false)
+        let Self { writer, path, failure, .. } = self;
+        writer.wait_merging_threads().map_err(write_error(&path, &failure))?;
+        mark(&path, false)
     }
 }

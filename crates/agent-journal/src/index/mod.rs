@@ -3,13 +3,13 @@
 //! cannot give again: it may be deleted at any time.
 
 mod backlog;
+mod directory;
 mod embed;
 mod guard;
 mod lexical;
 mod opened;
 mod own;
 mod passages;
-mod readable;
 mod semantic;
 mod tokenizer;
 mod traits;

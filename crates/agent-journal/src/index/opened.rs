@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Lexical;
+use super::directory::META;
 use super::semantic::{Semantic, SemanticReader};
 
 /// The indexes that were opened last; copies share them.
@@ -27,7 +28,7 @@ impl Opened {
     /// The index of words as it is now; `None` when it must be made anew.
     pub(crate) fn lexical(&self, path: &Path, journal: i64) -> Option<Lexical> {
         // The list of its parts changes with every commit.
-        let key = (journal, fs::read(path.join("meta.json")).ok()?);
+        let key = (journal, fs::read(path.join(META)).ok()?);
         get(&self.lexical, key, || Lexical::open(path, journal))
     }
 

@@ -8,7 +8,9 @@ use tantivy::index::SegmentId;
 use tantivy::postings::{BlockSegmentPostings, TermInfo};
 use tantivy::query::{Bm25Weight, EnableScoring, Explanation, Query, Scorer, Weight};
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocId, DocSet, Score, Searcher, SegmentReader, TERMINATED};
+use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED};
+
+use super::statistics::Statistics;
 
 /// A word of the index.
 #[derive(Clone, Debug)]
@@ -30,6 +32,18 @@ impl Known {
         self.frequency += u64::from(list.doc_freq);
         self.lists.push((part, list));
     }
+
+    /// Counts the passages again, without deleted ones.
+    pub(super) fn count(&mut self, statistics: &Statistics<'_>) -> tantivy::Result<()> {
+        self.frequency = 0;
+        for (part, reader) in statistics.searcher().segment_readers().iter().enumerate() {
+            let in_part = |list: &&(SegmentId, TermInfo)| list.0 == reader.segment_id();
+            if let Some((_, list)) = self.lists.iter().find(in_part) {
+                self.frequency += statistics.frequency_in(part, list)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Any of some words. What has several is worth what it would be for each of them.
@@ -47,10 +61,15 @@ impl AnyWord {
 
 impl Query for AnyWord {
     fn weight(&self, scoring: EnableScoring<'_>) -> tantivy::Result<Box<dyn Weight>> {
-        let size = match scoring.searcher() {
-            Some(searcher) => Size::of(searcher, self.field)?,
+        let size = match scoring {
+            EnableScoring::Enabled { statistics_provider, .. } => Size {
+                passages: statistics_provider.total_num_docs()?,
+                words: statistics_provider.total_num_tokens(self.field)?,
+            },
             // Nobody asks what anything is worth.
-            None => Size { passages: u64::MAX >> 1, words: u64::MAX >> 1 },
+            EnableScoring::Disabled { .. } => {
+                Size { passages: u64::MAX >> 1, words: u64::MAX >> 1 }
+            }
         };
         let mut lists: HashMap<SegmentId, Vec<(TermInfo, Score)>> = HashMap::new();
         for word in &*self.words {
@@ -71,15 +90,6 @@ struct Size {
 }
 
 impl Size {
-    fn of(searcher: &Searcher, field: Field) -> tantivy::Result<Self> {
-        let mut size = Self { passages: 0, words: 0 };
-        for part in searcher.segment_readers() {
-            size.passages += u64::from(part.max_doc());
-            size.words += part.inverted_index(field)?.total_num_tokens();
-        }
-        Ok(size)
-    }
-
     /// What a word of some frequency is worth, but for a factor they all share.
     fn worth(&self, frequency: u64) -> Score {
         let without = self.passages.saturating_sub(frequency) as Score + 0.5;
@@ -270,7 +280,7 @@ mod tests {
     use tantivy::collector::{Count, TopDocs};
     use tantivy::query::{BooleanQuery, Occur, TermQuery};
     use tantivy::schema::{Schema, TEXT};
-    use tantivy::{Index, Term, doc};
+    use tantivy::{Index, Searcher, Term, doc};
 
     use super::super::engine::Engine;
     use super::*;
@@ -312,7 +322,8 @@ mod tests {
         }
         let searcher = index.reader().unwrap().searcher();
         assert_eq!(searcher.segment_readers().len(), 3);
-        let engine = Engine { field: body, searcher: &searcher };
+        let statistics = Statistics::new(&searcher, body);
+        let engine = Engine { field: body, statistics: &statistics };
         let known = engine.words_that(Some("token"), &|word| word.starts_with("token")).unwrap();
         let mut words: Vec<&str> = known.iter().map(|word| word.text.as_str()).collect();
         words.sort_unstable();

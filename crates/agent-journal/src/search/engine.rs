@@ -1,17 +1,23 @@
 //! Says clauses to the engine of the index.
 
-use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, Query, TermQuery};
+use tantivy::Term;
+use tantivy::query::{
+    AllQuery, Bm25StatisticsProvider, BooleanQuery, Occur, PhraseQuery, Query, TermQuery,
+};
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{Searcher, Term};
 
 use super::any_word::{AnyWord, Known};
 use super::query::{Clause, Pattern};
 use super::regex::Need;
+use super::statistics::Statistics;
 use crate::index::words;
 use crate::maps::Map;
 
 /// A prefix stands for at most this many words, the most frequent ones.
 const EXPANSIONS: usize = 200;
+
+/// Of this many words it is counted how many passages have them, without deleted ones.
+const COUNTED: usize = 2 * EXPANSIONS;
 
 /// A piece of an expression may be in this many words; in more it says nothing.
 const LARGEST_PART: usize = 2000;
@@ -34,7 +40,7 @@ type Parts = Vec<(Occur, Box<dyn Query>)>;
 /// Says clauses to the engine.
 pub(super) struct Engine<'s> {
     pub(super) field: Field,
-    pub(super) searcher: &'s Searcher,
+    pub(super) statistics: &'s Statistics<'s>,
 }
 
 impl Engine<'_> {
@@ -96,7 +102,7 @@ impl Engine<'_> {
 
     /// In how many passages a word is.
     pub(super) fn frequency(&self, word: &str) -> tantivy::Result<u64> {
-        self.searcher.doc_freq(&Term::from_field_text(self.field, word))
+        self.statistics.doc_freq(&Term::from_field_text(self.field, word))
     }
 
     fn sum_of_frequencies(&self, words: &[String]) -> tantivy::Result<u64> {
@@ -216,7 +222,7 @@ impl Engine<'_> {
     ) -> tantivy::Result<Vec<Known>> {
         let mut known: Vec<Known> = Vec::new();
         let mut places: Map<String, usize> = Map::default();
-        for segment in self.searcher.segment_readers() {
+        for segment in self.statistics.searcher().segment_readers() {
             let inverted = segment.inverted_index(self.field)?;
             let mut range = inverted.terms().range();
             if let Some(beginning) = beginning {
@@ -236,9 +242,22 @@ impl Engine<'_> {
                 known[place].add(segment.segment_id(), terms.value().clone());
             }
         }
-        known.sort_by(|a, b| b.frequency.cmp(&a.frequency).then_with(|| a.text.cmp(&b.text)));
+        sort_by_frequency(&mut known);
+        // Of those that may be used, deleted passages do not count. To look at all of them would
+        // take longer than to look for them.
+        let mut rest = known.split_off(known.len().min(COUNTED));
+        for word in &mut known {
+            word.count(self.statistics)?;
+        }
+        known.retain(|word| word.frequency > 0);
+        sort_by_frequency(&mut known);
+        known.append(&mut rest);
         Ok(known)
     }
+}
+
+fn sort_by_frequency(known: &mut [Known]) {
+    known.sort_by(|a, b| b.frequency.cmp(&a.frequency).then_with(|| a.text.cmp(&b.text)));
 }
 
 /// One part alone is asked for as it is: the engine is quicker with it.

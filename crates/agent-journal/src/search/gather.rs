@@ -112,7 +112,7 @@ impl Group {
                 None => self.best.push(one),
             }
         }
-        self.sort();
+        self.sort(places);
         self.best.truncate(keep);
     }
 
@@ -125,11 +125,11 @@ impl Group {
             self.count += 1;
             self.best.push(new);
         }
-        self.sort();
+        self.sort(places);
     }
 
-    pub(super) fn sort(&mut self) {
-        self.best.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.place.cmp(&b.place)));
+    pub(super) fn sort(&mut self, places: &Places) {
+        self.best.sort_by(|one, other| places.compare(one, other));
     }
 }
 
@@ -243,7 +243,7 @@ struct Gathering<'g> {
 
 /// What is known of a group while matches are added to it.
 struct Top {
-    /// What is worth no more is not among the best.
+    /// What is worth less is not among the best.
     floor: Score,
     /// The mark of the last match, if there was one, and its passage.
     mark: u32,
@@ -288,7 +288,7 @@ impl<'g> Gathering<'g> {
         self.flush();
         for (group, top) in self.groups.iter_mut().zip(&self.tops) {
             group.count = u64::from(top.count);
-            group.sort();
+            group.sort(&self.gather.places);
         }
         self.groups
     }
@@ -373,7 +373,7 @@ impl<'g> Gathering<'g> {
             && self.columns.position.get_val(top.document)
                 == self.columns.position.get_val(document);
         (top.mark, top.document) = (u32::from(mark), document);
-        if score > top.floor {
+        if score >= top.floor {
             let group = &mut self.groups[group];
             let place = Place::Passage { part: self.part, document, mark };
             let new = Match { score, place };
@@ -404,14 +404,14 @@ fn add_high(best: &mut Vec<Match>, new: Match, Gather { keep, places, .. }: &Gat
         };
     }
     let known = best.iter().position(|one| places.are_same(one, &new));
+    let at = best.partition_point(|one| places.compare(one, &new).is_lt());
     match known {
         Some(known) if best[known].score >= new.score => return true,
         Some(known) => drop(best.remove(known)),
+        None if at >= *keep => return false,
         None if best.len() >= *keep => drop(best.pop()),
         None => best.reserve_exact(keep - best.len()),
     }
-    // Of those that are worth the same the first comes first.
-    let at = best.iter().rposition(|one| one.score >= new.score).map_or(0, |at| at + 1);
     best.insert(at, new);
     known.is_some()
 }

@@ -21,6 +21,7 @@ mod regex;
 mod run;
 mod share;
 mod snippet;
+mod statistics;
 mod typo;
 mod verify;
 mod word_forms;

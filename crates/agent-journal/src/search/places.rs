@@ -1,6 +1,7 @@
 //! Where matches are. A query finds many thousands and shows a few: of all the others no more is
 //! kept than leads to what the index knows of them.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tantivy::{DocId, Searcher};
@@ -87,5 +88,20 @@ impl Places {
     fn key(&self, one: &Match) -> (u64, Option<u64>, TextKind) {
         let Located { telling, position, kind, .. } = self.text(one);
         (telling, position, kind)
+    }
+
+    /// Compares matches: the better one comes first, and of those that are worth the same the one
+    /// that stands earlier in its session. Where they lie in the index depends on its past and
+    /// must not decide.
+    #[inline]
+    pub(super) fn compare(&self, one: &Match, other: &Match) -> Ordering {
+        let by_score = other.score.total_cmp(&one.score);
+        by_score.then_with(|| self.order(one).cmp(&self.order(other)))
+    }
+
+    /// What is about a session as a whole comes after its messages.
+    fn order(&self, one: &Match) -> (u64, u64, TextKind) {
+        let (telling, position, kind) = self.key(one);
+        (position.unwrap_or(u64::MAX), telling, kind)
     }
 }

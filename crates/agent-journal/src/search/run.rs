@@ -16,6 +16,7 @@ use super::gather::{BEST, Gather, Group, Match, rank};
 use super::places::{Located, Places};
 use super::present::Wording;
 use super::query::{Clause, Pattern, Query, join};
+use super::statistics::Statistics;
 use super::verify::Text;
 use super::{Filter, Scope, State, share};
 use crate::error::{Error, Result};
@@ -88,7 +89,8 @@ impl Search<'_> {
     /// Answers a query.
     pub(crate) fn run(&self, query: &Query, options: &Options) -> Result<Answer> {
         let searcher = self.lexical.searcher();
-        let engine = Engine { field: self.lexical.body(), searcher: &searcher };
+        let statistics = Statistics::new(&searcher, self.lexical.body());
+        let engine = Engine { field: self.lexical.body(), statistics: &statistics };
         let places = Places::of(&searcher).map_err(self.error())?;
         let every = query.has_regex() || options.group == Grouping::Message;
         let keep = if every { usize::MAX } else { BEST };
@@ -336,8 +338,8 @@ impl Search<'_> {
         let started = Instant::now();
         let Step { name, tier, clauses, query } = step;
         let Some(query) = query else { return Ok(()) };
-        let place = (engine.searcher, gather);
-        let mut groups = share::gather(&*query, place, self.helper).map_err(self.error())?;
+        let found = share::gather(&*query, engine.statistics, gather, self.helper);
+        let mut groups = found.map_err(self.error())?;
         if clauses.iter().any(Clause::has_regex) {
             progress.answer.untried =
                 self.try_on_messages(clauses, (&mut groups, &progress.places))?;

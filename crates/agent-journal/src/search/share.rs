@@ -7,16 +7,20 @@ use tantivy::Searcher;
 use tantivy::query::{EnableScoring, Query, Weight};
 
 use super::gather::{Gather, Group};
+use super::statistics::Statistics;
 use crate::helper::{Helper, Joint, Pieces};
 use crate::index::guarded;
 
 /// Gathers what a query finds.
 pub(super) fn gather(
     query: &dyn Query,
-    (searcher, gather): (&Searcher, &Arc<Gather>),
+    statistics: &Statistics<'_>,
+    gather: &Arc<Gather>,
     helper: &Helper,
 ) -> tantivy::Result<Vec<Group>> {
-    let weight = query.weight(EnableScoring::enabled_from_searcher(searcher))?;
+    let searcher = statistics.searcher();
+    let scoring = EnableScoring::enabled_from_statistics_provider(statistics, searcher);
+    let weight = query.weight(scoring)?;
     let parts = Arc::new(Parts {
         searcher: searcher.clone(),
         weight,

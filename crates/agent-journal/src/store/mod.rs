@@ -96,6 +96,8 @@ pub(crate) struct Store {
     catalog: Catalog,
     /// What runs that were read needed.
     dictionaries: RefCell<HashMap<u32, Arc<Dictionary>>>,
+    /// Whether it was opened as it lies, apart from all other processes.
+    is_frozen: bool,
 }
 
 impl Store {
@@ -104,8 +106,13 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
+        let mut is_frozen = false;
         let (connection, version) = match begin(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
-            Err(Error::Store { source, .. }) if is_read_only(&source) => begin_frozen(path)?,
+            Err(error) if needs_files_beside(&error) => {
+                is_frozen = true;
+                // The first reason is the one to report.
+                begin_frozen(path).map_err(|_| error)?
+            }
             begun => begun?,
         };
         if version > VERSION {
@@ -113,12 +120,18 @@ impl Store {
         }
         // An unfinished or older journal is made ready by the next writer.
         let ready = version == VERSION;
-        Ok(ready.then(|| Self::new(connection, path)))
+        Ok(ready.then(|| Self { is_frozen, ..Self::new(connection, path) }))
     }
 
     fn new(connection: Connection, path: &Path) -> Self {
         let (catalog, dictionaries) = (Catalog::default(), RefCell::default());
-        Self { connection, path: path.to_owned(), file: file_id(path), catalog, dictionaries }
+        let (file, is_frozen) = (file_id(path), false);
+        Self { connection, path: path.to_owned(), file, catalog, dictionaries, is_frozen }
+    }
+
+    /// Returns whether it has to be opened again to be written, or to see what others write.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.is_frozen
     }
 
     /// Whether the journal's file is still where it was opened.
@@ -233,22 +246,45 @@ fn file_id(path: &Path) -> Option<FileId> {
 
 /// Opens a file that is to be read, by a name of it, with the version of its format.
 fn begin(path: &Path, name: &Path, flags: OpenFlags) -> Result<(Connection, i64)> {
-    let connection = connect(path, name, flags)?;
+    prepare(path, connect(path, name, flags)?)
+}
+
+fn prepare(path: &Path, connection: Connection) -> Result<(Connection, i64)> {
     connection.execute_batch(MAPPED).map_err(Error::store(path))?;
     let version = version(&connection).map_err(Error::store(path))?;
     Ok((connection, version))
 }
 
-/// Opens a file in a directory that takes no file beside it, where readers and writers would meet.
-/// As long as there is none, nobody writes.
+/// Opens a file as it lies, where the files beside it cannot be made through which readers and
+/// writers meet: on a full disk, a file system that is read-only, in a directory of another user.
+/// As long as there are none, nobody writes.
 fn begin_frozen(path: &Path) -> Result<(Connection, i64)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    begin(path, Path::new(&uri::of(path, "immutable=1")), flags)
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if !fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+        return begin(path, Path::new(&uri::of(path, "immutable=1")), flags);
+    }
+    // The log holds the latest changes. Without locks and with the index of the log in this
+    // process's own memory, it is read without a file beside it.
+    let system = if cfg!(windows) { "vfs=win32-none" } else { "vfs=unix-none" };
+    let connection = connect(path, Path::new(&uri::of(path, system)), flags)?;
+    let kept = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    connection.set_db_config(kept, true).map_err(Error::store(path))?;
+    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE").map_err(Error::store(path))?;
+    prepare(path, connection)
 }
 
-fn is_read_only(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().map(|error| error.extended_code)
-        == Some(rusqlite::ffi::SQLITE_READONLY_DIRECTORY)
+/// Returns whether opening failed because a file beside the journal could not be made.
+fn needs_files_beside(error: &Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, ReadOnly, SystemIoFailure};
+    match error {
+        Error::Full { .. } | Error::Write { .. } => true,
+        Error::Store { source, .. } => {
+            matches!(source.sqlite_error_code(), Some(CannotOpen | ReadOnly | SystemIoFailure))
+        }
+        _ => false,
+    }
 }
 
 fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {

@@ -8,6 +8,8 @@ pub mod browser;
 pub mod client;
 pub mod compare;
 pub mod history;
+pub mod power_loss;
+pub mod preload;
 pub mod server;
 
 use std::collections::BTreeMap;

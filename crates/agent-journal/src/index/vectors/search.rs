@@ -53,7 +53,12 @@ impl Vectors {
             // What cannot be read is not near.
             let _ = self.measure(span, query, &mut bytes, &mut near);
         }
-        near.sort_by(|one, other| other.score.total_cmp(&one.score));
+        // Where rows lie depends on the past of the file, and must not decide.
+        let order = |one: &Near| (one.place.telling, one.place.position, one.place.kind);
+        near.sort_by(|one, other| {
+            let by_score = other.score.total_cmp(&one.score);
+            by_score.then_with(|| order(one).cmp(&order(other)))
+        });
         let mut best: Vec<Near> = Vec::with_capacity(count);
         for one in near {
             if best.len() == count {

@@ -8,7 +8,7 @@ pub use pace::{Changes, WatchOptions};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
@@ -89,6 +89,14 @@ impl Watch {
     /// Says that what was told last could not be folded in: soon everything is to be looked at.
     pub fn missed(&mut self) {
         self.pace.lose(Instant::now());
+    }
+
+    /// Notes that the last changes could not be recorded: after a pause, everything is looked at.
+    pub fn retry_after(&mut self, pause: Duration) {
+        let now = Instant::now();
+        self.handed = None;
+        self.pace.lose(now);
+        self.pace.rest(pause, now);
     }
 
     /// Waits for changes; `None` when the watch was ended. `spots` says what is to be watched,

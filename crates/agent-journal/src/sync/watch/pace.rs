@@ -95,6 +95,11 @@ impl Pace {
         self.rested = now + took.saturating_mul(REST).min(self.options.poll);
     }
 
+    /// Puts the next look off.
+    pub(super) fn rest(&mut self, pause: Duration, now: Instant) {
+        self.rested = self.rested.max(now + pause);
+    }
+
     /// When to look next.
     pub(super) fn due(&self) -> Instant {
         let WatchOptions { quiet, patience, rescan, poll } = self.options;
@@ -193,6 +198,16 @@ mod tests {
         assert_eq!(pace.take(start + OPTIONS.quiet), Some(Changes::Everything));
         pace.note([PathBuf::from("a")], start);
         assert_eq!(pace.take(start + OPTIONS.quiet), Some(paths(&["a"])));
+    }
+
+    #[test]
+    fn a_failed_look_is_tried_again_after_a_pause() {
+        let (mut pace, start) = started();
+        pace.lose(start);
+        pace.rest(Duration::from_secs(8), start);
+        pace.note([PathBuf::from("a")], start + Duration::from_secs(1));
+        assert_eq!(pace.take(start + Duration::from_millis(7999)), None);
+        assert_eq!(pace.take(start + Duration::from_secs(8)), Some(Changes::Everything));
     }
 
     #[test]

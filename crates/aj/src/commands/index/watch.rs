@@ -11,11 +11,15 @@ use jiff::Zoned;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::{FOUND, remark, warn};
+use crate::error::{FOUND, one_line, remark, warn};
 use crate::output;
 
 /// How long a round waits for another writer; after that the next one looks at everything.
 const WAIT: Duration = Duration::from_mins(1);
+
+/// The pause after a failed round, and the longest one after many in a row.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) fn run(context: &Context) -> Result<ExitCode> {
     let mut journal = context.journal()?;
@@ -23,6 +27,7 @@ pub(super) fn run(context: &Context) -> Result<ExitCode> {
     end_on_signal(watch.stopper())?;
     remark("watching; Ctrl-C ends it");
     let (mut limit, mut failures) = (None, BTreeSet::new());
+    let mut pause = FIRST_PAUSE;
     while let Some(changes) = journal.wait(&mut watch)? {
         if watch.limit() != limit.as_deref() {
             limit = watch.limit().map(str::to_owned);
@@ -32,7 +37,20 @@ pub(super) fn run(context: &Context) -> Result<ExitCode> {
         }
         let started = Instant::now();
         let options = SyncOptions { wait: Some(WAIT), ..SyncOptions::default() };
-        let report = journal.sync_changes(&changes, options, &mut |_| {})?;
+        let report = match journal.sync_changes(&changes, options, &mut |_| {}) {
+            // A disk that is full now has space later.
+            Err(error) if !error.is_lasting() && !error.is_refused() => {
+                if pause == FIRST_PAUSE {
+                    let error = one_line(&error.into());
+                    warn(&format!("could not record new sessions: {error}; trying again"));
+                }
+                watch.retry_after(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
+            }
+            report => report?,
+        };
+        pause = FIRST_PAUSE;
         if report.busy {
             watch.missed();
         }
