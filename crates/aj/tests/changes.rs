@@ -234,3 +234,88 @@ fn reads_that_fail_in_the_middle_of_a_file_lose_nothing() {
     test.aj("index").code(0);
     same(&answers(&test), &undisturbed(&test), "once everything can be read");
 }
+
+/// Queries of one word, of several, of beginnings, phrases and expressions.
+fn queries(random: &mut Random) -> Vec<String> {
+    let mut queries: Vec<String> =
+        ["cop*", "zan* -lattice", "\"copper lattice\"", "kernell", "vex* OR pons", "/co..er/"]
+            .map(str::to_owned)
+            .to_vec();
+    for words in [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 5, 5, 5, 5, 6, 6] {
+        let words: Vec<String> = (0..words).map(|_| word(random)).collect();
+        queries.push(words.join(" "));
+    }
+    queries
+}
+
+/// A word; some are much more frequent than others.
+fn word(random: &mut Random) -> String {
+    const BEGIN: [&str; 8] = ["cop", "lat", "zan", "mor", "ker", "til", "vex", "pon"];
+    const END: [&str; 9] = ["per", "tice", "bar", "tar", "nel", "ling", "ed", "ing", "s"];
+    let most = 1 + random.below(8);
+    let (begin, end) = (random.below(most), random.below(9));
+    format!("{}{}", BEGIN[begin as usize], END[end as usize])
+}
+
+/// A session that says something else each time.
+fn chatter(number: u64, random: &mut Random) -> Transcript {
+    let mut session = Transcript::new(number);
+    for _ in 0..1 + random.below(12) {
+        let mut text = |most| {
+            let words: Vec<String> = (0..3 + random.below(most)).map(|_| word(random)).collect();
+            words.join(" ")
+        };
+        let (prompt, reply) = (text(40), text(90));
+        session = session.you(&prompt).agent(&reply);
+    }
+    session
+}
+
+/// What a query finds, in its order. The last digits of scores are noise.
+fn ranking(test: &Test, query: &str) -> Value {
+    let mut answer = test.args(["search", "--json", "--limit", "50", query]).json();
+    for hit in answer["hits"].as_array_mut().unwrap() {
+        hit["score"] = Value::Null;
+    }
+    let sessions = answer["sessions"].as_array().unwrap();
+    let ids: Vec<String> = sessions.iter().map(|one| text(&one["id"])).collect();
+    json!({ "total": answer["total"], "sessions": ids, "hits": answer["hits"] })
+}
+
+/// Every session as it is exported, without the time of that.
+fn exported(test: &Test) -> Vec<Value> {
+    let lines = test.aj("export --all -f json --no-redact -o -").code(0).stdout;
+    let session = |line: &str| {
+        let mut session: Value = serde_json::from_str(line).unwrap();
+        session["export_timestamp"] = Value::Null;
+        session
+    };
+    lines.lines().map(session).collect()
+}
+
+#[test]
+fn rankings_do_not_depend_on_the_past_of_the_journal() {
+    for seed in 1..=rounds(2).min(20) {
+        let test = two_agents();
+        let mut random = Random::new(seed);
+        for number in 0..14 {
+            let session = chatter(number, &mut random);
+            test.write(session.path(), session.lines);
+        }
+        test.aj("index").found();
+        for _ in 0..5 {
+            for _ in 0..4 {
+                let session = chatter(random.below(14), &mut random);
+                test.write(session.path(), session.lines);
+            }
+            test.aj("index").found();
+        }
+        let fresh = test.again(&test.beside("fresh"));
+        fresh.aj("index").found();
+        for query in queries(&mut random) {
+            let what = format!("seed {seed}, {query}");
+            same(&ranking(&test, &query), &ranking(&fresh, &query), &what);
+        }
+        assert!(exported(&test) == exported(&fresh), "seed {seed}");
+    }
+}
