@@ -100,7 +100,11 @@ impl Disk {
     }
 
     fn resize(&self, size: &str) {
-        let options = format!("remount,size={size}");
+        self.remount(&format!("size={size}"));
+    }
+
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
         let status = Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap();
         assert!(status.success());
     }
@@ -133,6 +137,60 @@ fn a_full_disk_is_told_and_nothing_is_lost() {
         disk.resize("64m");
         test.aj("index").code(0);
         assert!(answers(&test) == undisturbed(&test), "{size}");
+    }
+}
+
+#[test]
+fn a_journal_on_a_read_only_file_system_answers() {
+    let test = two_agents();
+    let Some(disk) = Disk::mount(test.beside("disk"), "16m") else {
+        println!("SKIPPED: this process may not mount a file system");
+        return;
+    };
+    let test = test.env("AJ_HOME", disk.0.join("journal"));
+    test.aj("index").found();
+    let session = Transcript::new(7).you("the latest about copper").agent("noted");
+    test.write(session.path(), session.lines);
+    // What this leaves in the log is found as well, with the shared memory beside it or without.
+    test.aj("list").found();
+    for is_shared in [true, false] {
+        if !is_shared {
+            let _ = fs::remove_file(disk.0.join("journal/journal.db-shm"));
+        }
+        let session = Transcript::new(8).you("something new about copper").agent("noted");
+        test.write(session.path(), session.lines);
+        disk.remount("ro");
+        for words in ["list --json", "search --json copper"] {
+            let run = test.aj(words).code(0).says(["could not record", "Read-only file system"]);
+            assert_eq!(run.stderr.lines().count(), 1, "{run}");
+            assert!(run.ids().contains(&Transcript::new(7).id), "{run}");
+            assert!(!test.aj(&format!("--no-sync {words}")).found().ids().is_empty());
+        }
+        test.aj("index").fails(["Read-only file system"]);
+        disk.remount("rw");
+    }
+    test.aj("index").code(0);
+    assert!(answers(&test) == undisturbed(&test));
+}
+
+#[test]
+fn a_lock_of_another_user_costs_no_answer() {
+    let test = two_agents();
+    if !is_root() {
+        println!("SKIPPED: only the superuser can give a file to another user");
+        return;
+    }
+    give(&test.beside(""));
+    as_nobody(&test, &["index"]).found();
+    std::os::unix::fs::chown(test.journal("lock"), Some(0), Some(0)).unwrap();
+    mode(&test.journal("lock"), 0o600);
+    let session = Transcript::new(7).you("something new about copper").agent("noted");
+    test.write(session.path(), session.lines);
+    let lock = test.journal("lock").to_str().unwrap().to_owned();
+    for words in [["list", "--json"], ["search", "copper"], ["show", "3f1c0001"]] {
+        let run = as_nobody(&test, &words).code(0);
+        let run = run.says(["could not record new sessions", &lock, "Permission denied"]);
+        assert_eq!(run.stderr.lines().count(), 1, "{run}");
     }
 }
 

@@ -268,11 +268,14 @@ fn begin_frozen(path: &Path) -> Result<(Connection, i64)> {
     // The log holds the latest changes. Without locks and with the index of the log in this
     // process's own memory, it is read without a file beside it.
     let system = if cfg!(windows) { "vfs=win32-none" } else { "vfs=unix-none" };
-    let connection = connect(path, Path::new(&uri::of(path, system)), flags)?;
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri::of(path, system), flags);
+    let connection = connection.map_err(Error::store(path))?;
+    // Before anything else: other settings read the file.
+    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE").map_err(Error::store(path))?;
     let kept = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     connection.set_db_config(kept, true).map_err(Error::store(path))?;
-    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE").map_err(Error::store(path))?;
-    prepare(path, connection)
+    prepare(path, configure(path, connection)?)
 }
 
 /// Returns whether opening failed because a file beside the journal could not be made.
@@ -290,6 +293,10 @@ fn needs_files_beside(error: &Error) -> bool {
 fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(name, flags).map_err(Error::store(path))?;
+    configure(path, connection)
+}
+
+fn configure(path: &Path, connection: Connection) -> Result<Connection> {
     let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA cache_size = -8000;
                PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 64;";
     connection.execute_batch(set).map_err(Error::store(path))?;
