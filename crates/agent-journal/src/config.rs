@@ -29,6 +29,20 @@ pub struct Config {
     pub zone: TimeZone,
     /// How texts are found by what they mean.
     pub meaning: Meaning,
+    /// What is taken out of everything that views read.
+    pub redaction: ViewRedaction,
+}
+
+/// What is taken out of sessions, messages and answers before a view sees them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ViewRedaction {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Secrets.
+    Secrets,
+    /// Secrets, home directories and the name of their owner.
+    Personal,
 }
 
 /// How texts are found by what they mean.
@@ -121,6 +135,7 @@ impl Config {
             zone: TimeZone::UTC,
             meaning: Meaning::default(),
             prices: BTreeMap::new(),
+            redaction: ViewRedaction::Off,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::connectors::formats::{glob, sight, sqlite};
 use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
+use crate::export::Redactor;
 use crate::helper::Helper;
 use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
 use crate::model::{Message, Session, SessionId, Timestamp};
@@ -336,7 +337,9 @@ impl Journal {
     /// Lists the sessions a filter chooses, the latest first.
     pub fn sessions(&self, filter: &Filter, limit: Option<usize>) -> Result<Vec<Entry>> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
-        store.sessions(&*self.resolved(filter)?, limit, self.now)
+        let mut entries = store.sessions(&*self.resolved(filter)?, limit, self.now)?;
+        self.redact_for_view(&mut entries)?;
+        Ok(entries)
     }
 
     /// Counts the sessions a filter chooses.
@@ -357,6 +360,13 @@ impl Journal {
 
     /// Finds one session by its id, its agent's id for it, or a beginning of either.
     pub fn session(&self, id: &str) -> Result<Entry> {
+        let mut entry = self.stored_session(id)?;
+        self.redact_for_view(std::slice::from_mut(&mut entry))?;
+        Ok(entry)
+    }
+
+    /// Finds one session, as it was recorded.
+    pub(crate) fn stored_session(&self, id: &str) -> Result<Entry> {
         let unknown = || Error::UnknownSession { id: id.to_owned() };
         let store = self.store.as_ref().ok_or_else(unknown)?;
         let (agent, prefix) = match id.split_once(':') {
@@ -389,25 +399,52 @@ impl Journal {
             _ => Err(Error::AmbiguousSession {
                 id: id.to_owned(),
                 count: store.count_by_prefix(begin)?,
-                candidates: found.into_iter().map(|entry| (entry.id, entry.title)).collect(),
+                candidates: self.named_candidates(found),
             }),
         }
     }
 
     /// Reads a run of a session's messages, each with its position.
     pub fn messages(&self, entry: &Entry, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
+        let mut messages = self.stored_messages(entry, range)?;
+        if let Some(mut redactor) = self.view_redactor() {
+            messages.iter_mut().for_each(|(_, message)| redactor.recorded(message));
+        }
+        Ok(messages)
+    }
+
+    /// Reads a run of a session's messages, as they were recorded.
+    pub(crate) fn stored_messages(
+        &self,
+        entry: &Entry,
+        range: Range<u64>,
+    ) -> Result<Vec<(u64, Message)>> {
         self.store.as_ref().map_or(Ok(Vec::new()), |store| store.messages(entry.telling, range))
     }
 
     /// Reads what is recorded about a session as a whole, wherever it is told.
     pub fn account(&self, entry: &Entry) -> Result<Option<Session>> {
+        let mut account = self.stored_account(entry)?;
+        if let (Some(account), Some(mut redactor)) = (&mut account, self.view_redactor()) {
+            redactor.account(account);
+        }
+        Ok(account)
+    }
+
+    /// Reads what is recorded about a session, as it was recorded.
+    pub(crate) fn stored_account(&self, entry: &Entry) -> Result<Option<Session>> {
         self.store.as_ref().map_or(Ok(None), |store| store.whole_account(entry.key))
     }
 
     /// Reads the summaries about a session, the latest first.
     pub fn summaries(&self, entry: &Entry) -> Result<Vec<String>> {
         let id = SessionId { agent: entry.agent.clone(), native: entry.native_id.clone() };
-        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.summaries(&id, entry.telling))
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let mut summaries = store.summaries(&id, entry.telling)?;
+        if let Some(mut redactor) = self.view_redactor() {
+            summaries.iter_mut().for_each(|text| redactor.own(text));
+        }
+        Ok(summaries)
     }
 
     /// Reads the longer texts about a session, each with its name: plans, checkpoints, and the
@@ -425,13 +462,19 @@ impl Journal {
         Ok(others.map(|text| ("summary".to_owned(), text)).collect())
     }
 
-    /// Works out what somebody needs who takes a session over.
-    pub fn brief(&self, entry: &Entry) -> Result<Brief> {
+    /// Works out what somebody needs who takes a session over. Secrets are taken out of whole
+    /// messages, before anything is cut out of them.
+    pub fn brief(&self, entry: &Entry, redactor: &mut Redactor) -> Result<Brief> {
         let mut maker = BriefMaker::default();
         if let Some(store) = &self.store {
-            let account = store.whole_account(entry.key)?;
-            maker.note(account.map(|account| account.documents).unwrap_or_default());
-            store.each_message(entry.telling, |position, message: Message| {
+            for path in [&entry.cwd, &entry.project_path].into_iter().flatten() {
+                redactor.add_home(path);
+            }
+            let mut account = self.stored_account(entry)?.unwrap_or_default();
+            redactor.account(&mut account);
+            maker.note(account.documents);
+            store.each_message(entry.telling, |position, mut message: Message| {
+                redactor.recorded(&mut message);
                 maker.add(position, &message);
                 Ok(())
             })?;
@@ -447,6 +490,14 @@ impl Journal {
     /// Answers a query. One of fields alone lists what they choose, the latest first: messages,
     /// where a field is about messages, else sessions.
     pub fn find(&self, query: &Query, options: &Options) -> Result<Answer> {
+        let mut answer = self.stored_answer(query, options)?;
+        if let Some(mut redactor) = self.view_redactor() {
+            self.redact_answer(&mut answer, &mut redactor)?;
+        }
+        Ok(answer)
+    }
+
+    fn stored_answer(&self, query: &Query, options: &Options) -> Result<Answer> {
         let listed = Answer { mode: options.mode, tier: Tier::Listed, ..Answer::default() };
         if query.is_fields_only() {
             let Some(store) = &self.store else { return Ok(listed) };
@@ -545,7 +596,12 @@ impl Journal {
 
     /// Sums up what the chosen sessions did and spent.
     pub fn stats(&self, query: &StatsQuery) -> Result<Stats> {
-        analyze::stats(self.store.as_ref(), query, &Prices::new(&self.config.prices))
+        let prices = Prices::new(&self.config.prices);
+        let mut stats = analyze::stats(self.store.as_ref(), query, &prices)?;
+        if let Some(mut redactor) = self.view_redactor() {
+            self.redact_stats(&mut stats, &mut redactor)?;
+        }
+        Ok(stats)
     }
 
     /// Sums up what was spent from an instant on.

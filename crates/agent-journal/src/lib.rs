@@ -36,7 +36,7 @@ mod uri;
 mod view;
 
 pub use arrive::{Arrival, Arriving};
-pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision};
+pub use config::{Config, Fallback, Home, HomeKind, Meaning, Precision, ViewRedaction};
 pub use error::{Error, Result};
 pub use escape::without_escapes;
 pub use health::{Health, IndexState};

@@ -45,6 +45,7 @@ impl Journal {
                 }
             }
         }
+        self.redact_known(&mut presence.sessions)?;
         // A file that carries the id in its name, when nothing was read from it.
         let names_it = |one: &&Found| {
             let name = one.source.path.file_name().unwrap_or_default().to_string_lossy();
@@ -73,6 +74,7 @@ impl Journal {
                 presence.sessions.extend(store.sessions_in(&source.path)?);
             }
         }
+        self.redact_known(&mut presence.sessions)?;
         if presence.sources.is_empty() {
             presence.inside = self.scanned_directory(path)?;
         }

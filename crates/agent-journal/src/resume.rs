@@ -87,6 +87,9 @@ pub struct Guess {
 impl Journal {
     /// Works out how to go on with a session; `directory` replaces the recorded one.
     pub fn resume(&self, entry: &Entry, directory: Option<&Path>) -> Result<Resumption> {
+        // A view may have the session without its secrets; the command needs its real directory.
+        let stored = self.view_redactor().map(|_| self.stored_session(&entry.id)).transpose()?;
+        let entry = stored.as_ref().unwrap_or(entry);
         let connector = connectors::find(&entry.agent);
         let account = self.account(entry)?.unwrap_or_default();
         let session = crate::model::Session { id: session_id(entry), ..account };

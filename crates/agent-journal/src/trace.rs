@@ -115,6 +115,7 @@ impl Journal {
             })
             .collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.sessions[0].ended_at));
+        self.redact_paths(files.iter_mut().map(|file| &mut file.path));
         Ok(files)
     }
 
@@ -143,6 +144,7 @@ impl Journal {
             });
             *line = Some(Author { session, position, at: dated[number].at, confidence });
         }
+        self.redact_for_view(&mut blame.sessions)?;
         Ok(blame)
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analyze::{Prices, costs_with_subagents};
 use crate::error::{Error, Result};
-use crate::export::{Fragment, Grouper, Keep, Outline, Shaper, Sketch, visible};
+use crate::export::{Fragment, Grouper, Keep, Outline, Redactor, Shaper, Sketch, visible};
 use crate::journal::Journal;
 use crate::leave::look;
 use crate::model::{Block, Message, Origin, Timestamp};
@@ -136,7 +136,9 @@ impl Journal {
         let browse =
             &Browse { filter: self.resolved(&browse.filter)?.into_owned(), ..browse.clone() };
         if browse.order != Order::Cost {
-            return store.browse(browse, self.now);
+            let mut listing = store.browse(browse, self.now)?;
+            self.redact_for_view(&mut listing.entries)?;
+            return Ok(listing);
         }
         // Prices are no business of the store.
         let prices = Prices::new(&self.config.prices);
@@ -147,7 +149,9 @@ impl Journal {
         costs.sort_unstable();
         let window = costs.into_iter().skip(browse.offset).take(browse.limit);
         let keys: Vec<u64> = window.map(|(_, key)| key).collect();
-        store.browse_keys(browse, &keys, self.now)
+        let mut listing = store.browse_keys(browse, &keys, self.now)?;
+        self.redact_for_view(&mut listing.entries)?;
+        Ok(listing)
     }
 
     /// Shows a part of a session.
@@ -159,7 +163,11 @@ impl Journal {
         let mut grouper = Grouper::default();
         let mut ready = Vec::new();
         let mut answers = HashMap::new();
-        for (position, message) in messages {
+        let mut redactor = self.view_redactor();
+        for (position, mut message) in messages {
+            if let Some(redactor) = &mut redactor {
+                redactor.recorded(&mut message);
+            }
             if let Some(call) = answered(&message) {
                 answers.entry(call).or_insert(position + 1);
             }
@@ -186,12 +194,18 @@ impl Journal {
 
     /// Files that a session's tools changed, with the number of calls.
     pub fn changed_files(&self, entry: &Entry) -> Result<Vec<(String, u64)>> {
-        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.files(entry.telling))
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let mut files = store.files(entry.telling)?;
+        self.redact_paths(files.iter_mut().map(|(path, _)| path));
+        Ok(files)
     }
 
     /// Returns the files that a session touched, and how.
     pub fn touched_files(&self, entry: &Entry) -> Result<Vec<(String, Touches)>> {
-        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.touched_files(entry.key))
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let mut files = store.touched_files(entry.key)?;
+        self.redact_paths(files.iter_mut().map(|(path, _)| path));
+        Ok(files)
     }
 
     /// Reads a picture by its hash.
@@ -204,8 +218,9 @@ impl Journal {
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let mut contents = Contents::default();
         let mut calls = HashMap::new();
+        let mut redactor = self.view_redactor();
         store.each_message(entry.telling, |position, sign: Sign| {
-            contents.add(position + 1, sign, &mut calls);
+            contents.add(position + 1, sign, &mut calls, redactor.as_mut());
             Ok(())
         })?;
         contents.errors.sort_unstable();
@@ -229,7 +244,11 @@ impl Journal {
         let pattern = pattern.case_insensitive(true).unicode(false).build();
         let pattern = pattern.map_err(|error| Error::Query { message: error.to_string() })?;
         let mut found = Vec::new();
-        store.each_message(entry.telling, |position, message: Message| {
+        let mut redactor = self.view_redactor();
+        store.each_message(entry.telling, |position, mut message: Message| {
+            if let Some(redactor) = &mut redactor {
+                redactor.recorded(&mut message);
+            }
             let place = (found.len() < limit).then(|| occurrence(&message, &pattern)).flatten();
             found.extend(place.map(|snippet| Occurrence { index: position + 1, snippet }));
             Ok(())
@@ -239,7 +258,13 @@ impl Journal {
 }
 
 impl Contents {
-    fn add(&mut self, index: u64, sign: Sign, calls: &mut HashMap<String, u64>) {
+    fn add(
+        &mut self,
+        index: u64,
+        sign: Sign,
+        calls: &mut HashMap<String, u64>,
+        redactor: Option<&mut Redactor>,
+    ) {
         let is_prompt =
             (sign.origin.is_prompt() || sign.origin == Origin::Command) && !sign.sidechain;
         if is_prompt {
@@ -247,7 +272,10 @@ impl Contents {
                 SignBlock::Text(text) => Some(text.as_str()),
                 _ => None,
             });
-            let text = beginning(text.unwrap_or_default());
+            // Secrets are taken out before the text is cut.
+            let text = text.unwrap_or_default();
+            let text = redactor.map_or(text.into(), |redactor| redactor.text(text));
+            let text = beginning(&text);
             self.prompts.push(Landmark { index, text, at: sign.at, ..Landmark::default() });
         }
         if sign.failed {

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_journal::search::{Filter, Scope};
-use agent_journal::{Journal, Look, News, Progress, SyncOptions, SyncReport};
+use agent_journal::{
+    Config, Journal, Look, News, Progress, SyncOptions, SyncReport, ViewRedaction,
+};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, Zoned};
 
 use crate::args::Args;
+use crate::commands::RedactArgs;
 use crate::error::{nothing_found, one_line, remark, warn};
 use crate::settings::Settings;
 
@@ -33,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) paging: bool,
     /// Whether the journal is taken as it is.
     pub(crate) no_sync: bool,
+    /// What is taken out of everything the journal answers.
+    pub(crate) redaction: ViewRedaction,
 }
 
 /// How fresh an answer is.
@@ -74,6 +79,7 @@ impl Context {
             now: Timestamp::now().to_zoned(zone),
             paging: true,
             no_sync: args.no_sync,
+            redaction: ViewRedaction::Off,
         })
     }
 
@@ -86,7 +92,8 @@ impl Context {
     pub(crate) fn made_up(home: &Path, json: bool) -> Result<Self> {
         let settings = Settings::made_up(home)?;
         let now = Timestamp::now().to_zoned(settings.zone.clone());
-        Ok(Self { settings, json, now, paging: false, no_sync: false })
+        let redaction = ViewRedaction::Off;
+        Ok(Self { settings, json, now, paging: false, no_sync: false, redaction })
     }
 
     /// Asks the journal, and asks again if there was news. The look for news runs beside the
@@ -189,7 +196,17 @@ impl Context {
 
     /// Opens the journal as it is.
     pub(crate) fn journal(&self) -> Result<Journal> {
-        Ok(Journal::open(self.settings.config(), self.settings.machine())?)
+        Ok(Journal::open(self.config(), self.settings.machine())?)
+    }
+
+    /// Returns the settings of the journal, as this command reads it.
+    pub(crate) fn config(&self) -> Config {
+        Config { redaction: self.redaction, ..self.settings.config() }
+    }
+
+    /// The same, with what these flags want redacted taken out of every answer.
+    pub(crate) fn redacting(&self, redact: &RedactArgs) -> Self {
+        Self { redaction: redact.of_views(), ..self.clone() }
     }
 
     /// Folds in everything that is new, with a progress bar on a terminal.

@@ -4,8 +4,17 @@
 
 mod support;
 
+#[path = "../../agent-journal/src/export/redact/tests/generated.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod generated;
+
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
+use generated::Dice;
+use serde_json::{Value, json};
+use support::client::Client;
+use support::server::Server;
 use support::{Run, Test, Transcript};
 
 /// A token, put together so that no scanner takes this file for a leak.
@@ -144,5 +153,241 @@ fn what_is_exported_is_for_its_owner_alone() {
         test.aj(&format!("export 0000 --format {format} -o out.{format}")).code(0);
         let metadata = fs::metadata(test.beside(&format!("out.{format}"))).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{format}");
+    }
+}
+
+/// A secret in a session of its own, with what must not be seen of it.
+struct Planted {
+    id: String,
+    kind: String,
+    parts: Vec<String>,
+}
+
+/// Where a secret is recorded in a session.
+const SPOTS: [&str; 6] = ["prompt", "reply", "command", "output", "json in a string", "field"];
+
+/// Puts generated secrets into sessions, each of another kind, place and spot.
+fn planted(test: &Test) -> Vec<Planted> {
+    let mut dice = Dice::new(2_026);
+    let mut cases: Vec<(String, String, Vec<String>)> = Vec::new();
+    for kind in generated::TOKENS {
+        let token = generated::token(kind, &mut dice);
+        let place = dice.pick(generated::TOKEN_PLACES);
+        let part = token.rsplit('/').next().unwrap().to_owned();
+        cases.push(((*kind).to_owned(), place.replace('@', &token), vec![part]));
+    }
+    for (kind, place) in generated::PLACES {
+        let value = dice.alnum(24);
+        cases.push(((*kind).to_owned(), place.replacen('@', &value, 1), vec![value]));
+    }
+    for kind in generated::SPECIAL {
+        let (text, parts) = generated::special(kind, &mut dice);
+        cases.push(((*kind).to_owned(), text, parts));
+    }
+    for (at, shape) in generated::KEY_SHAPES.iter().enumerate() {
+        let kind = generated::KEYS[at % generated::KEYS.len()];
+        let (text, parts) = generated::private_key(kind, shape, &mut dice);
+        cases.push((format!("{kind}key, {shape}"), text, parts));
+    }
+    let plant = |(number, (kind, text, parts)): (usize, (String, String, Vec<String>))| {
+        let spot = SPOTS[number % SPOTS.len()];
+        let session = session_with(number as u64 + 1, spot, &text, &parts);
+        test.write(session.path(), &session.lines);
+        Planted { id: session.id, kind: format!("{kind} as {spot}"), parts }
+    };
+    cases.into_iter().enumerate().map(plant).collect()
+}
+
+/// A session that has a text in one spot, around it the word `copper`.
+fn session_with(number: u64, spot: &str, text: &str, parts: &[String]) -> Transcript {
+    let said = format!("copper\n{text}\ncopper lattice");
+    let session = Transcript::new(number);
+    match spot {
+        "prompt" => session.you(&said).agent("done"),
+        "reply" => session.you("look").agent(&format!("We decided copper.\n{text}\ncopper")),
+        "command" => session.you("look").tool(&said, true),
+        "output" => session.you("look").agent("copper").tool(&format!("cat x; {said}"), true),
+        "json in a string" => {
+            let inner = json!({ "text": said, "password": parts[0] }).to_string();
+            with_input(
+                session.you("look"),
+                &json!({ "command": inner, "env": { "API_TOKEN": parts[0] } }),
+            )
+        }
+        _ => with_input(session.you("look"), &json!({ "description": "copper", "input": said })),
+    }
+}
+
+/// Adds a call of a tool with any input.
+fn with_input(mut session: Transcript, input: &Value) -> Transcript {
+    let line = json!({
+        "type": "assistant", "uuid": format!("{}-call", session.id), "sessionId": session.id,
+        "cwd": "/home/mara/web", "version": "2.1.40", "timestamp": "2026-03-02T05:00:00.000Z",
+        "message": {
+            "model": "claude-sonnet-4-5", "id": format!("msg_{}", session.id), "type": "message",
+            "role": "assistant",
+            "content": [{ "type": "tool_use", "id": "t", "name": "Bash", "input": input }],
+        },
+    });
+    session.lines.push_str(&format!("{line}\n"));
+    session
+}
+
+/// Eight characters in a row of any secret, each with the kind of its secret.
+struct Traces<'p> {
+    windows: HashMap<&'p [u8], &'p str>,
+    short: Vec<(&'p str, &'p str)>,
+}
+
+impl<'p> Traces<'p> {
+    fn of(planted: &'p [Planted]) -> Self {
+        let (mut windows, mut short) = (HashMap::new(), Vec::new());
+        for one in planted {
+            for part in &one.parts {
+                windows
+                    .extend(part.as_bytes().windows(8).map(|window| (window, one.kind.as_str())));
+                short.extend((part.len() < 8).then_some((part.as_str(), one.kind.as_str())));
+            }
+        }
+        Self { windows, short }
+    }
+
+    /// Returns the kinds of which a text has something.
+    fn seen(&self, text: &str) -> BTreeSet<&'p str> {
+        let windows = text.as_bytes().windows(8).filter_map(|window| self.windows.get(window));
+        let short = self.short.iter().filter(|(part, _)| text.contains(part)).map(|(_, kind)| kind);
+        windows.chain(short).copied().collect()
+    }
+}
+
+#[test]
+fn no_door_shows_what_another_removes() {
+    let test = Test::new();
+    let all = planted(&test);
+    test.aj("index").found();
+    let traces = Traces::of(&all);
+    let mut leaks: BTreeSet<String> = BTreeSet::new();
+    let mut look = |door: &str, text: &str| {
+        leaks.extend(traces.seen(text).into_iter().map(|kind| format!("{door}: {kind}")));
+    };
+    for words in [
+        "list --redact --limit 0 --json",
+        "list --redact --limit 0",
+        "search copper --redact --limit 0 --json -C 1",
+        "search copper --redact --limit 0",
+        "files --redact --limit 0 --json",
+        "stats --by session --redact --json",
+        "stats --by session --redact --limit 0",
+        "show 0000 --redact",
+        "resume 0000 --print",
+        "export --all --redact --format ndjson -o -",
+    ] {
+        let run = test.aj(words);
+        look(words, &format!("{}{}", run.stdout, run.stderr));
+    }
+    test.aj("export --all --format markdown -o md").code(0);
+    test.aj("export --all --format html -o html").code(0);
+    for directory in ["md", "html"] {
+        for file in fs::read_dir(test.beside(directory)).unwrap().flatten() {
+            let text = fs::read_to_string(file.path()).unwrap();
+            look(directory, &format!("{}{text}", file.file_name().display()));
+        }
+    }
+    let mut client = Client::start(&test, "test", "mcp --no-sync");
+    let room = json!({ "max_tokens": 16_000 });
+    for (number, one) in all.iter().enumerate() {
+        let id = &one.id;
+        // A process for each takes long; a step of seven meets every spot.
+        for words in ["show ID --tools --all --redact", "handoff ID"] {
+            if number % 7 == 0 {
+                look(words, &test.aj(&words.replace("ID", id)).stdout);
+            }
+        }
+        for tools in [true, false].into_iter().take(1 + usize::from(number % 5 == 0)) {
+            let arguments = json!({ "id": id, "tools": tools, "max_tokens": 16_000 });
+            look("mcp show", &client.ask("show", &arguments));
+        }
+        if number % 5 == 0 {
+            look("mcp handoff", &client.ask("handoff", &json!({ "id": id })));
+        }
+    }
+    for offset in [0, 50, 100] {
+        let mut arguments = json!({ "limit": 50, "offset": offset, "max_tokens": 16_000 });
+        look("mcp list", &client.ask("list", &arguments));
+        arguments["query"] = json!("copper");
+        look("mcp search", &client.ask("search", &arguments));
+    }
+    look("mcp files", &client.ask("files", &json!({ "path": "" })));
+    look("mcp stats", &client.ask("stats", &room));
+    client.end();
+    assert!(leaks.is_empty(), "{} leaks: {leaks:#?}", leaks.len());
+}
+
+#[test]
+fn pages_of_the_dashboard_and_statistics_are_redacted_when_an_agent_runs_them() {
+    for offset in [40, 90, 100] {
+        let test = with_token_at(offset);
+        test.aj("stats --by session").code(0).shows(["please look"]);
+        let test = test.env("CLAUDECODE", "1");
+        for words in [
+            "stats --by session",
+            "stats --by session --json",
+            "why 0000",
+            "statusline",
+            "statusline --json",
+        ] {
+            clean(&test.aj(words));
+        }
+    }
+}
+
+#[test]
+fn titles_to_choose_from_tell_no_secrets() {
+    let test = with_token_at(90);
+    let prose = "please look at the deployment and start over with what we said ".repeat(4);
+    let other = Transcript::new(2).you(&format!("{} {}", &prose[..95], token()));
+    test.write(other.path(), &other.lines);
+    for words in ["resume 0000", "show 0000", "handoff 0000", "export 0000 --json"] {
+        let run = test.aj(words);
+        clean(&run);
+    }
+    test.aj("resume 0000").fails(["please look"]);
+}
+
+#[test]
+fn a_dashboard_that_redacts_shows_no_secret_on_any_page() {
+    let test = with_token_at(90);
+    let more = Transcript::new(2).you("look").agent(&format!("it is {}", token()));
+    let more = more.tool(&format!("echo deployment {}", token()), true);
+    test.write(more.path(), &more.lines);
+    test.aj("index").found();
+    let (one, two) = (Transcript::new(1).id, Transcript::new(2).id);
+    let pages = [
+        "/".to_owned(),
+        "/search?q=deployment".to_owned(),
+        "/api/v1/sessions".to_owned(),
+        "/api/sessions".to_owned(),
+        "/api/search?q=deployment".to_owned(),
+        "/api/v1/search?q=deployment".to_owned(),
+        format!("/session/claude-code:{one}"),
+        format!("/session/claude-code:{one}/outline"),
+        format!("/session/claude-code:{two}"),
+        format!("/session/claude-code:{two}/find?q=deployment"),
+        format!("/session/claude-code:{two}/message/2"),
+        format!("/api/v1/sessions/claude-code:{one}"),
+        format!("/api/v1/sessions/claude-code:{two}/messages"),
+        format!("/api/sessions/claude-code:{two}"),
+        format!("/api/sessions/claude-code:{two}/export?format=json"),
+        "/analytics".to_owned(),
+        "/session/0000".to_owned(),
+    ];
+    let open = Server::start(&test, &[]);
+    let shown = pages.iter().filter(|page| leaks(&open.get(page).text())).count();
+    assert!(shown >= 3, "{shown} pages show the token when nothing is redacted");
+    drop(open);
+    let server = Server::start(&test, &["--redact"]);
+    for page in &pages {
+        let answer = server.get(page);
+        assert!(!leaks(&answer.text()), "{page}: {}", answer.text());
     }
 }

@@ -31,7 +31,7 @@ pub use self::parquet::Open;
 pub use graph::Outline;
 pub use html::Keep;
 pub use pipe::replay;
-pub use redact::{Finding, Redactions, Redactor};
+pub use redact::{Finding, NamedText, Redactions, Redactor};
 
 #[cfg(feature = "parquet")]
 pub(crate) use self::parquet::{Spending, Tables};
@@ -205,6 +205,8 @@ pub struct Options {
     pub pictures: Pick,
     /// Whether the sessions of sub-agents are told inside their parent's.
     pub sub_agents: Pick,
+    /// Whether Markdown keeps pictures and pages that a viewer would fetch from elsewhere.
+    pub remote_images: Pick,
     /// Whether calls of tools and their results stay out of the document's own formats, too.
     pub leaves_out_tools: bool,
     /// What takes secrets out.

@@ -66,7 +66,8 @@ pub struct Secret {
 
 impl Journal {
     /// Opens a way out.
-    pub fn export(&self, format: &'static dyn Format, options: Options) -> Export<'_> {
+    pub fn export(&self, format: &'static dyn Format, mut options: Options) -> Export<'_> {
+        options.redactor = options.redactor.or_else(|| self.view_redactor());
         let (around, counter) = (RefCell::default(), RefCell::default());
         Export { journal: self, format, options, around, counter }
     }
@@ -250,7 +251,7 @@ impl Export<'_> {
             outline.add(position + 1, sketch);
             Ok(())
         })?;
-        let account = self.journal.account(entry)?.unwrap_or_default();
+        let account = self.journal.stored_account(entry)?.unwrap_or_default();
         for summary in &account.summaries {
             outline.end_at(&summary.leaf);
         }
@@ -331,8 +332,8 @@ impl Export<'_> {
         // Sessions that started each other would never end.
         let around = self.around.borrow();
         let found = entry.children.iter().filter(|id| !around.contains(id));
-        for child in found.filter_map(|id| self.journal.session(id).ok()) {
-            let first = self.journal.messages(&child, 0..FIRST).unwrap_or_default();
+        for child in found.filter_map(|id| self.journal.stored_session(id).ok()) {
+            let first = self.journal.stored_messages(&child, 0..FIRST).unwrap_or_default();
             let asked = first.into_iter().find(|(_, message)| message.origin.is_prompt());
             let asked = asked.map(|(_, message)| message.text().trim().to_owned());
             inside.waiting.push((asked.filter(|text| !text.is_empty()), child));
@@ -370,9 +371,9 @@ impl Export<'_> {
         if let Some(redactor) = redactor {
             // Titles are cut out of longer texts, some of them by the agent.
             let texts = self.journal.title_texts(entry, &account)?;
-            listed.title = redacted::title(&entry.title, &texts, redactor);
+            listed.title = redactor.piece(&entry.title, &texts, &mut Vec::new());
             for one in &mut account.titles {
-                one.text = redacted::title(&one.text, &texts, redactor);
+                one.text = redactor.piece(&one.text, &texts, &mut Vec::new());
             }
         }
         let mut children = entry.children.clone();

@@ -1,11 +1,14 @@
 //! Sessions, messages and answers without secrets, for readers who need none.
 
+use crate::analyze::{By, Stats};
+use crate::config::ViewRedaction;
 use crate::error::Result;
 use crate::export::Redactor;
+use crate::export::redact::{NamedText, each_string};
 use crate::journal::Journal;
 use crate::model::{Block, Message, Origin, Session};
 use crate::search::{Answer, Hit};
-use crate::store::Entry;
+use crate::store::{Entry, KnownSession};
 
 /// Messages read at a time in search of the first prompt.
 const STEP: u64 = 16;
@@ -17,6 +20,68 @@ const FIRST_PROMPT: u64 = 64;
 const SAME_LETTERS: usize = 24;
 
 impl Journal {
+    /// Returns what takes out of everything that views read what they must not have.
+    pub(crate) fn view_redactor(&self) -> Option<Redactor> {
+        match self.config.redaction {
+            ViewRedaction::Off => None,
+            ViewRedaction::Secrets => Some(Redactor::of_secrets()),
+            ViewRedaction::Personal => Some(self.redactor()),
+        }
+    }
+
+    /// Takes out of listed sessions what views must not have.
+    pub(crate) fn redact_for_view(&self, entries: &mut [Entry]) -> Result<()> {
+        let Some(mut redactor) = self.view_redactor() else { return Ok(()) };
+        entries.iter_mut().try_for_each(|entry| self.redact_entry(entry, &mut redactor))
+    }
+
+    /// Takes out of paths what views must not have.
+    pub(crate) fn redact_paths<'p>(&self, paths: impl Iterator<Item = &'p mut String>) {
+        if let Some(mut redactor) = self.view_redactor() {
+            paths.for_each(|path| redactor.own(path));
+        }
+    }
+
+    /// Takes out of the titles of known sessions what views must not have.
+    pub(crate) fn redact_known(&self, sessions: &mut [KnownSession]) -> Result<()> {
+        let Some(mut redactor) = self.view_redactor() else { return Ok(()) };
+        for session in sessions {
+            session.title = match self.stored_session(&session.id) {
+                Ok(entry) => self.redacted_title(&entry, &mut redactor)?,
+                Err(_) => redactor.piece(&session.title, &[], &mut Vec::new()),
+            };
+        }
+        Ok(())
+    }
+
+    /// Returns the ids and titles of sessions to choose from. They stand in an error, which may go
+    /// anywhere: secrets are always taken out.
+    pub(crate) fn named_candidates(&self, found: Vec<Entry>) -> Vec<(String, String)> {
+        let mut redactor = Redactor::of_secrets();
+        let mut name = |entry: Entry| {
+            let title = self.redacted_title(&entry, &mut redactor).unwrap_or_default();
+            (entry.id, title)
+        };
+        found.into_iter().map(&mut name).collect()
+    }
+
+    /// Takes secrets out of statistics: titles of sessions, names of projects and branches.
+    pub fn redact_stats(&self, stats: &mut Stats, redactor: &mut Redactor) -> Result<()> {
+        let is_by_session = stats.by == Some(By::Session);
+        for group in &mut stats.groups {
+            if is_by_session && let Ok(mut entry) = self.stored_session(&group.key) {
+                self.redact_entry(&mut entry, redactor)?;
+                group.label = group.label.take().map(|_| entry.title);
+                continue;
+            }
+            redactor.own(&mut group.key);
+            if let Some(label) = &mut group.label {
+                redactor.own(label);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes secrets out of what is listed of a session. A title is a piece of a longer text, in
     /// which its secrets are looked for.
     pub fn redact_entry(&self, entry: &mut Entry, redactor: &mut Redactor) -> Result<()> {
@@ -49,7 +114,6 @@ impl Journal {
             for hit in &mut found.hits {
                 let place = hit.within.as_deref().unwrap_or(&found.entry);
                 let texts = self.hit_texts(place, hit)?;
-                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                 let snippet = &mut hit.snippet;
                 snippet.text = redactor.piece(&snippet.text, &texts, &mut snippet.highlights);
                 if let Some(message) = &mut hit.message {
@@ -69,40 +133,42 @@ impl Journal {
 
     /// Reads the texts that a snippet may be cut out of: its message, or what is recorded about
     /// the session.
-    pub fn hit_texts(&self, entry: &Entry, hit: &Hit) -> Result<Vec<String>> {
+    pub fn hit_texts(&self, entry: &Entry, hit: &Hit) -> Result<Vec<NamedText>> {
         if let Some(message) = &hit.message {
             return Ok(message_texts(message));
         }
-        let account = self.account(entry)?.unwrap_or_default();
+        let account = self.stored_account(entry)?.unwrap_or_default();
         let mut texts = self.title_texts(entry, &account)?;
-        texts.extend(account.documents.into_iter().map(|(_, text)| text));
+        texts.extend(account.documents.into_iter().map(|(_, text)| NamedText::from(text)));
         Ok(texts)
     }
 
-    /// Returns a session's title without secrets.
-    pub(super) fn redacted_title(&self, entry: &Entry, redactor: &mut Redactor) -> Result<String> {
-        let account = self.account(entry)?.unwrap_or_default();
+    /// Returns a session's title without secrets: the way to every title that leaves redacted. A
+    /// title is cut out of a longer text, in which its secrets are looked for.
+    pub fn redacted_title(&self, entry: &Entry, redactor: &mut Redactor) -> Result<String> {
+        let account = self.stored_account(entry)?.unwrap_or_default();
         let texts = self.title_texts(entry, &account)?;
-        Ok(title(&entry.title, &texts, redactor))
+        Ok(redactor.piece(&entry.title, &texts, &mut Vec::new()))
     }
 
     /// Reads the texts that a session's titles may be cut out of: those on record, the first
     /// prompt and the first command.
-    pub(super) fn title_texts(&self, entry: &Entry, account: &Session) -> Result<Vec<String>> {
-        let mut texts: Vec<String> = account.titles.iter().map(|one| one.text.clone()).collect();
-        texts.extend(account.summaries.iter().map(|one| one.text.clone()));
+    pub(super) fn title_texts(&self, entry: &Entry, account: &Session) -> Result<Vec<NamedText>> {
+        let titles = account.titles.iter().map(|one| &one.text);
+        let told = titles.chain(account.summaries.iter().map(|one| &one.text));
+        let mut texts: Vec<NamedText> = told.cloned().map(NamedText::from).collect();
         let is_from_message = matches!(entry.title_source.as_str(), "prompt" | "command");
         let all = entry.transcript_length();
         let last = if is_from_message { all } else { all.min(FIRST_PROMPT) };
         let mut from = 0;
         while from < last {
-            for (_, message) in self.messages(entry, from..from + STEP)? {
+            for (_, message) in self.stored_messages(entry, from..from + STEP)? {
                 let is_said = message.origin.is_prompt() || message.origin == Origin::Command;
                 let text = if is_said && !message.sidechain { message.text() } else { continue };
                 // A fork is called after its own first prompt, which is not the first one in it.
                 let is_meant = !is_from_message || begins_alike(&text, &entry.title);
                 if is_meant && !text.trim().is_empty() {
-                    texts.push(text);
+                    texts.push(text.into());
                     return Ok(texts);
                 }
             }
@@ -120,20 +186,16 @@ fn begins_alike(text: &str, title: &str) -> bool {
     letters(text).starts_with(letters(title).trim_end_matches('…'))
 }
 
-/// Takes secrets out of a title that may be cut out of one of these texts.
-pub(super) fn title(title: &str, texts: &[String], redactor: &mut Redactor) -> String {
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    redactor.piece(title, &texts, &mut Vec::new())
-}
-
 /// Returns every text in a message, as it was recorded.
-fn message_texts(message: &Message) -> Vec<String> {
-    let mut all = Vec::new();
+fn message_texts(message: &Message) -> Vec<NamedText> {
+    let mut all: Vec<NamedText> = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::Text(text) | Block::Thinking(text) => all.push(text.clone()),
-            Block::ToolResult { output, .. } => all.push(output.clone()),
-            Block::ToolCall { input, .. } => input.strings(&mut |text| all.push(text.to_owned())),
+            Block::Text(text) | Block::Thinking(text) => all.push(text.clone().into()),
+            Block::ToolResult { output, .. } => all.push(output.clone().into()),
+            Block::ToolCall { input, .. } => each_string(input.as_str(), &mut |name, text| {
+                all.push(NamedText { name: name.to_owned(), text: text.to_owned() });
+            }),
             _ => {}
         }
     }

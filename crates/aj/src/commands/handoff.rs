@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let id = args.id.split('#').next().unwrap_or_default();
     let answered = context.answer(|journal| {
         let entry = journal.session(id)?;
-        let brief = journal.brief(&entry)?;
+        let brief = journal.brief(&entry, &mut journal.redactor())?;
         Ok((entry, brief))
     })?;
     let (mut entry, brief) = answered.answer;

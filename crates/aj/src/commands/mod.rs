@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use agent_journal::export::Redactor;
 use agent_journal::search::fields as search_fields;
 use agent_journal::search::{Edge, Filter, Query, Scope, agent, date};
-use agent_journal::{Error, Journal};
+use agent_journal::{Error, Journal, ViewRedaction};
 use anyhow::Result;
 use jiff::Zoned;
 
@@ -175,6 +175,16 @@ impl RedactArgs {
             (true, _) => Some(journal.redactor()),
             (_, true) => None,
             _ => reading_agent().map(|_| Redactor::of_secrets()),
+        }
+    }
+
+    /// Returns what is taken out of every answer, for commands that show many.
+    pub(crate) fn of_views(&self) -> ViewRedaction {
+        match (self.redact, self.no_redact) {
+            (true, _) => ViewRedaction::Personal,
+            (_, true) => ViewRedaction::Off,
+            _ if reading_agent().is_some() => ViewRedaction::Secrets,
+            _ => ViewRedaction::Off,
         }
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use super::RedactArgs;
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::web;
@@ -26,9 +27,13 @@ pub(crate) struct Args {
     /// Open it in the browser
     #[arg(long)]
     open: bool,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
-    web::serve(&web::Options { bind: args.bind, port: args.port, open: args.open }, context)?;
+    let options = web::Options { bind: args.bind, port: args.port, open: args.open };
+    web::serve(&options, &context.redacting(&args.redact))?;
     Ok(FOUND)
 }

@@ -12,7 +12,7 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
-use super::{FilterArgs, of_sessions};
+use super::{FilterArgs, RedactArgs, of_sessions};
 use crate::context::Context;
 use crate::error::{found, remark};
 use crate::output;
@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// Lines at most, 0 for no limit (40; with --json none)
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 /// Lines for people when nobody says how many.
@@ -99,6 +102,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     };
     let (journal, freshness) = context.fresh_journal()?;
     let mut stats = journal.stats(&query)?;
+    if let Some(redactor) = &mut args.redact.redactor(&journal) {
+        journal.redact_stats(&mut stats, redactor)?;
+        args.redact.report(Some(redactor));
+    }
     let is_found = stats.totals.messages > 0 || stats.totals.tokens.total() > 0;
     if context.json {
         let kept = keep(&mut stats, args.limit.unwrap_or(0));

@@ -10,6 +10,7 @@ use anyhow::Result;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::RedactArgs;
 use crate::context::Context;
 use crate::error::FOUND;
 use crate::output::{self, DIM, agent_of, amount, cut, money, plain, tokens};
@@ -37,6 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let context = &context.redacting(&RedactArgs::default());
     let journal = if args.fresh { context.fresh_journal()?.0 } else { context.journal()? };
     let today = journal.spent_since(date("today", &context.now, Edge::Start)?)?;
     let asked = if args.stdin { named()? } else { args.session.clone() };

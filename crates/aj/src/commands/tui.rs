@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use super::RedactArgs;
 use crate::context::Context;
 
 #[derive(clap::Args)]
@@ -15,13 +16,16 @@ pub(crate) struct Args {
     /// What to look for at first
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
+
+    #[command(flatten)]
+    redact: RedactArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     if context.json || !has_screen() {
         bail!("there is no screen here; `aj search` and `aj show` print their answers");
     }
-    crate::tui::run(context, &args.query.join(" "))
+    crate::tui::run(&context.redacting(&args.redact), &args.query.join(" "))
 }
 
 /// What `aj` without a command does: with nobody at a screen it tells what can be asked.
@@ -29,7 +33,7 @@ pub(super) fn alone(context: &Context) -> Result<ExitCode> {
     if context.json || !has_screen() {
         crate::args::Args::ask_for_command();
     }
-    crate::tui::run(context, "")
+    crate::tui::run(&context.redacting(&RedactArgs::default()), "")
 }
 
 /// Whether somebody sits at a terminal that can place text.

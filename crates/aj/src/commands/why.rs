@@ -8,6 +8,7 @@ use agent_journal::{KnownSession, KnownSource, ListingState, Presence, SourceSta
 use anyhow::Result;
 use serde_json::json;
 
+use super::RedactArgs;
 use crate::context::Context;
 use crate::error::{FOUND, nothing_found};
 use crate::output::{self, DIM, cause, count, plain};
@@ -24,6 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+    let context = &context.redacting(&RedactArgs::default());
     let journal = context.journal()?;
     let path = std::path::absolute(&args.subject)?;
     let is_path = args.subject.contains(['/', '\\']) || path.exists();

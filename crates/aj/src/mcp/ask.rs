@@ -1,6 +1,7 @@
 //! The tools that answer over many sessions: search, list and stats.
 
 use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
+use agent_journal::export::NamedText;
 use agent_journal::search::{
     Answer, Filter, Found, Grouping, Hit, Options as SearchOptions, Query, Scope, Tier,
 };
@@ -12,7 +13,7 @@ use super::page::{Item, Page};
 use super::{Call, input};
 use crate::commands::of_sessions;
 use crate::commands::search::{usual_mode, why_no_meaning};
-use crate::output::quote::Quoter;
+use crate::output::quote::{Quoter, cut, neutral};
 use crate::output::search::place;
 use crate::output::{amount, count, duration, kind_name, money};
 
@@ -125,7 +126,9 @@ impl Call {
             explain: false,
             now: self.context.now.clone(),
         };
-        let answered = self.context.answer(|journal| Ok(journal.stats(&query)?))?;
+        let mut answered = self.context.answer(|journal| Ok(journal.stats(&query)?))?;
+        let mut redactor = answered.journal.redactor();
+        answered.journal.redact_stats(&mut answered.answer, &mut redactor)?;
         let mut quoter = Quoter::new(answered.journal.redactor());
         let mut page =
             Page::new(self.budget()?, &format!("all: {}", figures(&answered.answer.totals)));
@@ -239,8 +242,10 @@ pub(super) fn session(entry: &Entry, mark: &str, quoter: &mut Quoter) -> Item {
     let counts = &entry.counts;
     let (prompts, messages) =
         (count(counts.user_prompts, "prompt"), count(counts.messages, "message"));
-    let own = format!("{}{date} {prompts}, {messages}{mark}", plain_id(&entry.id));
+    let id = ShownId::new(&entry.id);
+    let own = format!("{}{date} {prompts}, {messages}{mark}", id.own);
     let mut facts = vec![quoter.line(&entry.title, title)];
+    facts.extend(id.quoted);
     for (what, value) in [("project", &entry.project), ("branch", &entry.branch)] {
         facts.extend(value.as_ref().map(|value| format!("{what} {}", quoter.line(value, name))));
     }
@@ -248,7 +253,7 @@ pub(super) fn session(entry: &Entry, mark: &str, quoter: &mut Quoter) -> Item {
 }
 
 /// A message that was found.
-fn hit(found: &Found, hit: &Hit, texts: &[String], quoter: &mut Quoter) -> Item {
+fn hit(found: &Found, hit: &Hit, texts: &[NamedText], quoter: &mut Quoter) -> Item {
     let kind = kind_name(hit.kind);
     let place = match hit.position {
         Some(position) => {
@@ -258,8 +263,7 @@ fn hit(found: &Found, hit: &Hit, texts: &[String], quoter: &mut Quoter) -> Item 
         }
         None => kind,
     };
-    let whole: Vec<&str> = texts.iter().map(String::as_str).collect();
-    Item::new(&place).quote(&quoter.piece(&hit.snippet.text, &whole, LINE.1))
+    Item::new(&place).quote(&quoter.piece(&hit.snippet.text, texts, LINE.1))
 }
 
 /// What else there is, and how to get it.
@@ -285,14 +289,43 @@ fn closing(total: u64, (offset, next): (usize, usize), hidden: usize) -> Vec<Str
     lines
 }
 
-/// An id as it can be said in our own words: what is no plain character is a question mark.
-pub(super) fn plain_id(id: &str) -> String {
+/// A session's id in an answer. Agents and imports choose ids, so one that could be read as words
+/// is quoted like any other record.
+pub(super) struct ShownId {
+    /// The id, or what stands for it in our own words.
+    pub(super) own: String,
+    /// The id as a record, where it is not said in our own words.
+    pub(super) quoted: Option<String>,
+}
+
+impl ShownId {
+    pub(super) fn new(id: &str) -> Self {
+        if is_plain_id(id) {
+            return Self { own: id.to_owned(), quoted: None };
+        }
+        let quoted = neutral(id).split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { own: "(id below)".to_owned(), quoted: Some(format!("id {}", cut(&quoted, LINE.0))) }
+    }
+}
+
+/// The longest id that is said in our own words.
+const LONGEST_ID: usize = 96;
+
+/// Whether an id looks like one: few signs, not long, and no more than two words.
+fn is_plain_id(id: &str) -> bool {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.:@".contains(one);
-    id.chars().take(120).map(|one| if is_plain(one) { one } else { '?' }).collect()
+    let native = id.split_once(':').map_or(id, |(_, native)| native);
+    let parts = native.split(['-', '_', '.', ':', '@']);
+    let is_word =
+        |part: &&str| part.len() > 2 && part.bytes().all(|byte| byte.is_ascii_alphabetic());
+    // `deadbeef` is a part of many ids.
+    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = parts.filter(is_word).filter(|part| !is_hex(part)).count();
+    id.len() <= LONGEST_ID && id.chars().all(is_plain) && words <= 2
 }
 
 pub(super) fn short(entry: &Entry) -> String {
-    plain_id(crate::output::short_id(entry))
+    ShownId::new(crate::output::short_id(entry)).own
 }
 
 /// The groups of statistics, a line each.

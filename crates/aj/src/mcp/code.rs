@@ -4,7 +4,7 @@
 use agent_journal::search::Scope;
 use anyhow::{Result, ensure};
 
-use super::ask::{checked, plain_id, short};
+use super::ask::{ShownId, checked, short};
 use super::page::{Item, Page};
 use super::read::unknown;
 use super::{Call, input};
@@ -27,7 +27,7 @@ impl Call {
         let id = input.id.split('#').next().unwrap_or_default();
         let answered = self.context.answer(|journal| {
             let entry = journal.session(id)?;
-            let brief = journal.brief(&entry)?;
+            let brief = journal.brief(&entry, &mut journal.redactor())?;
             Ok((entry, brief))
         });
         let answered = answered.map_err(|error| unknown(&error, id))?;
@@ -35,7 +35,8 @@ impl Call {
         let mut quoter = Quoter::new(answered.journal.redactor());
         quoter.entry(&mut entry, &answered.journal)?;
         let handoff = Handoff::new(&entry, &brief, &mut quoter);
-        let mut page = Page::new(self.budget()?, &format!("{}, a brief", plain_id(&entry.id)));
+        let id = ShownId::new(&entry.id);
+        let mut page = Page::new(self.budget()?, &format!("{}, a brief", id.own));
         // Marks of quotes cost tokens too.
         let room = page.room();
         let briefs = (1..=10).rev().map(|tenths| handoff.text(room * tenths / 10));
@@ -73,9 +74,11 @@ impl Call {
                 quoter.entry(&mut touch.entry, &answered.journal)?;
                 let at = touch.ended_at.map_or(String::new(), |at| at.to_string()[..10].to_owned());
                 let how = touched(touch.touches);
+                let id = ShownId::new(&touch.id);
                 item = item
-                    .own(&format!("{} {at} {how}", plain_id(&touch.id)))
-                    .quote(&quoter.line(&touch.entry.title, LINE_TOKENS));
+                    .own(&format!("{} {at} {how}", id.own))
+                    .quote(&quoter.line(&touch.entry.title, LINE_TOKENS))
+                    .quote(&id.quoted.unwrap_or_default());
             }
             if !page.add(&item) {
                 break;

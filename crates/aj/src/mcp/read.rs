@@ -6,7 +6,7 @@ use agent_journal::model::{Block, Message, Origin, Role};
 use agent_journal::{Entry, Error, Journal};
 use anyhow::{Result, anyhow, ensure};
 
-use super::ask::plain_id;
+use super::ask::ShownId;
 use super::page::{Item, Page, fit};
 use super::{Call, input};
 use crate::output::count;
@@ -58,7 +58,8 @@ pub(super) fn unknown(error: &anyhow::Error, id: &str) -> anyhow::Error {
     let id = cut(id, 30);
     match error.downcast_ref() {
         Some(Error::AmbiguousSession { count, candidates, .. }) => {
-            let ids: Vec<String> = candidates.iter().take(3).map(|(id, _)| plain_id(id)).collect();
+            let ids: Vec<String> =
+                candidates.iter().take(3).map(|(id, _)| ShownId::new(id).own).collect();
             anyhow!("`{id}` fits {count} sessions: {}", ids.join(", "))
         }
         Some(Error::UnknownSession { .. }) => anyhow!("there is no session `{id}`: list tells ids"),
@@ -102,14 +103,16 @@ impl Reading<'_> {
         let entry = self.entry;
         let date =
             entry.started_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
+        let id = ShownId::new(&entry.id);
         let own = format!(
             "{}{date} {}, {}",
-            plain_id(&entry.id),
+            id.own,
             entry.status,
             count(entry.transcript_length(), "message")
         );
         let mut page = Page::new(budget, &own);
         let mut facts = vec![self.quoter.line(&entry.title, BRIEF)];
+        facts.extend(id.quoted);
         for (what, value) in [("directory", &entry.cwd), ("branch", &entry.branch)] {
             let told = value.as_ref().map(|value| self.quoter.line(value, BRIEF));
             facts.extend(told.map(|told| format!("{what} {told}")));
@@ -220,14 +223,15 @@ impl Reading<'_> {
     fn block(&mut self, block: &Block) -> Option<String> {
         match block {
             Block::Text(text) => Some(self.quoter.text(text.trim())),
-            Block::ToolCall { name, input, .. } if self.tools => {
-                let (name, input) =
-                    (self.quoter.line(name, BRIEF), self.quoter.text(input.as_str()));
-                Some(format!("[{name}] {input}"))
-            }
             Block::ToolCall { name, input, .. } => {
                 let name = self.quoter.line(name, BRIEF);
-                Some(format!("[{name}] {}", self.quoter.line(&gist(input), BRIEF)))
+                let input = self.quoter.json(input);
+                let input = if self.tools {
+                    self.quoter.text(input.as_str())
+                } else {
+                    self.quoter.line(&gist(&input), BRIEF)
+                };
+                Some(format!("[{name}] {input}"))
             }
             Block::ToolResult { output, .. } if self.tools => Some(self.quoter.text(output)),
             Block::ToolResult { output, is_error, .. } => {

@@ -1,7 +1,8 @@
 //! Recorded text on its way to an agent: without secrets, without characters that hide or turn
 //! text, and within a number of tokens.
 
-use agent_journal::export::Redactor;
+use agent_journal::export::{NamedText, Redactor};
+use agent_journal::model::Json;
 use agent_journal::{Entry, Journal, without_escapes};
 use anyhow::Result;
 
@@ -31,9 +32,17 @@ impl Quoter {
 
     /// A piece that was cut out of a text. A secret that the cut went through is no secret by
     /// its looks any more, so it is looked for in the whole.
-    pub(crate) fn piece(&mut self, piece: &str, whole: &[&str], most: usize) -> String {
+    pub(crate) fn piece(&mut self, piece: &str, whole: &[NamedText], most: usize) -> String {
         let kept = self.redactor.piece(piece, whole, &mut Vec::new());
         self.line(&kept, most)
+    }
+
+    /// Returns the JSON of a tool without secrets. They are looked for in its strings, not in its
+    /// text, where quotes are escaped and names stand elsewhere.
+    pub(crate) fn json(&mut self, json: &Json) -> Json {
+        let mut clean = json.clone();
+        self.redactor.json(&mut clean);
+        clean
     }
 
     /// Takes secrets out of what is listed of a session.
@@ -145,7 +154,7 @@ mod tests {
         let secret = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
         let whole = format!("the key is {secret} and nothing else");
         let check = |piece: &str| {
-            let kept = quoter().piece(piece, &[&whole], 100);
+            let kept = quoter().piece(piece, &[whole.clone().into()], 100);
             assert!(!kept.contains("16C7") && !kept.contains("178B4a"), "{kept}");
         };
         check(&whole);

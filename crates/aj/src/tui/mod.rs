@@ -56,7 +56,7 @@ enum Event {
 /// Runs the terminal UI, beginning with a query.
 pub(crate) fn run(context: &Context, query: &str) -> Result<ExitCode> {
     let door = Door {
-        config: context.settings.config(),
+        config: context.config(),
         machine: context.settings.machine(),
         now: context.now.clone(),
         options: crate::commands::export::usual(&context.settings),

@@ -32,6 +32,9 @@ pub(super) const AGENT: Agent = Agent {
     color: (37, 99, 235),
     key: "copilot_cli",
     variable: "AJ_COPILOT_PATH",
+    // `COPILOT_AGENT_SESSION_ID` is passed to every command. Sources differ on `COPILOT_CLI`: it
+    // is described as set for commands that the agent runs, and no recording shows it. Where it is
+    // set, redacting is the safe side.
     shell_variables: &["COPILOT_CLI", "COPILOT_AGENT_SESSION_ID"],
     mcp: Some(McpClient {
         file: ".copilot/mcp-config.json",

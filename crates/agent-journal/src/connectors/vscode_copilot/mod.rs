@@ -39,6 +39,8 @@ const AGENT: Agent = Agent {
     color: (126, 34, 206),
     key: "vscode_copilot",
     variable: "AJ_VSCODE_PATH",
+    // Since VS Code 1.121 `VSCODE_AGENT` marks terminals of the agent; others look for
+    // `COPILOT_AGENT`, too.
     shell_variables: &["VSCODE_AGENT", "COPILOT_AGENT"],
     mcp: Some(McpClient {
         file: ".vscode/mcp.json",

@@ -1,15 +1,17 @@
 //! Markdown for people and for programs that read it: front matter, a heading for every prompt
 //! with an anchor that stays, and fences that no content can break.
 
+mod remote;
 mod text;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
 use self::text::{attribute, closed, code, escape, fenced, indented, quote};
 use super::describe::{self, Part, one_line};
 use super::schema::{Block, Head, Message};
-use super::{Detail, Format, Frame, Listed, Options, Output, Theme, Together, Writer};
+use super::{Detail, Format, Frame, Listed, Options, Output, Pick, Theme, Together, Writer};
 use crate::model::{Origin, Timestamp};
 
 /// Markdown.
@@ -41,7 +43,8 @@ impl Format for Markdown {
     }
 
     fn writer<'o>(&self, out: &'o mut dyn Output, options: &Options) -> Box<dyn Writer + 'o> {
-        Box::new(Page { out, detail: options.detail, sessions: Vec::new() })
+        let keeps_remote = options.remote_images == Pick::With;
+        Box::new(Page { out, detail: options.detail, keeps_remote, sessions: Vec::new() })
     }
 
     fn index(&self, sessions: &[Listed], _: Theme) -> Option<String> {
@@ -61,6 +64,8 @@ impl Format for Markdown {
 struct Page<'o> {
     out: &'o mut dyn Output,
     detail: Detail,
+    /// Whether a viewer may fetch what recorded text names.
+    keeps_remote: bool,
     /// The session being written, inside those that started it.
     sessions: Vec<State>,
 }
@@ -111,7 +116,8 @@ impl Writer for Page<'_> {
         }
         // Checkpoints, a plan, an overview: they say what the conversation came to.
         for (name, text) in &frame.documents {
-            writeln!(self.out, "\n## {}\n\n{}", escape(&one_line(name)), quote(text))?;
+            let text = quote(&self.local(text));
+            writeln!(self.out, "\n## {}\n\n{text}", escape(&one_line(name)))?;
         }
         Ok(())
     }
@@ -164,6 +170,11 @@ impl Page<'_> {
         self.sessions.last_mut().expect("messages come between begin and end")
     }
 
+    /// Returns recorded text that makes a viewer fetch nothing, unless that is wanted.
+    fn local<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.keeps_remote { text.into() } else { remote::without_remote(text) }
+    }
+
     fn prompt(&mut self, message: &Message) -> io::Result<()> {
         self.final_answer()?;
         if self.sessions.len() == 1 && self.out.turn()? {
@@ -173,7 +184,10 @@ impl Page<'_> {
         self.speaks(Speaker::You, message)?;
         for block in &message.content {
             match block {
-                Block::Text { text } => writeln!(self.out, "\n{}", quote(text))?,
+                Block::Text { text } => {
+                    let text = quote(&self.local(text));
+                    writeln!(self.out, "\n{text}")?;
+                }
                 other => self.block(other, message, Origin::Human)?,
             }
         }
@@ -224,7 +238,8 @@ impl Page<'_> {
         let (agent, prefix) = (escape(&state.agent), attribute(&state.prefix));
         state.speaker = None;
         writeln!(self.out, "\n<a id=\"{prefix}m{index}\"></a>\n\n### {index} · {agent}")?;
-        writeln!(self.out, "\n{}", closed(&text))
+        let text = closed(&self.local(&text));
+        writeln!(self.out, "\n{text}")
     }
 
     /// At the highest level every message tells its circumstances.
@@ -252,7 +267,8 @@ impl Page<'_> {
             Block::Text { text } => {
                 let is_said = origin == Origin::Assistant;
                 self.speaks(if is_said { Speaker::Agent } else { Speaker::Program }, message)?;
-                let text = if is_said { closed(text) } else { quote(text) };
+                let text = self.local(text);
+                let text = if is_said { closed(&text) } else { quote(&text) };
                 writeln!(self.out, "\n{text}")
             }
             Block::Thinking { thinking } if self.detail >= Detail::Tools => {

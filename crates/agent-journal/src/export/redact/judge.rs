@@ -1,122 +1,301 @@
-//! Whether something that is shaped like a secret is one.
+//! Whether something that stands where a secret would stand is one: not an example, not code, not
+//! words.
 
-use super::rules::Check;
+use super::likeness::randomness;
 
-/// Beginnings and parts of values that stand for a secret instead of being one.
+/// Words that stand for a secret instead of being one.
 const STAND_INS: &[&str] = &[
-    "example",
-    "changeme",
-    "change-me",
-    "change_me",
-    "your_",
-    "your-",
-    "yourkey",
     "placeholder",
-    "redacted",
-    "dummy",
-    "sample",
-    "xxxx",
-    "****",
-    "....",
-    "…",
-    "12345678",
-    "abcdef",
-    "process.env",
-    "os.environ",
-    "getenv",
-    "env.",
-    "secrets.",
     "undefined",
-    "null",
+    "changeme",
+    "redacted",
+    "password",
+    "replace",
+    "example",
+    "default",
+    "removed",
+    "passwd",
+    "sample",
+    "hidden",
+    "masked",
+    "change",
+    "insert",
+    "secret",
+    "string",
+    "access",
+    "apikey",
+    "foobar",
+    "value",
+    "token",
+    "dummy",
     "fixme",
+    "paste",
+    "false",
+    "bogus",
+    "guest",
+    "admin",
+    "your",
+    "here",
+    "none",
+    "null",
+    "todo",
+    "fake",
+    "some",
+    "true",
+    "test",
+    "pass",
+    "user",
+    "name",
+    "with",
+    "this",
+    "goes",
+    "auth",
+    "bearer",
+    "client",
+    "the",
+    "key",
+    "api",
+    "foo",
+    "bar",
+    "baz",
+    "abc",
+    "tbd",
+    "and",
+    "my",
+    "me",
+    "in",
+    "is",
+    "or",
+    "of",
+    "to",
+    "it",
+    "a",
 ];
 
-/// Parts of values that nobody could take for a secret, however they begin.
-const BLANKS: &[&str] = &["example", "xxxx", "****", "....", "…", "your-", "your_", "redacted"];
+/// Rows of characters that people type instead of a secret.
+const ROWS: &[&str] =
+    &["abcdefghijklmnopqrstuvwxyz", "01234567890123456789", "qwertyuiop", "9876543210"];
 
-/// Decides.
-pub(super) fn is_secret(text: &str, check: Check) -> bool {
-    match check {
-        Check::Any => !is_blank(text),
-        Check::Mixed => !is_stand_in(text) && entropy(text) >= 3.2 && has_digit(text),
-        Check::Assigned => is_value(text),
-    }
+/// Words that stand for a token even in its form: `ghp_your_token_here`.
+const BLANKS: &[&str] = &[
+    "placeholder",
+    "redacted",
+    "example",
+    "sample",
+    "insert",
+    "secret",
+    "token",
+    "dummy",
+    "fake",
+    "your",
+    "here",
+    "key",
+    "api",
+    "my",
+];
+
+/// As many characters that are no part of an example make a secret.
+const REST: usize = 6;
+
+/// Returns whether a value stands for a secret: words such as `your_api_key_here`, dots, stars,
+/// one character again and again, a row of the keyboard.
+pub(super) fn is_stand_in(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    rest(&lower, STAND_INS, ROWS) < REST.min(text.len().div_ceil(2))
 }
 
-/// Whether the value of a telling name is more than code or a word.
-fn is_value(text: &str) -> bool {
-    let starts_odd = text.starts_with(['$', '%', '@', '/', '.', '#', '-', '=', '\\', '~', '*']);
-    if starts_odd || is_stand_in(text) || text.contains("://") || is_path(text) {
-        return false;
-    }
-    let has_letter = text.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let has_sign = text.bytes().any(|byte| b"!@#$%^&*+~?".contains(&byte));
-    let looks_random = has_digit(text) || has_sign;
-    has_letter && looks_random && entropy(text) >= 2.7 && !is_code(text)
+/// Returns whether what has the form of a token is an example all the same.
+pub(super) fn is_blank(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    text.ends_with("EXAMPLE")
+        || text.ends_with("EXAMPLEKEY")
+        || rest(&lower, BLANKS, &[]) < 8.min(text.len().div_ceil(2))
 }
 
-/// A member, a call or an identifier: `config.token1`, `self.key`, `sha256_hash`.
-fn is_code(text: &str) -> bool {
-    let is_name = |part: &str| {
-        let digits = part.bytes().filter(u8::is_ascii_digit).count();
-        part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && digits <= 2
+/// Counts the letters and digits of a text that no example explains.
+fn rest(lower: &str, words: &[&str], rows: &[&str]) -> usize {
+    let bytes = lower.as_bytes();
+    let mut rest = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        let left = &bytes[at..];
+        let same = left.iter().take_while(|byte| **byte == left[0]).count();
+        let word = if left[0].is_ascii_lowercase() {
+            let found = words.iter().find(|word| left.starts_with(word.as_bytes()));
+            // A short word counts only by itself.
+            found
+                .filter(|word| word.len() > 3 || is_alone(bytes, at, word.len()))
+                .map_or(0, |word| word.len())
+        } else {
+            0
+        };
+        let row = rows.iter().map(|row| row_length(left, row)).max().unwrap_or(0);
+        let known = if same >= 3 { same } else { word.max(if row >= 4 { row } else { 0 }) };
+        if known == 0 && left[0].is_ascii_alphanumeric() {
+            rest += 1;
+        }
+        at += known.max(1);
+    }
+    rest
+}
+
+fn is_alone(bytes: &[u8], at: usize, length: usize) -> bool {
+    let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    !is_letter(at.checked_sub(1).and_then(|before| bytes.get(before)))
+        && !is_letter(bytes.get(at + length))
+}
+
+/// Returns how many characters of a row a text begins with, wherever in the row it begins.
+fn row_length(left: &[u8], row: &str) -> usize {
+    let Some(start) = row.bytes().position(|byte| byte == left[0]) else { return 0 };
+    row.as_bytes()[start..].iter().zip(left).take_while(|(one, other)| one == other).count()
+}
+
+/// Returns whether a value only names where the secret is: `$TOKEN`, `process.env.TOKEN`,
+/// `{{ token }}`.
+pub(super) fn is_reference(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && (name.len() <= 2 || randomness(name) < 2.0 || is_spelled_name(name))
     };
-    if is_type(text) {
-        return true;
+    match bytes {
+        [] => true,
+        [b'$', b'{' | b'(' | b'[', ..] | [b'{', b'{' | b'%', ..] | [b'#', b'{', ..] => true,
+        [b'$', ..] => {
+            let name = text[1..]
+                .trim_start_matches("env:")
+                .trim_start_matches("this->")
+                .trim_start_matches('$');
+            is_name(name) || name.starts_with(['{', '('])
+        }
+        [b'%', .., b'%'] => is_name(&text[1..text.len() - 1]),
+        [b'%', one, ..] if bytes.len() <= 3 => one.is_ascii_alphabetic(),
+        [b'<' | b'[', ..] | [b'{', .., b'}'] => true,
+        [b'@', ..] | [b':', ..] | [b'&', ..] | [b'*', ..] | [b'!', ..] => {
+            let rest = text[1..].trim_start_matches([':', '@', '&', '*', '{', '/']);
+            rest.split(['/', '.', ':', '-']).all(is_name)
+        }
+        [b'.' | b'~' | b'/' | b'-' | b'\\' | b'#' | b'=', ..] => {
+            let rest = text.trim_start_matches(['.', '~', '/', '-', '\\', '#', '=']);
+            rest.len() < 8 || randomness(rest) < 8.0
+        }
+        _ => begins_as_code(text),
     }
-    let dotted = text.contains('.') || text.contains("::");
-    if dotted && text.split(['.', ':']).filter(|part| !part.is_empty()).all(is_name) {
-        return true;
-    }
-    // Words joined by dashes or underscores, with a number somewhere.
-    let mut words = text.split(['_', '-']);
-    text.contains(['_', '-'])
-        && words.all(|word| {
-            let digits = word.bytes().filter(u8::is_ascii_digit).count();
-            digits == word.len() && word.len() <= 4 || digits <= 1 && word.len() <= 12
+}
+
+/// A name in capitals as variables have: `DB_PASS_2`.
+fn is_spelled_name(name: &str) -> bool {
+    name.contains('_')
+        && name.split('_').all(|part| {
+            part.len() <= 2
+                || part.bytes().all(|byte| byte.is_ascii_uppercase()) && randomness(part) < 8.0
         })
 }
 
-/// The name of a type with a number in it: `Uint8Array`.
-fn is_type(text: &str) -> bool {
-    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    let Some(at) = text.find(|one: char| one.is_ascii_digit()) else { return false };
-    let after = text.get(at + digits..).unwrap_or_default();
-    is_word
-        && digits <= 3
-        && text.starts_with(|one: char| one.is_ascii_uppercase())
-        && after.starts_with(|one: char| one.is_ascii_uppercase())
+fn begins_as_code(text: &str) -> bool {
+    const CODE: &[&str] = &[
+        "process.env",
+        "os.environ",
+        "os.getenv",
+        "env.",
+        "env[",
+        "ENV[",
+        "secrets.",
+        "vars.",
+        "var.",
+        "self.",
+        "this.",
+        "config.",
+        "import.meta",
+        "std::env",
+        "getenv",
+        "data.",
+        "local.",
+        "module.",
+        "function",
+        "http://",
+        "https://",
+        "file://",
+        "vault:",
+        "op://",
+        "arn:aws",
+    ];
+    CODE.iter().any(|begin| text.starts_with(begin))
 }
 
-fn is_path(text: &str) -> bool {
-    let slashes = text.matches(['/', '\\']).count();
-    slashes >= 2 && text.split(['/', '\\']).all(|part| part.len() <= 24 && !part.contains('='))
-}
-
-fn is_stand_in(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    STAND_INS.iter().any(|word| lower.contains(word))
-}
-
-fn is_blank(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    BLANKS.iter().any(|word| lower.contains(word))
-}
-
-fn has_digit(text: &str) -> bool {
-    text.bytes().any(|byte| byte.is_ascii_digit())
-}
-
-/// Bits per character.
-fn entropy(text: &str) -> f64 {
-    let mut counts = [0_u32; 256];
-    for byte in text.bytes() {
-        counts[usize::from(byte)] += 1;
+/// Returns whether a value is a member, a call, a path of a module: `config.token1`,
+/// `Tokens::next`, `user?.token`.
+pub(super) fn is_code(text: &str) -> bool {
+    let text = text.trim_end_matches(['!', '?', ')', '(', '.', '*']);
+    let dotted = text.contains(['.', '>']) || text.contains("::");
+    if !dotted {
+        return false;
     }
-    let total = text.len() as f64;
-    let shares = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / total);
-    shares.map(|share| -share * share.log2()).sum()
+    let mut parts =
+        text.split(['.', ':', '?', '!', '>', '-', '&', '*']).filter(|part| !part.is_empty());
+    parts.all(|part| {
+        part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !part.starts_with(|one: char| one.is_ascii_digit())
+            && randomness(part) < 4.0
+    })
+}
+
+/// Returns whether a value is the name of a file: `server.pem`.
+pub(super) fn is_file(text: &str) -> bool {
+    let Some((stem, suffix)) = text.rsplit_once('.') else { return false };
+    (2..=5).contains(&suffix.len())
+        && suffix.bytes().all(|byte| byte.is_ascii_lowercase())
+        && !stem.is_empty()
+        && randomness(stem) < 12.0
+}
+
+/// Returns whether a value is a term with a number in it, which passwords are said to be.
+pub(super) fn is_term(text: &str) -> bool {
+    const TERMS: &[&str] = &[
+        "base64", "base32", "base58", "sha1", "sha224", "sha256", "sha384", "sha512", "sha3",
+        "md4", "md5", "utf8", "utf16", "oauth2", "x509", "ed25519", "rsa2048", "rsa4096", "argon2",
+        "argon2id", "argon2i", "ipv4", "ipv6", "http2", "pkcs8", "pkcs12", "pbkdf2", "aes128",
+        "aes256", "i18n", "k8s", "uuid4", "bcrypt2", "iso8859", "latin1", "v1", "v2", "v3",
+    ];
+    let mut words =
+        text.split(|one: char| !one.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let has_term = text
+        .split(|one: char| !one.is_ascii_alphanumeric())
+        .any(|word| TERMS.iter().any(|term| word.eq_ignore_ascii_case(term)));
+    has_term && words.all(|word| randomness(word) < 12.0)
+}
+
+/// Returns whether a value has the mix of letters with digits or signs that passwords have and
+/// words have not.
+pub(super) fn is_mixed(text: &str) -> bool {
+    let has_letter = text.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let has_sign = text.bytes().any(|byte| b"!@#$%^&*+~?".contains(&byte));
+    has_letter && (has_digit || has_sign)
+}
+
+/// Returns whether a text is base64 of `user:password`, as Docker and HTTP write it.
+pub(super) fn is_encoded_login(text: &str) -> bool {
+    use base64::Engine;
+    let text = text.trim_end_matches('=');
+    let Ok(plain) = base64::engine::general_purpose::STANDARD_NO_PAD.decode(text) else {
+        return false;
+    };
+    let Ok(plain) = std::str::from_utf8(&plain) else { return false };
+    let is_plain = plain.chars().all(|one| !one.is_control());
+    is_plain && plain.split_once(':').is_some_and(|(_, password)| password.len() >= 3)
+}
+
+/// Returns whether base64 begins a JSON object with one of these names.
+pub(super) fn is_encoded_json(text: &str, names: &[&str]) -> bool {
+    use base64::Engine;
+    let length = text.len().min(120) / 4 * 4;
+    let Some(begin) = text.get(..length) else { return false };
+    let Ok(plain) = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(begin) else {
+        return false;
+    };
+    let plain = String::from_utf8_lossy(&plain);
+    names.iter().any(|name| plain.contains(name))
 }

@@ -1,10 +1,16 @@
 //! Secrets and names taken out of what leaves: each becomes a placeholder that is the same
 //! wherever the same secret stands, and says nothing of it.
 
+mod assigned;
+mod commands;
 mod judge;
+mod likeness;
+mod names;
+mod pem;
 mod piece;
 mod place;
 mod rules;
+mod scan;
 
 #[cfg(test)]
 mod tests;
@@ -13,16 +19,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
-use regex::Regex;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::piece::find_in_piece;
 use self::place::People;
-use self::rules::{Check, RULES, TELLING};
 use super::schema::{Block, Message, Session};
 use crate::model::{self, Json};
 
@@ -51,75 +53,43 @@ pub struct Finding {
     pub range: Range<usize>,
 }
 
-struct Patterns {
-    words: AhoCorasick,
-    /// The rule of each word.
-    owners: Vec<usize>,
-    rules: Vec<Regex>,
-    telling: Regex,
+/// A text that a piece may be cut out of, with the name that it has in its message.
+#[derive(Clone, Debug, Default)]
+pub struct NamedText {
+    /// The name of the field; empty when it has none.
+    pub name: String,
+    /// The text.
+    pub text: String,
 }
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
-    let regex = |pattern: &str| Regex::new(pattern).expect("the rules are constants");
-    let words: Vec<(usize, &str)> = RULES
-        .iter()
-        .enumerate()
-        .flat_map(|(at, rule)| rule.words.iter().map(move |word| (at, *word)))
-        .collect();
-    let literals = words.iter().map(|(_, word)| word);
-    Patterns {
-        words: AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .build(literals)
-            .expect("the words are few"),
-        owners: words.iter().map(|(owner, _)| *owner).collect(),
-        rules: RULES.iter().map(|rule| regex(rule.pattern)).collect(),
-        telling: regex(TELLING),
+impl From<String> for NamedText {
+    fn from(text: String) -> Self {
+        Self { name: String::new(), text }
     }
-});
+}
 
 /// Finds the secrets in a text, in order.
 pub fn find(text: &str) -> Vec<Finding> {
-    let patterns = &*PATTERNS;
-    let mut candidates = vec![false; RULES.len()];
-    for found in patterns.words.find_overlapping_iter(text) {
-        candidates[patterns.owners[found.pattern().as_usize()]] = true;
-    }
-    let mut findings = Vec::new();
-    for (at, _) in candidates.iter().enumerate().filter(|(_, worth)| **worth) {
-        for captures in patterns.rules[at].captures_iter(text) {
-            let Some(secret) = captures.get(1).or_else(|| captures.get(0)) else { continue };
-            if judge::is_secret(secret.as_str(), RULES[at].check) {
-                findings.push(finding(RULES[at].name, secret.as_str(), secret.range()));
-            }
-        }
-    }
-    findings.sort_by_key(|one| (one.range.start, usize::MAX - one.range.len()));
-    let mut end = 0;
-    findings.retain(|one| {
-        let is_free = one.range.start >= end;
-        if is_free {
-            end = one.range.end;
-        }
-        is_free
-    });
-    findings
+    let found = scan::matches(text).into_iter();
+    found.map(|one| finding(one.rule, &text[one.range.clone()], one.range)).collect()
 }
 
-/// Judges the value of a named field: a telling name makes a secret of a random value.
+/// Judges the value of a named field: a name such as `password` makes a secret of what would be
+/// none by itself.
 pub fn find_value(name: &str, value: &str) -> Vec<Finding> {
-    let is_telling = PATTERNS.telling.is_match(name) && !value.contains(char::is_whitespace);
-    if is_telling && value.len() >= 8 && judge::is_secret(value, Check::Assigned) {
+    let found = find(value);
+    let is_whole = found.first().is_some_and(|one| one.range == (0..value.len()));
+    if !is_whole && assigned::is_field_secret(name, value) {
         return vec![finding("secret", value, 0..value.len())];
     }
-    find(value)
+    found
 }
 
 fn finding(rule: &'static str, secret: &str, range: Range<usize>) -> Finding {
     let hash = xxh3_64(secret.as_bytes());
     // Few bits: enough to tell one key from another, too few to try passwords against.
     let placeholder = match rule {
-        "secret" | "url-password" => format!("[redacted:{rule}]"),
+        "secret" | "password" | "url-password" | "netrc" => format!("[redacted:{rule}]"),
         _ => format!("[redacted:{rule}:{:03x}]", hash & 0xfff),
     };
     let shown = if secret.len() >= 16 { secret.chars().take(4).collect() } else { String::new() };
@@ -165,7 +135,12 @@ impl Redactor {
 
     /// Cleans a piece that was cut out of one of these texts, and moves places in it along; those
     /// inside of what is taken out are left out.
-    pub fn piece(&mut self, piece: &str, texts: &[&str], places: &mut Vec<Range<usize>>) -> String {
+    pub fn piece(
+        &mut self,
+        piece: &str,
+        texts: &[NamedText],
+        places: &mut Vec<Range<usize>>,
+    ) -> String {
         let found = find_in_piece(piece, texts);
         if !found.is_empty() {
             move_places(places, &found);
@@ -196,6 +171,19 @@ impl Redactor {
         }
         for value in message.extensions.values_mut() {
             self.json(value);
+        }
+    }
+
+    /// Cleans what is recorded about a session as a whole.
+    pub fn account(&mut self, account: &mut model::Session) {
+        for title in &mut account.titles {
+            title.text = self.piece(&title.text, &[], &mut Vec::new());
+        }
+        for summary in &mut account.summaries {
+            self.own(&mut summary.text);
+        }
+        for (_, text) in &mut account.documents {
+            self.own(text);
         }
     }
 
@@ -281,7 +269,7 @@ impl Redactor {
     }
 
     /// Cleans the strings of a JSON text; everything else stays as it was written.
-    fn json(&mut self, json: &mut Json) {
+    pub fn json(&mut self, json: &mut Json) {
         let text = json.as_str();
         let mut clean = String::new();
         let mut kept = 0;
@@ -320,17 +308,23 @@ pub(crate) fn each_string(json: &str, tell: &mut dyn FnMut(&str, &str)) {
     walk(json, &mut |_, name, value| tell(name, value));
 }
 
-/// Visits the strings of a JSON text: where each stands, its name, and what it says.
+/// Visits the strings of a JSON text: where each stands, its name, and what it says. The value of
+/// a pair, `"name": "DB_PASSWORD", "value": "…"`, has the name that the pair gives it.
 fn walk(text: &str, visit: &mut dyn FnMut(Range<usize>, &str, &str)) {
     let mut name = String::new();
+    let mut pair = String::new();
     for range in strings(text) {
         let Ok(value) = serde_json::from_str::<String>(&text[range.clone()]) else { continue };
         if text[range.end..].trim_start().starts_with(':') {
             visit(range, "", &value);
             name = value;
-        } else {
-            visit(range, &name, &value);
+            continue;
         }
+        let is_value = name.eq_ignore_ascii_case("value");
+        visit(range, if is_value && !pair.is_empty() { &pair } else { &name }, &value);
+        let is_name =
+            ["name", "key", "id", "variable"].iter().any(|one| name.eq_ignore_ascii_case(one));
+        pair = if is_name { value } else { String::new() };
     }
 }
 

@@ -1,168 +1,290 @@
-//! What secrets look like: a table. A rule is tried only on texts that hold one of its words.
+//! What secrets look like that are known by their form: two tables. Beginnings of tokens, with the
+//! characters that follow them, and a few patterns for what has no beginning of its own.
 
-use Check::{Any, Assigned, Mixed};
+use Body::{Alnum, Base64, Dotted, Hex, Upper, Word};
+use Check::{Form, Random, Value};
 
-/// One kind of secret.
-pub(super) struct Rule {
-    /// Its name in placeholders and reports.
+/// Tokens of one kind that begin alike.
+pub(super) struct Token {
+    /// The kind's name in placeholders and reports.
     pub(super) name: &'static str,
-    /// Words of which one must be there, in lower case.
-    pub(super) words: &'static [&'static str],
-    /// The pattern; its first group is the secret, without one the whole match is.
-    pub(super) pattern: &'static str,
+    /// What they begin with, letter by letter.
+    pub(super) prefix: &'static str,
+    /// Which characters follow.
+    pub(super) body: Body,
+    /// How many at least.
+    pub(super) min: usize,
+    /// How many at most: of more it is something else where both are the same.
+    pub(super) max: usize,
     /// What else must hold.
     pub(super) check: Check,
 }
 
-/// What must hold beyond the pattern.
+/// The characters of a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    Alnum,
+    Upper,
+    Hex,
+    /// Letters, digits, `_` and `-`.
+    Word,
+    /// Those, and dots.
+    Dotted,
+    Base64,
+}
+
+impl Body {
+    pub(super) fn has(self, byte: u8) -> bool {
+        match self {
+            Alnum => byte.is_ascii_alphanumeric(),
+            Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
+            Hex => byte.is_ascii_hexdigit(),
+            Word => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'),
+            Dotted => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'),
+            Base64 => {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_')
+            }
+        }
+    }
+}
+
+/// What must hold beyond the form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
-    /// Nothing: the pattern is unmistakable.
-    Any,
-    /// It looks random, and not like an example.
-    Mixed,
-    /// It is the value of a telling name: not code, not a word, not an example.
-    Assigned,
+    /// The form is unmistakable; it must not be an example.
+    Form,
+    /// It must look random, too.
+    Random,
+    /// It stands where a secret stands: it must be no example and no code.
+    Value,
 }
 
-const fn rule(
+const fn token(
     name: &'static str,
-    words: &'static [&'static str],
+    prefix: &'static str,
+    body: Body,
+    length: (usize, usize),
+    check: Check,
+) -> Token {
+    Token { name, prefix, body, min: length.0, max: length.1, check }
+}
+
+/// The tokens that are known by their beginning.
+pub(super) const TOKENS: &[Token] = &[
+    token("age-key", "AGE-SECRET-KEY-1", Upper, (50, 62), Form),
+    token("aws-key-id", "AKIA", Upper, (16, 16), Form),
+    token("aws-key-id", "ASIA", Upper, (16, 16), Form),
+    token("aws-key-id", "ABIA", Upper, (16, 16), Form),
+    token("aws-key-id", "ACCA", Upper, (16, 16), Form),
+    token("github-token", "ghp_", Alnum, (30, 255), Form),
+    token("github-token", "gho_", Alnum, (30, 255), Form),
+    token("github-token", "ghu_", Alnum, (30, 255), Form),
+    token("github-token", "ghs_", Alnum, (30, 255), Form),
+    token("github-token", "ghr_", Alnum, (30, 255), Form),
+    token("github-token", "github_pat_", Word, (22, 255), Form),
+    token("gitlab-token", "glpat-", Dotted, (20, 300), Form),
+    token("gitlab-token", "gldt-", Word, (20, 64), Form),
+    token("gitlab-token", "glrt-", Dotted, (20, 300), Form),
+    token("gitlab-token", "glcbt-", Word, (20, 64), Form),
+    token("gitlab-token", "glptt-", Word, (20, 64), Form),
+    token("gitlab-token", "glft-", Word, (20, 64), Form),
+    token("gitlab-token", "glsoat-", Word, (20, 64), Form),
+    token("gitlab-token", "glagent-", Word, (40, 64), Form),
+    token("slack-token", "xoxa-", Word, (10, 250), Form),
+    token("slack-token", "xoxb-", Word, (10, 250), Form),
+    token("slack-token", "xoxc-", Word, (10, 250), Form),
+    token("slack-token", "xoxd-", Base64, (10, 400), Form),
+    token("slack-token", "xoxe-", Word, (10, 250), Form),
+    token("slack-token", "xoxe.xox", Dotted, (10, 250), Form),
+    token("slack-token", "xoxo-", Word, (10, 250), Form),
+    token("slack-token", "xoxp-", Word, (10, 250), Form),
+    token("slack-token", "xoxr-", Word, (10, 250), Form),
+    token("slack-token", "xoxs-", Word, (10, 250), Form),
+    token("slack-token", "xapp-", Word, (20, 250), Form),
+    token("anthropic-key", "sk-ant-", Word, (20, 200), Form),
+    token("openai-key", "sk-proj-", Word, (20, 250), Form),
+    token("openai-key", "sk-svcacct-", Word, (20, 250), Form),
+    token("openai-key", "sk-admin-", Word, (20, 250), Form),
+    token("openai-key", "sk-or-v1-", Word, (20, 250), Form),
+    token("openai-key", "sk-", Word, (20, 250), Random),
+    token("google-key", "AIza", Word, (35, 35), Form),
+    token("google-token", "ya29.", Word, (20, 2000), Form),
+    token("google-token", "1//0", Word, (30, 200), Form),
+    token("google-token", "GOCSPX-", Word, (28, 28), Form),
+    token("stripe-key", "sk_live_", Alnum, (10, 250), Form),
+    token("stripe-key", "sk_test_", Alnum, (10, 250), Form),
+    token("stripe-key", "rk_live_", Alnum, (10, 250), Form),
+    token("stripe-key", "rk_test_", Alnum, (10, 250), Form),
+    token("stripe-key", "pk_live_", Alnum, (16, 250), Form),
+    token("stripe-key", "pk_test_", Alnum, (16, 250), Form),
+    token("stripe-key", "whsec_", Base64, (24, 100), Form),
+    token("npm-token", "npm_", Alnum, (36, 36), Form),
+    token("pypi-token", "pypi-", Word, (50, 400), Form),
+    token("crates-token", "cio", Alnum, (32, 32), Random),
+    token("huggingface-token", "hf_", Alnum, (30, 60), Random),
+    token("huggingface-token", "api_org_", Alnum, (30, 60), Random),
+    token("sendgrid-key", "SG.", Dotted, (60, 70), Form),
+    token("twilio-key", "SK", Hex, (32, 32), Random),
+    token("digitalocean-token", "dop_v1_", Hex, (64, 64), Form),
+    token("digitalocean-token", "doo_v1_", Hex, (64, 64), Form),
+    token("digitalocean-token", "dor_v1_", Hex, (64, 64), Form),
+    token("shopify-token", "shpat_", Hex, (32, 32), Form),
+    token("shopify-token", "shpca_", Hex, (32, 32), Form),
+    token("shopify-token", "shppa_", Hex, (32, 32), Form),
+    token("shopify-token", "shpss_", Hex, (32, 32), Form),
+    token("service-key", "lin_api_", Alnum, (24, 250), Random),
+    token("service-key", "ntn_", Alnum, (24, 250), Random),
+    token("service-key", "secret_", Alnum, (40, 50), Random),
+    token("service-key", "sbp_", Hex, (40, 250), Random),
+    token("service-key", "dapi", Hex, (32, 32), Random),
+    token("service-key", "gsk_", Alnum, (24, 250), Random),
+    token("service-key", "xai-", Alnum, (24, 250), Random),
+    token("service-key", "pplx-", Alnum, (24, 250), Random),
+    token("service-key", "r8_", Alnum, (24, 250), Random),
+    token("service-key", "tvly-", Word, (24, 250), Random),
+    token("service-key", "figd_", Word, (24, 250), Random),
+    token("service-key", "sntrys_", Base64, (24, 500), Random),
+    token("service-key", "sntryu_", Hex, (40, 80), Random),
+    token("service-key", "dckr_pat_", Word, (20, 250), Random),
+    token("service-key", "dckr_oat_", Word, (20, 250), Random),
+    token("service-key", "hvs.", Word, (24, 300), Random),
+    token("service-key", "hvb.", Word, (24, 300), Random),
+    token("service-key", "dp.pt.", Alnum, (24, 250), Random),
+    token("service-key", "dp.st.", Dotted, (24, 250), Random),
+    token("service-key", "nfp_", Alnum, (24, 250), Random),
+    token("service-key", "fo1_", Word, (24, 250), Random),
+    token("service-key", "glsa_", Word, (32, 60), Random),
+    token("service-key", "glc_", Base64, (32, 400), Random),
+    token("service-key", "rubygems_", Hex, (48, 48), Random),
+    token("service-key", "pscale_tkn_", Dotted, (30, 80), Random),
+    token("service-key", "pscale_pw_", Dotted, (30, 80), Random),
+    token("service-key", "PMAK-", Word, (50, 80), Random),
+    token("service-key", "NRAK-", Upper, (27, 27), Random),
+    token("service-key", "HRKU-", Word, (36, 80), Random),
+    token("service-key", "tskey-", Word, (20, 100), Random),
+    token("service-key", "ATATT3", Base64, (100, 300), Random),
+    token("service-key", "ATCTT3", Base64, (100, 300), Random),
+    token("service-key", "ATBB", Alnum, (28, 32), Random),
+    token("service-key", "pul-", Hex, (40, 40), Random),
+    token("service-key", "CFPAT-", Word, (40, 50), Random),
+    token("service-key", "sq0atp-", Word, (22, 22), Random),
+    token("service-key", "sq0csp-", Word, (40, 50), Random),
+    token("service-key", "EAAA", Word, (56, 70), Random),
+    token("service-key", "sl.u.", Word, (100, 1500), Random),
+    token("service-key", "LTAI", Alnum, (16, 26), Random),
+    token("service-key", "ops_eyJ", Base64, (100, 2000), Random),
+    token("service-key", "key-", Hex, (32, 32), Random),
+];
+
+/// A pattern for what has no beginning of its own.
+pub(super) struct Pattern {
+    pub(super) name: &'static str,
+    /// What is looked for first, in lower case.
+    pub(super) word: &'static str,
+    /// How many bytes before the word it may begin.
+    pub(super) back: usize,
+    /// The pattern; its first group is the secret, without one the whole match is.
+    pub(super) pattern: &'static str,
+    pub(super) check: Check,
+}
+
+const fn pattern(
+    name: &'static str,
+    word: &'static str,
+    back: usize,
     pattern: &'static str,
     check: Check,
-) -> Rule {
-    Rule { name, words, pattern, check }
+) -> Pattern {
+    Pattern { name, word, back, pattern, check }
 }
 
-/// Names that tell that their value is a secret.
-pub(super) const TELLING: &str = r"(?i)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|auth[_-]?key|credential)s?";
-
-/// Every kind of secret; of two that overlap the earlier in a text holds, then the longer.
-pub(super) const RULES: &[Rule] = &[
-    rule(
-        "private-key",
-        &["private key"],
-        r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.\-]*?(?:-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----|\z)",
-        Any,
-    ),
-    rule("age-key", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}", Any),
-    rule(
-        "aws-key-id",
-        &["akia", "asia", "abia", "acca"],
-        r"\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b",
-        Mixed,
-    ),
-    rule(
-        "aws-secret",
-        &["aws"],
-        r#"(?i)aws[\w.\- ]{0,24}(?:secret|session|sk)[\w.\- ]{0,24}["']?\s*[:=]+\s*["']?([A-Za-z0-9/+=]{40,})"#,
-        Mixed,
-    ),
-    rule(
-        "github-token",
-        &["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
-        r"\b((?:gh[pousr]_[A-Za-z0-9]{36,255})|(?:github_pat_[A-Za-z0-9_]{22,255}))",
-        Any,
-    ),
-    rule("gitlab-token", &["glpat-", "gldt-", "glrt-"], r"\b(gl(?:pat|dt|rt)-[\w\-]{20,64})", Any),
-    rule(
-        "slack-token",
-        &["xox", "xapp-"],
-        r"\b((?:xox[abeoprs]-[A-Za-z0-9-]{10,250})|(?:xapp-\d-[A-Za-z0-9-]{20,250}))",
-        Any,
-    ),
-    rule(
+/// The patterns.
+pub(super) const PATTERNS: &[Pattern] = &[
+    pattern(
         "webhook",
-        &["hooks.slack.com", "api/webhooks/"],
-        r"https://(?:hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{20,}|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d+/[\w\-]{20,})",
-        Any,
+        "hooks.slack.com",
+        8,
+        r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{20,}",
+        Form,
     ),
-    rule("anthropic-key", &["sk-ant-"], r"\b(sk-ant-[A-Za-z0-9_\-]{20,200})", Any),
-    rule(
-        "openai-key",
-        &["sk-"],
-        r"\b(sk-(?:proj-|svcacct-|admin-|or-v1-|lf-)?[A-Za-z0-9_\-]{20,200})",
-        Mixed,
+    pattern(
+        "webhook",
+        "api/webhooks/",
+        32,
+        r"https://(?:[0-9A-Za-z_]+\.)?discord(?:app)?\.com/api/webhooks/[0-9]+/[0-9A-Za-z_\-]{20,}",
+        Form,
     ),
-    rule("google-key", &["aiza"], r"\b(AIza[0-9A-Za-z_\-]{35})", Any),
-    rule(
-        "google-token",
-        &["ya29.", "gocspx-"],
-        r"\b((?:ya29\.[0-9A-Za-z_\-]{20,500})|(?:GOCSPX-[A-Za-z0-9_\-]{28}))",
-        Any,
-    ),
-    rule(
-        "stripe-key",
-        &["k_live_", "k_test_", "whsec_"],
-        r"\b((?:[srp]k_(?:live|test)_[0-9A-Za-z]{16,200})|(?:whsec_[A-Za-z0-9+/=]{24,100}))",
-        Any,
-    ),
-    rule("npm-token", &["npm_"], r"\b(npm_[A-Za-z0-9]{36})\b", Any),
-    rule("pypi-token", &["pypi-"], r"\b(pypi-[A-Za-z0-9_\-]{50,300})", Any),
-    rule("crates-token", &["cio"], r"\b(cio[A-Za-z0-9]{32})\b", Mixed),
-    rule("huggingface-token", &["hf_"], r"\b(hf_[A-Za-z0-9]{30,60})\b", Mixed),
-    rule("sendgrid-key", &["sg."], r"\b(SG\.[\w\-]{20,24}\.[\w\-]{40,46})", Any),
-    rule("twilio-key", &["sk"], r"\b(SK[0-9a-f]{32})\b", Mixed),
-    rule("telegram-token", &[":aa"], r"\b(\d{8,10}:AA[A-Za-z0-9_\-]{32,34})", Mixed),
-    rule(
+    pattern("telegram-token", ":aa", 10, r"(?-u:\b)([0-9]{8,10}:AA[A-Za-z0-9_\-]{32,34})", Form),
+    pattern("azure-key", "accountkey=", 0, r"^(?i)AccountKey=([A-Za-z0-9+/=]{40,})", Form),
+    pattern(
         "azure-key",
-        &["accountkey=", "sharedaccesskey="],
-        r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/=]{40,})",
-        Any,
+        "sharedaccesskey=",
+        0,
+        r"^(?i)SharedAccessKey=([A-Za-z0-9+/=]{40,})",
+        Form,
     ),
-    rule("digitalocean-token", &["_v1_"], r"\b(do[opr]_v1_[a-f0-9]{64})", Any),
-    rule("shopify-token", &["shp"], r"\b(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})", Any),
-    rule(
+    pattern(
+        "azure-key",
+        "q~",
+        4,
+        r"(?-u:\b)([A-Za-z0-9_\-.~]{3}[0-9]Q~[A-Za-z0-9_\-.~]{31,34})",
+        Random,
+    ),
+    pattern(
+        "azure-sas",
+        "sig=",
+        1,
+        r#"^(?:[?&;"' \t\r\n]|^)?(?i:sig)=([A-Za-z0-9%+/]{20,}(?:%3[Dd]|=)*)"#,
+        Random,
+    ),
+    pattern(
         "service-key",
-        &[
-            "lin_api_",
-            "ntn_",
-            "sbp_",
-            "dapi",
-            "gsk_",
-            "xai-",
-            "pplx-",
-            "r8_",
-            "tvly-",
-            "figd_",
-            "sntrys_",
-            "dckr_pat_",
-            "hvs.",
-            "dp.pt.",
-            "nfp_",
-            "fo1_",
-            "flyv1",
-            "pat-",
-            "atlasv1",
-        ],
-        r"\b((?:lin_api_|ntn_|sbp_|dapi|gsk_|xai-|pplx-|r8_|tvly-(?:dev-|prod-)?|figd_|sntrys_|dckr_pat_|hvs\.|dp\.pt\.|nfp_|fo1_|[A-Za-z0-9]{14}\.atlasv1\.)[A-Za-z0-9_\-]{24,250})",
-        Mixed,
+        ".atlasv1.",
+        14,
+        r"(?-u:\b)([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_\-=]{24,250})",
+        Random,
     ),
-    rule(
-        "jwt",
-        &["eyj"],
-        r"\b(eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,})",
-        Any,
+    pattern("service-key", "-us", 32, r"(?-u:\b)([0-9a-f]{32}-us[0-9]{1,2})(?-u:\b)", Form),
+    pattern(
+        "aws-secret",
+        "aws",
+        0,
+        r#"^(?i)aws[0-9A-Za-z_.\- ]{0,24}(?:secret|session|sk)[0-9A-Za-z_.\- ]{0,24}[\\"'*]{0,4}[ \t\r\n]*(?:[:=]+|is)[ \t\r\n]*[\\"']{0,4}([A-Za-z0-9/+=]{40,})"#,
+        Random,
     ),
-    rule(
+    pattern(
+        "bearer",
+        "bearer",
+        0,
+        r#"^(?i)bearer(?:[ \t\r\n]+|%20|\\u0020)["']?([A-Za-z0-9_\-.=+/~]{12,})"#,
+        Random,
+    ),
+    pattern(
         "authorization",
-        &["authorization", "bearer", "x-api-key"],
-        r#"(?i)(?:authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token)|\bbearer|x-api-key["']?\s*:)\s+["']?([A-Za-z0-9_\-.=+/~]{16,})"#,
-        Mixed,
+        "authorization",
+        1,
+        r#"^(?i)(?:[^a-z:])?authorization[\\"'*]{0,6}[ \t\r\n]*[:=,][ \t\r\n]*[\\"'`]{0,6}(?:(?:token|apikey|api-key|key|digest|negotiate|bot)[ \t\r\n]+)?([A-Za-z0-9_\-.=+/~]{12,})"#,
+        Random,
     ),
-    rule(
-        "url-password",
-        &["://"],
-        r#"\b[a-zA-Z][a-zA-Z0-9+.\-]{1,20}://[^\s:/@"'<>`]{0,80}:([^\s@/"'<>`]{3,120})@[\w\[]"#,
-        Assigned,
+    pattern(
+        "netrc",
+        "login",
+        0,
+        r#"^(?i)login[ \t\r\n]+["0-9A-Za-z_.@+\-]{1,80}[ \t\r\n]+password[ \t\r\n]+"?([^ \t\r\n"]{3,120})"#,
+        Value,
     ),
-    rule(
-        "secret",
-        &["password", "passwd", "passphrase", "pwd", "secret", "token", "key", "credential"],
-        concat!(
-            r"(?i)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|auth[_-]?key|credential)s?",
-            r#"\w{0,24}["'\]]{0,2}[ \t]*(?::=|=>|={1,3}|:)[ \t]*["'`]?([^\s"'`,;<>{}()\[\]|&]{8,200})"#
-        ),
-        Assigned,
+    pattern(
+        "password",
+        "identified by",
+        0,
+        r#"^(?i)identified by[ \t\r\n]+(?:password[ \t\r\n]+)?[\\\\]{0,3}['"]([^ \t\r\n'"]{4,120})"#,
+        Value,
+    ),
+    pattern(
+        "url-token",
+        "://",
+        0,
+        r#"^://([A-Za-z0-9_\-.~%]{20,})(?::x-oauth-basic|:)?@[0-9A-Za-z_\[]"#,
+        Random,
     ),
 ];

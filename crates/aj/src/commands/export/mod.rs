@@ -79,6 +79,10 @@ pub(crate) struct Args {
     #[arg(long)]
     no_images: bool,
 
+    /// Keep pictures in Markdown that a viewer fetches from elsewhere; else they become links
+    #[arg(long)]
+    remote_images: bool,
+
     /// Redact secrets, home directories and your name (default for HTML and Markdown)
     #[arg(long, overrides_with = "no_redact")]
     redact: bool,
@@ -174,6 +178,7 @@ fn options(args: &Args, context: &Context, target: &Target, journal: &Journal) -
             Results::Grouped => Placement::Grouped,
         },
         pictures: if args.no_images { Pick::Without } else { Pick::With },
+        remote_images: if args.remote_images { Pick::With } else { Pick::Without },
         // Of a page the level decides; whoever asks for one asks for what it has.
         leaves_out_tools: usual.leaves_out_tools && args.detail.is_none(),
         redactor: is_cleaned.then(|| journal.redactor()),
