@@ -176,3 +176,75 @@ fn copies_of_databases_that_a_kill_left_are_gone_after_the_next_run() {
     test.aj("index").found();
     assert_eq!(tree(&temporary), [temporary]);
 }
+
+/// Characters and sequences that steer a terminal, or turn text around.
+const STEERING: &str =
+    "\x1b]52;c;YQ==\x07\x1b]8;;http://x.example\x1b\\\x1b[31m\u{9b}31m\u{202e}\u{2066}\x08\r";
+
+/// A home in which every recorded text tries to steer the terminal.
+fn steering_home() -> Test {
+    let test = Test::new();
+    let said = format!("copper {STEERING} lattice");
+    let mut session = support::Transcript::new(1)
+        .you(&said)
+        .agent(&format!("We decided {said}"))
+        .tool(&said, true)
+        .write_file(Path::new(&format!("/home/mara/web/{STEERING}.rs")), &said);
+    let inside = |text: &str| {
+        let json = serde_json::to_string(text).unwrap();
+        json[1..json.len() - 1].to_owned()
+    };
+    let lines = session.lines.replace("/home/mara/web", &inside(&format!("/home/mara/{STEERING}")));
+    session.lines = lines.replace("\"main\"", &format!("\"{}\"", inside(STEERING)));
+    test.write(session.path(), &session.lines);
+    test.aj("index").code(0);
+    test
+}
+
+#[test]
+fn no_command_prints_what_steers_a_terminal() {
+    let test = steering_home();
+    let commands = [
+        "list",
+        "list --all --redact",
+        "show 0000",
+        "show 0000 --all --tools --thinking",
+        "show 0000 --redact",
+        "show 0000#3 -C 2",
+        "search copper",
+        "search copper -C 2 --explain",
+        "search copper --facets project,agent",
+        "files",
+        "files --redact",
+        "stats",
+        "stats --by session",
+        "stats --by project",
+        "stats --by branch",
+        "stats --by tool",
+        "score",
+        "statusline",
+        "handoff 0000",
+        "resume 0000",
+        "resume 0000 --print",
+        "resume 0000 --print --shell sh",
+        "resume 0000 --print --shell fish",
+        "resume 0000 --print --shell powershell",
+        "secrets",
+        "sources",
+        "sources --all",
+        "why 0000",
+        "doctor",
+        "config show",
+        "index",
+        "show 9999",
+    ];
+    for words in commands {
+        let run = test.aj(words);
+        let steers = |one: char| {
+            one.is_control() && !"\n\t".contains(one)
+                || matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        assert!(!run.stdout.contains(steers), "{words}: {:?}", run.stdout);
+        assert!(!run.stderr.contains(steers), "{words}: {:?}", run.stderr);
+    }
+}

@@ -61,6 +61,32 @@ fn what_is_printed_does_the_same_in_a_shell() {
 }
 
 #[test]
+fn a_directory_that_would_steer_the_terminal_is_spelled_out() {
+    let odd = "work/a\x1b]52;c;YQ==\x07b\u{9b}31m\u{202e}it's";
+    let test = Test::new();
+    fs::create_dir_all(test.beside(odd)).unwrap();
+    let mut session = Transcript::new(1).you("mend the fence").agent("mended");
+    let path = serde_json::to_string(test.beside(odd).to_str().unwrap()).unwrap();
+    session.lines = session.lines.replace("\"/home/mara/web\"", &path);
+    test.write(session.path(), &session.lines);
+    let test = with_program(test, "claude");
+    for shell in ["sh", "fish", "powershell"] {
+        let run = test.args(["resume", &session.id, "--print", "--shell", shell]).code(0);
+        let steers = |one: char| one.is_control() && one != '\n' || one == '\u{202e}';
+        assert!(!run.stdout.contains(steers) && !run.stderr.contains(steers), "{run}");
+    }
+    let printed = test.args(["resume", &session.id, "--print", "--shell", "sh"]).found().stdout;
+    let path = format!("{}:/usr/bin:/bin", test.beside("bin").display());
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", &printed]).env_clear().env("PATH", path).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.starts_with(test.beside(odd).canonicalize().unwrap().to_str().unwrap()),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn other_shells_get_their_own_quotes() {
     let (test, session) = ready();
     let print = |shell: &str| {

@@ -5,6 +5,8 @@ use std::path::Path;
 use agent_journal::connectors::Resume;
 use clap::ValueEnum;
 
+use super::quote::is_hidden;
+
 /// A shell, as far as quoting differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
@@ -53,6 +55,10 @@ impl Shell {
         if !word.is_empty() && word.chars().all(is_plain) {
             return word.to_owned();
         }
+        if word.chars().any(steers) { self.spelled(word) } else { self.quoted(word) }
+    }
+
+    fn quoted(self, word: &str) -> String {
         match self {
             Self::Sh => format!("'{}'", word.replace('\'', r"'\''")),
             Self::Fish => format!("'{}'", word.replace('\\', r"\\").replace('\'', r"\'")),
@@ -70,6 +76,52 @@ impl Shell {
             }
         }
     }
+
+    /// One word with characters that would steer a terminal: these are spelled out, so that the
+    /// shell gets them and the terminal does not.
+    fn spelled(self, word: &str) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        let mut plain = String::new();
+        for one in word.chars() {
+            if !steers(one) {
+                plain.push(one);
+                continue;
+            }
+            if !plain.is_empty() {
+                parts.push(self.quoted(&std::mem::take(&mut plain)));
+            }
+            parts.push(self.code_of(one));
+        }
+        if !plain.is_empty() {
+            parts.push(self.quoted(&plain));
+        }
+        match self {
+            Self::Sh | Self::Fish => parts.concat(),
+            Self::Power => format!("({})", parts.join(" + ")),
+        }
+    }
+
+    /// A character by its number.
+    fn code_of(self, one: char) -> String {
+        let number = u32::from(one);
+        match self {
+            // Octal numbers of bytes are what every shell's `printf` knows.
+            Self::Sh => {
+                let bytes = one.to_string().into_bytes();
+                let codes: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+                format!("\"$(printf '{codes}')\"")
+            }
+            Self::Fish => format!("\\U{number:08x}"),
+            Self::Power if number > 0xffff => format!("[char]::ConvertFromUtf32({number})"),
+            Self::Power => format!("[string][char]{number}"),
+        }
+    }
+}
+
+/// Whether a character does something to a terminal, or hides or turns text, instead of being
+/// seen. Line ends and tabs may stand in quotes.
+fn steers(one: char) -> bool {
+    is_hidden(one) && !matches!(one, '\n' | '\t')
 }
 
 #[cfg(test)]
@@ -86,13 +138,19 @@ mod tests {
         check(Shell::Sh, "it's $HOME `x`", r"'it'\''s $HOME `x`'");
         check(Shell::Fish, r"it's a \ path", r"'it\'s a \\ path'");
         check(Shell::Power, "it's ‘here’", "'it''s ‘‘here’’'");
+        check(Shell::Sh, "a\x1bb", r#"'a'"$(printf '\033')"'b'"#);
+        check(Shell::Fish, "a\x1bb", r"'a'\U0000001b'b'");
+        check(Shell::Power, "a\x1bb", "('a' + [string][char]27 + 'b')");
     }
 
     #[cfg(unix)]
     #[test]
     fn a_real_shell_reads_the_same_words() {
-        for word in ["a b", "it's", "$(touch x)", "back`tick", "new\nline", "*", "\"", "\\", "ä€"]
-        {
+        let words = ["a b", "it's", "$(touch x)", "back`tick", "new\nline", "*", "\"", "\\", "ä€"];
+        let steering =
+            ["\x1b]52;c;YQ==\x07", "a\u{9b}31mb", "it's\u{202e}x\r", "\u{e0041}\u{200b}"];
+        for word in words.into_iter().chain(steering) {
+            assert!(!Shell::Sh.quote(word).contains(steers), "{word:?}");
             let line = format!("printf %s {}", Shell::Sh.quote(word));
             let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
