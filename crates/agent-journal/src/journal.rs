@@ -408,7 +408,9 @@ impl Journal {
     pub fn messages(&self, entry: &Entry, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
         let mut messages = self.stored_messages(entry, range)?;
         if let Some(mut redactor) = self.view_redactor() {
-            messages.iter_mut().for_each(|(_, message)| redactor.recorded(message));
+            for (_, message) in &mut messages {
+                redactor.recorded(message);
+            }
         }
         Ok(messages)
     }
@@ -442,7 +444,9 @@ impl Journal {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let mut summaries = store.summaries(&id, entry.telling)?;
         if let Some(mut redactor) = self.view_redactor() {
-            summaries.iter_mut().for_each(|text| redactor.own(text));
+            for text in &mut summaries {
+                redactor.own(text);
+            }
         }
         Ok(summaries)
     }

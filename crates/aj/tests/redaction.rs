@@ -181,13 +181,13 @@ fn planted(test: &Test) -> Vec<Planted> {
         cases.push(((*kind).to_owned(), place.replacen('@', &value, 1), vec![value]));
     }
     for kind in generated::SPECIAL {
-        let (text, parts) = generated::special(kind, &mut dice);
-        cases.push(((*kind).to_owned(), text, parts));
+        let (line, parts) = generated::special(kind, &mut dice);
+        cases.push(((*kind).to_owned(), line, parts));
     }
     for (at, shape) in generated::KEY_SHAPES.iter().enumerate() {
         let kind = generated::KEYS[at % generated::KEYS.len()];
-        let (text, parts) = generated::private_key(kind, shape, &mut dice);
-        cases.push((format!("{kind}key, {shape}"), text, parts));
+        let (line, parts) = generated::private_key(kind, shape, &mut dice);
+        cases.push((format!("{kind}key, {shape}"), line, parts));
     }
     let plant = |(number, (kind, text, parts)): (usize, (String, String, Vec<String>))| {
         let spot = SPOTS[number % SPOTS.len()];
@@ -289,8 +289,8 @@ fn no_door_shows_what_another_removes() {
     test.aj("export --all --format html -o html").code(0);
     for directory in ["md", "html"] {
         for file in fs::read_dir(test.beside(directory)).unwrap().flatten() {
-            let text = fs::read_to_string(file.path()).unwrap();
-            look(directory, &format!("{}{text}", file.file_name().display()));
+            let written = fs::read_to_string(file.path()).unwrap();
+            look(directory, &format!("{}{written}", file.file_name().display()));
         }
     }
     let mut client = Client::start(&test, "test", "mcp --no-sync");

@@ -108,7 +108,8 @@ impl Shell {
             // Octal numbers of bytes are what every shell's `printf` knows.
             Self::Sh => {
                 let bytes = one.to_string().into_bytes();
-                let codes: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+                let codes: Vec<String> = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+                let codes = codes.concat();
                 format!("\"$(printf '{codes}')\"")
             }
             Self::Fish => format!("\\U{number:08x}"),

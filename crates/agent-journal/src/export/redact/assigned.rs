@@ -159,9 +159,7 @@ pub(super) fn value_after(text: &str, name: &Name) -> Option<Value> {
         [b'\'' | b'"', ..] if at > closed && name.strength == Strength::Password => {
             assigned_here(text, at, Place::Quoted)
         }
-        _ if name.is_option && at > closed || name.is_option && is_quoted && at > closed => {
-            option(text, at)
-        }
+        _ if name.is_option && at > closed => option(text, at),
         [b'i', b's' | b'n', b' ' | b':', ..] | [b'w', b'a', b's', b' ', ..] => said(text, at),
         _ => pair(text, name, closed),
     }
@@ -475,7 +473,7 @@ fn is_rule(line: &str) -> bool {
 fn argument(text: &str, from: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let at = from + bytes[from..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-    let Some((quote, start)) = quote_at(bytes, at) else { return None };
+    let (quote, start) = quote_at(bytes, at)?;
     let value = quoted(text, start..end_of_quoted(bytes, start, quote)?, Place::Quoted)?;
     if text.get(value.range.clone()) == Some("value") {
         return None;

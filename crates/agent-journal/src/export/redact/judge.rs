@@ -161,8 +161,12 @@ pub(super) fn is_reference(text: &str) -> bool {
             && (name.len() <= 2 || randomness(name) < 2.0 || is_spelled_name(name))
     };
     match bytes {
-        [] => true,
-        [b'$', b'{' | b'(' | b'[', ..] | [b'{', b'{' | b'%', ..] | [b'#', b'{', ..] => true,
+        []
+        | [b'$', b'{' | b'(' | b'[', ..]
+        | [b'{', b'{' | b'%', ..]
+        | [b'#', b'{', ..]
+        | [b'<' | b'[', ..]
+        | [b'{', .., b'}'] => true,
         [b'$', ..] => {
             let name = text[1..]
                 .trim_start_matches("env:")
@@ -172,8 +176,7 @@ pub(super) fn is_reference(text: &str) -> bool {
         }
         [b'%', .., b'%'] => is_name(&text[1..text.len() - 1]),
         [b'%', one, ..] if bytes.len() <= 3 => one.is_ascii_alphabetic(),
-        [b'<' | b'[', ..] | [b'{', .., b'}'] => true,
-        [b'@', ..] | [b':', ..] | [b'&', ..] | [b'*', ..] | [b'!', ..] => {
+        [b'@' | b':' | b'&' | b'*' | b'!', ..] => {
             let rest = text[1..].trim_start_matches([':', '@', '&', '*', '{', '/']);
             rest.split(['/', '.', ':', '-']).all(is_name)
         }

@@ -298,9 +298,10 @@ fn strength(name: &str, before: &str) -> Option<(Strength, f64)> {
             Some((at, Strength::Password))
         } else if is_key && is_any(owner, KEYS_TO) || ends(SECRETS) {
             Some((at, Strength::Key))
-        } else if is_any(part, &["authorization", "auth"]) && count == at + 1 {
-            Some((at, Strength::Weak))
-        } else if is_key || is_any(part, &["sig", "signature"]) {
+        } else if is_key
+            || is_any(part, &["sig", "signature"])
+            || is_any(part, &["authorization", "auth"]) && count == at + 1
+        {
             Some((at, Strength::Weak))
         } else {
             None

@@ -184,7 +184,7 @@ pub(super) struct Pattern {
     /// How many bytes before the word it may begin.
     pub(super) back: usize,
     /// The pattern; its first group is the secret, without one the whole match is.
-    pub(super) pattern: &'static str,
+    pub(super) regex: &'static str,
     pub(super) check: Check,
 }
 
@@ -192,10 +192,10 @@ const fn pattern(
     name: &'static str,
     word: &'static str,
     back: usize,
-    pattern: &'static str,
+    regex: &'static str,
     check: Check,
 ) -> Pattern {
-    Pattern { name, word, back, pattern, check }
+    Pattern { name, word, back, regex, check }
 }
 
 /// The patterns.
@@ -284,7 +284,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
         "url-token",
         "://",
         0,
-        r#"^://([A-Za-z0-9_\-.~%]{20,})(?::x-oauth-basic|:)?@[0-9A-Za-z_\[]"#,
+        r"^://([A-Za-z0-9_\-.~%]{20,})(?::x-oauth-basic|:)?@[0-9A-Za-z_\[]",
         Random,
     ),
 ];

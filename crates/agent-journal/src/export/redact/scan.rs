@@ -204,7 +204,7 @@ impl Search<'_> {
             end -= 1;
         }
         let Some(captures) =
-            compiled(&self.scanner.patterns[at], rule.pattern).captures(&self.text[start..end])
+            compiled(&self.scanner.patterns[at], rule.regex).captures(&self.text[start..end])
         else {
             return;
         };
