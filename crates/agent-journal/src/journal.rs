@@ -455,15 +455,16 @@ impl Journal {
     /// summaries that are not its title.
     pub fn documents(&self, entry: &Entry) -> Result<Vec<(String, String)>> {
         let mut documents = self.account(entry)?.unwrap_or_default().documents;
-        documents.extend(self.other_summaries(entry)?);
+        let summaries = self.other_summaries(entry)?.into_iter();
+        documents.extend(summaries.map(|text| ("summary".to_owned(), text)));
         Ok(documents)
     }
 
-    /// Reads the summaries about a session that are not its title, as documents.
-    pub(crate) fn other_summaries(&self, entry: &Entry) -> Result<Vec<(String, String)>> {
-        let summaries = self.summaries(entry)?.into_iter();
-        let others = summaries.filter(|text| text.trim() != entry.title);
-        Ok(others.map(|text| ("summary".to_owned(), text)).collect())
+    /// Reads the summaries about a session that are not its title.
+    pub(crate) fn other_summaries(&self, entry: &Entry) -> Result<Vec<String>> {
+        let mut summaries = self.summaries(entry)?;
+        summaries.retain(|text| text.trim() != entry.title);
+        Ok(summaries)
     }
 
     /// Works out what somebody needs who takes a session over. Secrets are taken out of whole

@@ -168,8 +168,6 @@ pub struct Frame<'f> {
     pub outline: &'f Outline,
     /// The agent as people know it.
     pub agent: AgentLook,
-    /// The longer texts about the session, each with its name: plans, checkpoints, summaries.
-    pub documents: Vec<(String, String)>,
 }
 
 /// An agent as people know it.

@@ -104,8 +104,7 @@ pub fn replay(
     }
     let mut writer = format.writer(out, options);
     let mut pipe = Pipe::new(&document.agent, None, options.placement(format), redactor.as_mut());
-    let documents = head.session.notes().documents;
-    writer.begin(&Frame { head: &head, outline: &outline, agent, documents })?;
+    writer.begin(&Frame { head: &head, outline: &outline, agent })?;
     for message in &document.messages {
         for ready in pipe.shaped(message.clone()) {
             writer.message(&ready)?;

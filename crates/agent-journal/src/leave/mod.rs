@@ -256,12 +256,8 @@ impl Export<'_> {
             outline.end_at(&summary.leaf);
         }
         let mut head = self.head(entry, account, &outline, redactor.as_deref_mut())?;
-        let mut summaries = self.journal.other_summaries(entry)?;
         if let Some(redactor) = &mut redactor {
             redactor.session(&mut head.session);
-            for (_, text) in &mut summaries {
-                redactor.own(text);
-            }
         }
         let fetch = |hash: &str| store.picture(hash).ok().flatten();
         let pictures = (self.options.pictures == Pick::With).then_some(&fetch as &_);
@@ -269,10 +265,7 @@ impl Export<'_> {
         let pipe = Pipe::new(&entry.agent, pictures, placement, redactor);
         let pipe = pipe.with_parents_of(&outline);
         let mut pipe = pipe.without_tools(self.options.leaves_out_tools);
-        let mut documents = head.session.notes().documents;
-        documents.extend(summaries);
-        let agent = look(&entry.agent);
-        let frame = Frame { head: &head, outline: &outline, agent, documents };
+        let frame = Frame { head: &head, outline: &outline, agent: look(&entry.agent) };
         writer.begin(&frame).map_err(output)?;
         self.around.borrow_mut().push(entry.id.clone());
         let mut inside = self.inside(entry);
@@ -407,7 +400,8 @@ impl Export<'_> {
         };
         let store = self.journal.store.as_ref().ok_or(Error::Stopped)?;
         let calls = store.calls_beside(entry.key, entry.telling)?;
-        let mut notes = SessionNotes { calls, children, ..listed };
+        let other_summaries = self.journal.other_summaries(entry)?;
+        let mut notes = SessionNotes { calls, children, other_summaries, ..listed };
         if entry.telling != NONE {
             self.add_figures(entry, &mut notes)?;
         }

@@ -117,7 +117,7 @@ impl Writer for Page<'_> {
         } else {
             page::begin(self.out, frame, self.theme)?;
         }
-        self.documents(&frame.documents)
+        self.documents(&session.notes().all_documents())
     }
 
     fn message(&mut self, message: &Message) -> io::Result<()> {

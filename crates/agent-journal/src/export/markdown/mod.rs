@@ -115,9 +115,12 @@ impl Writer for Page<'_> {
             writeln!(self.out, "\n# {}", escape(&title))?;
         }
         // Checkpoints, a plan, an overview: they say what the conversation came to.
-        for (name, text) in &frame.documents {
+        for (name, text) in &notes.all_documents() {
             let text = quote(&self.local(text));
-            writeln!(self.out, "\n## {}\n\n{text}", escape(&one_line(name)))?;
+            writeln!(self.out, "
+## {}
+
+{text}", escape(&one_line(name)))?;
         }
         Ok(())
     }

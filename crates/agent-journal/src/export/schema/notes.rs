@@ -78,6 +78,9 @@ pub struct SessionNotes {
     /// Summaries that name the message they end at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub summaries: Vec<Summary>,
+    /// Summaries about the session that are not its title, wherever they stand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_summaries: Vec<String>,
     /// Longer texts about the session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<(String, String)>,
@@ -87,6 +90,16 @@ pub struct SessionNotes {
     /// Files the agent lists as touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+}
+
+impl SessionNotes {
+    /// Returns the longer texts about the session, each with its name: plans, checkpoints, and the
+    /// summaries that are not its title.
+    pub fn all_documents(&self) -> Vec<(String, String)> {
+        let summaries = self.other_summaries.iter();
+        let summaries = summaries.map(|text| ("summary".to_owned(), text.clone()));
+        self.documents.iter().cloned().chain(summaries).collect()
+    }
 }
 
 /// What a session and its sub-agents did and spent together.
