@@ -160,7 +160,7 @@ fn open(directory: &Path) -> Journal {
 
 static SMALL: LazyLock<Mutex<Small>> = LazyLock::new(|| Mutex::new(Small::new()));
 
-fn parse(text: &str) -> Option<Query> {
+pub fn parse(text: &str) -> Option<Query> {
     Query::parse(text, &"2026-11-15T12:00:00+00:00[UTC]".parse().unwrap()).ok()
 }
 

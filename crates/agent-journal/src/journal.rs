@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::export::Redactor;
 use crate::helper::Helper;
 use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
+use crate::interrupt::{Interrupter, StopFlag};
 use crate::model::{Message, Session, SessionId, Timestamp};
 use crate::search::{Answer, Filter, Mode, Options, Query, Search, Tier, list_sessions};
 use crate::store::{AgentTotals, Entry, Store};
@@ -43,6 +44,8 @@ pub struct Journal {
     index: Opened,
     helper: Arc<Helper>,
     holds_little: bool,
+    /// Set when nobody waits for the answer that is being made.
+    stop: StopFlag,
     tell: fn(Progress),
 }
 
@@ -96,8 +99,8 @@ impl Journal {
         let store = Store::open(&path)?;
         let (index, helper) = (Opened::default(), Arc::default());
         let tell = |_: Progress| {};
-        let (holds_little, now) = (false, now());
-        Ok(Self { config, machine, path, store, now, index, helper, holds_little, tell })
+        let (holds_little, now, stop) = (false, now(), StopFlag::default());
+        Ok(Self { config, machine, path, store, now, index, helper, holds_little, stop, tell })
     }
 
     /// Opens the same journal once more, for another thread; what is mapped is shared.
@@ -147,6 +150,14 @@ impl Journal {
         }
         self.now = now();
         Ok(())
+    }
+
+    /// Begins an answer that another thread may interrupt. An interruption of an earlier answer
+    /// does not affect this one.
+    pub fn interruptible(&mut self) -> Interrupter {
+        self.stop = StopFlag::default();
+        let database = self.store.as_ref().map(Store::interrupt_handle);
+        Interrupter { flag: self.stop.clone(), database }
     }
 
     /// A number that grows with every change of what the journal holds.
@@ -525,7 +536,9 @@ impl Journal {
         let answer = || {
             let Some(lexical) = self.lexical()? else { return Ok(None) };
             let (path, helper, now) = (&*self.config.index_dir, &*self.helper, self.now);
-            let search = Search { store, lexical: &lexical, semantic: None, path, helper, now };
+            let stop = &self.stop;
+            let search =
+                Search { store, lexical: &lexical, semantic: None, path, helper, stop, now };
             match ask(&search) {
                 Err(Error::Index { .. }) => Ok(None),
                 asked => asked.map(Some),
@@ -577,8 +590,8 @@ impl Journal {
             mode => mode,
         };
         let path = &self.config.index_dir;
-        let (helper, now) = (&*self.helper, self.now);
-        let search = Search { store, lexical: &lexical, semantic, path, helper, now };
+        let (helper, stop, now) = (&*self.helper, &self.stop, self.now);
+        let search = Search { store, lexical: &lexical, semantic, path, helper, stop, now };
         match search.run(query, options) {
             Err(Error::Index { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -22,6 +22,7 @@ mod follow;
 mod health;
 mod helper;
 mod index;
+mod interrupt;
 mod journal;
 mod leave;
 mod maps;
@@ -44,6 +45,7 @@ pub use helper::Helper;
 #[doc(hidden)]
 pub use index::embed_by;
 pub use index::{Coverage, TextKind, fatal_damage, is_guarded};
+pub use interrupt::Interrupter;
 pub use journal::{AgentReport, Journal, RootReport};
 pub use leave::{Export, Secret};
 pub use presence::{Presence, ScannedDirectory};

@@ -64,6 +64,7 @@ const QUESTIONS: &[&str] = &[
     "project:web branch:main before:2026-01-01 after:yesterday model:*",
     "/[[:alpha:]]+\\d{2,}/ file:src/*.rs cost:>1 tokens:<5k",
     "((((a OR b)))) --- \"unfinished",
+    "-(-(-(-(a OR NOT b) /((((x))))/) c*) NOT (d OR -e)",
     "日本語 naïve ÀÉ 🦀 path/to/file.rs:12 camelCaseName",
 ];
 
@@ -161,6 +162,58 @@ fn no_target_panics_on_its_seeds_or_on_mutations_of_them() {
             leave(&Path::new(&corpus).join(name), &seeds);
         }
     }
+}
+
+/// Pieces of queries.
+const WORDS: &[&str] = &[
+    "(",
+    "-(",
+    "NOT (",
+    ")",
+    ") ",
+    "OR ",
+    "AND ",
+    "NOT ",
+    "a* ",
+    "wo* ",
+    "/a+b?/ ",
+    "/(((x)))/i ",
+    "\"some words\" ",
+    "word ",
+    "-word ",
+    "camelCase.path/x_y ",
+    "project:web ",
+    "-agent:codex ",
+    "since:7d ",
+    "is:failed ",
+    "(login OR x) ",
+    "* ",
+    "\"",
+    "/",
+    "日本 ",
+    "\u{202e}",
+];
+
+#[test]
+fn queries_as_long_and_deep_as_they_may_be_never_panic() {
+    let inputs = std::env::var("AJ_FUZZ").map_or(INPUTS, |count| count.parse().unwrap());
+    let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
+    let mut understood = 0;
+    for number in 0..inputs {
+        // From queries that are mostly understood to those that are beyond every limit.
+        let (mut query, length) = (String::new(), 1 + numbers.below(1 << (number % 14)));
+        let depth = numbers.below(40) * (number % 2);
+        query.push_str(&["(", "-(", "(x OR "][number % 3].repeat(depth));
+        while query.len() < length {
+            query.push_str(WORDS[numbers.below(WORDS.len())]);
+        }
+        query.push('x');
+        query.push_str(&")".repeat(depth));
+        understood += usize::from(targets::parse(&query).is_some());
+        let outcome = std::panic::catch_unwind(|| targets::query(query.as_bytes()));
+        assert!(outcome.is_ok(), "input {number} panics: {query}");
+    }
+    assert!(understood > inputs / 10, "{understood} of {inputs} were understood");
 }
 
 /// Writes seeds to a directory, and the words in them to a file beside it.

@@ -449,3 +449,19 @@ fn every_step_is_accounted_for() {
     let answer = find(&journal, "flaky lgoin");
     assert_eq!(answer.corrected, [("lgoin".to_owned(), "login".to_owned())]);
 }
+
+#[test]
+fn an_answer_that_is_interrupted_ends_and_the_next_one_does_not() {
+    let place = Place::of([Script::new("s1").you("marmalade and copper")]);
+    let mut journal = place.journal();
+    for text in ["marmalade", "marm*", "/marm.*e/", "marmalade OR nothing", "role:user"] {
+        let interrupter = journal.interruptible();
+        interrupter.interrupt();
+        let answer = journal.find(&query(text), &Options::default());
+        assert!(matches!(answer, Err(agent_journal::Error::Stopped)), "{text}: {answer:?}");
+        let _unused = journal.interruptible();
+        // The one before is over: it interrupts nothing.
+        interrupter.interrupt();
+        assert_eq!(find(&journal, text).total, 1, "{text}");
+    }
+}

@@ -15,7 +15,7 @@ use super::usage::Figures;
 use crate::error::Result;
 use crate::maps::{Map, Set};
 use crate::model::{QUARTER, Ref, Tokens, unmarked};
-use crate::store::{Doings, Done, Spent, Store};
+use crate::store::{Doings, Done, Spent, Store, distinct_names};
 
 /// Which of the two periods a quarter belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -431,22 +431,12 @@ fn sorted(spending: Map<(Date, Rc<str>), (Tokens, Cost)>) -> Vec<Spending> {
 
 /// Gives projects of one name the directory above it, or their whole path.
 fn told_apart(mut groups: Vec<Group>) -> Vec<Group> {
-    let shorten = |path: &str, parts: usize| {
-        let mut ends = path.rmatch_indices(['/', '\\']).map(|(at, _)| at + 1);
-        ends.nth(parts - 1).map_or(path, |start| &path[start..]).to_owned()
-    };
-    for parts in [2, 3, usize::MAX] {
-        let mut labels: Map<String, u64> = Map::default();
-        for label in groups.iter().filter_map(|group| group.label.as_ref()) {
-            *labels.entry(label.clone()).or_default() += 1;
-        }
-        for group in &mut groups {
-            let key = &group.key;
-            let is_shared = |label: &String| labels.get(label).is_some_and(|number| *number > 1);
-            if let Some(label) = group.label.as_mut().filter(|label| is_shared(label)) {
-                *label = if parts == usize::MAX { key.clone() } else { shorten(key, parts) };
-            }
-        }
+    let mut labelled: Vec<&mut Group> =
+        groups.iter_mut().filter(|group| group.label.is_some()).collect();
+    let paths: Vec<String> = labelled.iter().map(|group| group.key.clone()).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    for (group, name) in labelled.iter_mut().zip(distinct_names(&paths)) {
+        group.label = Some(name);
     }
     groups
 }

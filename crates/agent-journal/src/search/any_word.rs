@@ -284,6 +284,7 @@ mod tests {
 
     use super::super::engine::Engine;
     use super::*;
+    use crate::interrupt::StopFlag;
 
     const TEXTS: [&str; 7] = [
         "token tokens tokenizer",
@@ -323,7 +324,8 @@ mod tests {
         let searcher = index.reader().unwrap().searcher();
         assert_eq!(searcher.segment_readers().len(), 3);
         let statistics = Statistics::new(&searcher, body);
-        let engine = Engine { field: body, statistics: &statistics };
+        let stop = StopFlag::default();
+        let engine = Engine { field: body, statistics: &statistics, stop: &stop };
         let known = engine.words_that(Some("token"), &|word| word.starts_with("token")).unwrap();
         let mut words: Vec<&str> = known.iter().map(|word| word.text.as_str()).collect();
         words.sort_unstable();

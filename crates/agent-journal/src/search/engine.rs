@@ -11,6 +11,7 @@ use super::query::{Clause, Pattern};
 use super::regex::Need;
 use super::statistics::Statistics;
 use crate::index::words;
+use crate::interrupt::StopFlag;
 use crate::maps::Map;
 
 /// A prefix stands for at most this many words, the most frequent ones.
@@ -41,6 +42,8 @@ type Parts = Vec<(Occur, Box<dyn Query>)>;
 pub(super) struct Engine<'s> {
     pub(super) field: Field,
     pub(super) statistics: &'s Statistics<'s>,
+    /// Set when nobody waits for the answer any more: what is returned then may be incomplete.
+    pub(super) stop: &'s StopFlag,
 }
 
 impl Engine<'_> {
@@ -229,7 +232,7 @@ impl Engine<'_> {
                 range = range.ge(beginning).lt(format!("{beginning}\u{10ffff}"));
             }
             let mut terms = range.into_stream()?;
-            while terms.advance() {
+            while !self.stop.is_set() && terms.advance() {
                 let Ok(text) = std::str::from_utf8(terms.key()) else { continue };
                 if !fits(text) {
                     continue;

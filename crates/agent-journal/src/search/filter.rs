@@ -559,7 +559,12 @@ impl Conditions {
             self.values.push(Value::from(value(one)));
             alternatives.push(condition.replace('?', &format!("?{}", self.values.len())));
         }
-        self.all.push(format!("({})", alternatives.join(" OR ")));
+        // SQLite bounds the depth of an expression, and a chain of alternatives is as deep as it
+        // is long: those of one value are taken together.
+        self.all.push(match alternatives.len() {
+            1 => format!("({})", alternatives[0]),
+            _ => format!("(({}))", alternatives.join(") OR (")),
+        });
     }
 
     fn time(&mut self, condition: &str, at: Option<Timestamp>) {

@@ -9,6 +9,7 @@ use super::answer::Tier;
 use super::document_length::{DocumentLengths, PartLengths};
 use super::places::{Place, Places};
 use crate::index::{Columns, Likeness, SORTS, Sort, TextKind, Traits, day};
+use crate::interrupt::StopFlag;
 use crate::maps::{Map, Set};
 
 /// Matches kept of one session.
@@ -47,6 +48,8 @@ pub(super) struct Gather {
     /// How much documents about a session gain by what they are, whatever their length; nothing
     /// when only some of the words are looked for.
     pub(super) document_lengths: Option<DocumentLengths>,
+    /// Set when nobody waits for the answer any more.
+    pub(super) stop: StopFlag,
 }
 
 /// The matches of one session.
@@ -324,6 +327,9 @@ impl<'g> Gathering<'g> {
     fn flush(&mut self) {
         let Block { documents, scores, count } = self.block;
         self.block.count = 0;
+        if self.gather.stop.is_set() {
+            return;
+        }
         let mut traits = [0; BLOCK];
         let mut tellings = [0; BLOCK];
         self.columns.traits.get_vals(&documents[..count], &mut traits[..count]);
@@ -489,6 +495,7 @@ mod tests {
             keep,
             places: Places::of(searcher).unwrap(),
             document_lengths: None,
+            stop: StopFlag::default(),
         }
     }
 

@@ -65,6 +65,7 @@ impl Search<'_> {
         let wanted = options.offset.saturating_add(options.limit);
         let gather = self.gather(filter, wanted, places.clone())?;
         let listing = self.scan(&gather);
+        self.stop.check()?;
         let mut answer = Answer {
             group: Grouping::Message,
             total: listing.counts.values().sum(),
@@ -111,10 +112,13 @@ impl Search<'_> {
     fn sessions_with(&self, filter: &Filter) -> Result<Set<u64>> {
         let places = Places::of(&self.lexical.searcher()).map_err(self.error())?;
         let gather = self.gather(filter, 0, places)?;
-        Ok(self.scan(&gather).counts.into_keys().collect())
+        let found = self.scan(&gather).counts;
+        self.stop.check()?;
+        Ok(found.into_keys().collect())
     }
 
-    /// Looks at every passage; as many of the latest messages are kept as `gather` says.
+    /// Looks at every passage; as many of the latest messages are kept as `gather` says. Once the
+    /// answer is abandoned, the rest is passed over.
     fn scan(&self, gather: &Gather) -> Listing {
         let searcher = self.lexical.searcher();
         let weights = gather.weights();
@@ -124,6 +128,9 @@ impl Search<'_> {
         for (part, segment) in searcher.segment_readers().iter().enumerate() {
             let columns: &Columns = gather.places.part(part as u16);
             for document in 0..segment.max_doc() {
+                if gather.stop.is_set() {
+                    return listing;
+                }
                 let traits = Traits::unpack(columns.traits.get_val(document));
                 if weights[traits.sort()] == 0.0
                     || segment.is_deleted(document)

@@ -31,7 +31,9 @@ pub use date::{Edge, date};
 pub use field::{Field, agent, field_called, fields, nearest, role};
 pub use filter::{ChosenSessions, Feature, Filter, Hours, Measure, Scope, Size, State};
 pub use fuse::{Blend, Fusion};
-pub use query::{Clause, Pattern, Query};
+pub use query::{
+    Clause, MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_PATTERNS, MAX_QUERY_WORDS, Pattern, Query,
+};
 pub use regex::Regex;
 pub use snippet::Snippet;
 

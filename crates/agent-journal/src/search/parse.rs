@@ -5,9 +5,12 @@
 use jiff::Zoned;
 
 use super::field::{self, Field};
-use super::query::{Clause, Pattern};
+use super::query::{
+    Clause, MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_PATTERNS, MAX_QUERY_WORDS, Pattern,
+};
 use super::{Filter, Regex};
 use crate::error::{Error, Result};
+use crate::index::words;
 
 /// Reads one query.
 pub(super) struct Parser<'t> {
@@ -15,6 +18,12 @@ pub(super) struct Parser<'t> {
     at: usize,
     now: &'t Zoned,
     filter: Filter,
+    /// How many parentheses are open.
+    depth: usize,
+    /// How many words and fields were read.
+    words: usize,
+    /// How many beginnings and expressions were read.
+    patterns: usize,
 }
 
 /// What stands between two spaces.
@@ -37,10 +46,11 @@ type Alternatives = Vec<Item>;
 
 impl<'t> Parser<'t> {
     pub(super) fn new(text: &'t str, now: &'t Zoned) -> Self {
-        Self { text, at: 0, now, filter: Filter::default() }
+        Self { text, at: 0, now, filter: Filter::default(), depth: 0, words: 0, patterns: 0 }
     }
 
     pub(super) fn query(mut self) -> Result<(Vec<Clause>, Filter)> {
+        check_length(self.text)?;
         let (clauses, _) = self.sequence(None)?;
         Ok((clauses, self.filter))
     }
@@ -159,8 +169,12 @@ impl<'t> Parser<'t> {
             return self.group(negated).map(Some);
         }
         let pattern = if rest.starts_with('"') {
-            Pattern::Phrase(self.quoted()?.to_owned())
+            let phrase = self.quoted()?;
+            self.count_words(words(phrase).len())?;
+            Pattern::Phrase(phrase.to_owned())
         } else if let Some((source, flags, length)) = regex(rest) {
+            self.count_pattern()?;
+            self.count_words(1)?;
             let place = self.place(self.at);
             self.at += length;
             Pattern::Regex(Regex::new(source, flags).map_err(|reason| {
@@ -177,8 +191,17 @@ impl<'t> Parser<'t> {
 
     fn group(&mut self, negated: bool) -> Result<Item> {
         let opened = self.at;
+        if self.depth == MAX_QUERY_DEPTH {
+            return Err(wrong(format!(
+                "parentheses are nested more than {MAX_QUERY_DEPTH} deep{} — leave out those that \
+                 are not needed, or put them in quotes to look for them",
+                self.place(opened)
+            )));
+        }
+        self.depth += 1;
         self.at += 1;
         let (clauses, field) = self.sequence(Some(opened))?;
+        self.depth -= 1;
         if !negated {
             return Ok(Item::Group { clauses, field });
         }
@@ -204,16 +227,44 @@ impl<'t> Parser<'t> {
         let rest = self.rest();
         let end = rest.find(|one: char| one.is_whitespace() || one == '"').unwrap_or(rest.len());
         if let Some((field, length)) = field::recognise(&rest[..end], &rest[end..])? {
+            self.count_words(1)?;
             self.at += length;
             let value = self.value(field, grouped)?;
             return Ok(Err(Item::Field { field, value, negated }));
         }
         let word = self.balanced(&rest[..end], grouped)?;
+        self.count_words(words(word).len())?;
         self.at += word.len();
         Ok(Ok(match word.strip_suffix('*') {
-            Some(beginning) if !beginning.is_empty() => Pattern::Prefix(beginning.to_owned()),
+            Some(beginning) if !beginning.is_empty() => {
+                self.count_pattern()?;
+                Pattern::Prefix(beginning.to_owned())
+            }
             _ => Pattern::Word(word.to_owned()),
         }))
+    }
+
+    /// Counts words and fields; one that holds no word counts as well.
+    fn count_words(&mut self, count: usize) -> Result<()> {
+        self.words += count.max(1);
+        if self.words <= MAX_QUERY_WORDS {
+            return Ok(());
+        }
+        Err(wrong(format!(
+            "the query has more than {MAX_QUERY_WORDS} words — keep the ones that matter most"
+        )))
+    }
+
+    /// Counts what stands for many words.
+    fn count_pattern(&mut self) -> Result<()> {
+        self.patterns += 1;
+        if self.patterns <= MAX_QUERY_PATTERNS {
+            return Ok(());
+        }
+        Err(wrong(format!(
+            "the query has more than {MAX_QUERY_PATTERNS} beginnings (begin*) and regular \
+             expressions — search for fewer at a time"
+        )))
     }
 
     /// Reads a field's value: a word, something in quotes, or a time of two words.
@@ -286,6 +337,18 @@ impl Item {
             Self::Field { .. } => Vec::new(),
         }
     }
+}
+
+/// Refuses a query that is longer than the limit.
+fn check_length(text: &str) -> Result<()> {
+    if text.len() <= MAX_QUERY_BYTES {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "the query is too long: {} bytes, {MAX_QUERY_BYTES} are allowed — keep the words that \
+         matter most",
+        text.len()
+    )))
 }
 
 /// Whether something that can be left out follows.
@@ -446,6 +509,42 @@ mod tests {
             "(login project:web) OR logout",
             "`project:` stands beside OR: OR joins words, or values of one field",
         );
+    }
+
+    #[test]
+    fn a_query_beyond_a_limit_says_the_limit() {
+        let nested =
+            |depth: usize, open: &str| format!("{}a{}", open.repeat(depth), ")".repeat(depth));
+        for open in ["(", "-(", "NOT (", "(b OR ", "NOT -("] {
+            assert!(parse(&nested(MAX_QUERY_DEPTH, open)).is_ok(), "{open}");
+            for depth in [MAX_QUERY_DEPTH + 1, 1000] {
+                let error = parse(&nested(depth, open)).unwrap_err().to_string();
+                let expected = "parentheses are nested more than 32 deep (character ";
+                assert!(error.starts_with(expected), "{open}: {error}");
+            }
+        }
+        let many = |count: usize, item: &str, between: &str| vec![item; count].join(between);
+        for (item, between, most) in [
+            ("word", " ", MAX_QUERY_WORDS),
+            ("a.b", " OR ", MAX_QUERY_WORDS / 2),
+            ("-\"a b c d\"", " ", MAX_QUERY_WORDS / 4),
+            ("project:x", " ", MAX_QUERY_WORDS),
+            ("-", " ", MAX_QUERY_WORDS),
+            ("a*", " OR ", MAX_QUERY_PATTERNS),
+            ("/ab+/", " ", MAX_QUERY_PATTERNS),
+        ] {
+            assert!(parse(&many(most, item, between)).is_ok(), "{item}");
+            let error = parse(&many(most + 1, item, between)).unwrap_err().to_string();
+            assert!(error.starts_with("the query has more than "), "{item}: {error}");
+        }
+        assert!(parse(&"w".repeat(MAX_QUERY_BYTES)).is_ok());
+        check(
+            &"w".repeat(MAX_QUERY_BYTES + 1),
+            "the query is too long: 8193 bytes, 8192 are allowed — keep the words that matter most",
+        );
+        let deep = format!("/{}a{}/", "(".repeat(100), ")".repeat(100));
+        let error = parse(&deep).unwrap_err().to_string();
+        assert!(error.contains("maximum number of nested parentheses/brackets (64)"), "{error}");
     }
 
     #[test]

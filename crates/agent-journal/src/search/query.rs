@@ -8,6 +8,19 @@ use super::parse::Parser;
 use super::{Filter, Regex};
 use crate::error::Result;
 
+/// The longest query, in bytes: an address of the dashboard holds no more.
+pub const MAX_QUERY_BYTES: usize = 8 * 1024;
+
+/// How deep parentheses of a query may be nested. Everything that walks a query recurses as deep.
+pub const MAX_QUERY_DEPTH: usize = 32;
+
+/// How many words and fields a query may have; an identifier counts as the words it is made of.
+pub const MAX_QUERY_WORDS: usize = 256;
+
+/// How many of them may be beginnings (`begin*`) and regular expressions: each of these looks
+/// through the words of the index and stands for many.
+pub const MAX_QUERY_PATTERNS: usize = 32;
+
 /// A query, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
@@ -53,7 +66,8 @@ pub enum Pattern {
 }
 
 impl Query {
-    /// Understands what was typed; relative dates count from `now`.
+    /// Understands what was typed; relative dates count from `now`. A query beyond the limits
+    /// (`MAX_QUERY_…`) is an [`Error::Query`](crate::Error::Query).
     pub fn parse(text: &str, now: &Zoned) -> Result<Self> {
         let (clauses, filter) = Parser::new(text, now).query()?;
         Ok(Self { text: text.trim().to_owned(), clauses, filter })

@@ -11,6 +11,9 @@ const SHORTEST: usize = 3;
 /// Alternatives beyond this many say nothing worth asking.
 const ALTERNATIVES: usize = 32;
 
+/// How deep groups of an expression may be nested: the words it needs are worked out recursively.
+const MAX_NESTING: u32 = 64;
+
 /// A regular expression in a query.
 #[derive(Clone, Debug)]
 pub struct Regex {
@@ -43,9 +46,14 @@ impl Regex {
         let compiled = regex::RegexBuilder::new(&pattern)
             .multi_line(true)
             .size_limit(4 << 20)
+            .nest_limit(MAX_NESTING)
             .build()
             .map_err(|error| in_one_line(&error.to_string()))?;
-        let hir = regex_syntax::ParserBuilder::new().multi_line(true).build().parse(&pattern);
+        let hir = regex_syntax::ParserBuilder::new()
+            .multi_line(true)
+            .nest_limit(MAX_NESTING)
+            .build()
+            .parse(&pattern);
         let need = hir.map_or(Need::Nothing, |hir| need(&hir));
         Ok(Self { source: source.to_owned(), flags: flags.to_owned(), compiled, need })
     }

@@ -22,6 +22,7 @@ use super::{Filter, Scope, State, share};
 use crate::error::{Error, Result};
 use crate::helper::Helper;
 use crate::index::{Lexical, SemanticReader, TextKind, text_of, tool_number};
+use crate::interrupt::StopFlag;
 use crate::maps::Set;
 use crate::model::{Message, Timestamp};
 use crate::store::Store;
@@ -56,6 +57,8 @@ pub(crate) struct Search<'a> {
     pub(crate) path: &'a Path,
     /// Who may take part.
     pub(crate) helper: &'a Helper,
+    /// Set when nobody waits for the answer any more.
+    pub(crate) stop: &'a StopFlag,
     pub(crate) now: Timestamp,
 }
 
@@ -90,7 +93,8 @@ impl Search<'_> {
     pub(crate) fn run(&self, query: &Query, options: &Options) -> Result<Answer> {
         let searcher = self.lexical.searcher();
         let statistics = Statistics::new(&searcher, self.lexical.body());
-        let engine = Engine { field: self.lexical.body(), statistics: &statistics };
+        let field = self.lexical.body();
+        let engine = Engine { field, statistics: &statistics, stop: self.stop };
         let places = Places::of(&searcher).map_err(self.error())?;
         let every = query.has_regex() || options.group == Grouping::Message;
         let keep = if every { usize::MAX } else { BEST };
@@ -177,6 +181,7 @@ impl Search<'_> {
             keep,
             places,
             document_lengths: None,
+            stop: self.stop.clone(),
         })
     }
 
@@ -190,6 +195,7 @@ impl Search<'_> {
         let mut left = TRIED;
         let mut untried = 0;
         for group in groups.iter_mut() {
+            self.stop.check()?;
             let tried = group.best.len().min(left);
             untried += (group.best.len() - tried) as u64;
             left -= tried;
@@ -199,6 +205,7 @@ impl Search<'_> {
             let messages: HashMap<u64, Message> = messages.into_iter().collect();
             let mut kept: Vec<Match> = Vec::new();
             for one in &group.best {
+                self.stop.check()?;
                 let Located { position, kind, .. } = places.text(one);
                 let texts: Vec<String> = match position {
                     Some(position) => {
@@ -337,9 +344,12 @@ impl Search<'_> {
     ) -> Result<()> {
         let started = Instant::now();
         let Step { name, tier, clauses, query } = step;
+        // What the engine was given may be incomplete once the flag is set.
+        self.stop.check()?;
         let Some(query) = query else { return Ok(()) };
         let found = share::gather(&*query, engine.statistics, gather, self.helper);
         let mut groups = found.map_err(self.error())?;
+        self.stop.check()?;
         if clauses.iter().any(Clause::has_regex) {
             progress.answer.untried =
                 self.try_on_messages(clauses, (&mut groups, &progress.places))?;

@@ -58,6 +58,9 @@ impl Parts {
 impl Joint for Parts {
     fn step(&self) -> bool {
         self.pieces.take(|at| {
+            if self.gather.stop.is_set() {
+                return;
+            }
             let segment = self.searcher.segment_reader(at as u32);
             let collect = || self.gather.collect(self.weight.as_ref(), (at as u16, segment));
             // Whoever asked is told of a panic, whoever helps goes on.

@@ -7,6 +7,7 @@ use rusqlite::types::Value;
 use serde::Serialize;
 
 use super::Store;
+use super::project::distinct_names;
 use super::sessions::{Entry, RUNNING};
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -72,8 +73,11 @@ pub struct Listing {
 pub struct Facets {
     /// By agent.
     pub agents: Vec<(String, u64)>,
-    /// By project.
+    /// By project; those of one name are told apart by the directory above.
     pub projects: Vec<(String, u64)>,
+    /// What chooses each of these projects in [`Filter::projects`], in the same order.
+    #[serde(skip)]
+    pub project_choices: Vec<String>,
     /// By branch.
     pub branches: Vec<(String, u64)>,
     /// By model.
@@ -232,7 +236,7 @@ impl Store {
         let (condition, values) = browse.sql(self, now)?;
         // The whole row is read anyway: a way through an index would only be longer.
         let sql = format!(
-            "SELECT agent, project, branch, models, {} FROM sessions NOT INDEXED WHERE {condition}",
+            "SELECT agent, project_path, branch, models, {} FROM sessions NOT INDEXED WHERE {condition}",
             status(now)
         );
         let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
@@ -288,14 +292,34 @@ impl Tally {
 
     fn facets(self) -> Facets {
         let [agents, projects, branches, models, statuses] = self.0;
+        let (project_choices, projects) = named_projects(&projects);
         Facets {
             agents: most(agents),
-            projects: most(projects),
+            projects,
+            project_choices,
             branches: most(branches),
             models: most(each(models)),
             statuses: most(statuses),
         }
     }
+}
+
+/// Names projects that were counted by their paths, the most frequent first, each with what
+/// chooses it: its path only where its name is not enough.
+fn named_projects(counts: &HashMap<String, u64>) -> (Vec<String>, Vec<(String, u64)>) {
+    // Names are told apart before the rare ones are left out.
+    let paths: Vec<&str> = counts.keys().map(String::as_str).collect();
+    let names = distinct_names(&paths);
+    let mut projects: Vec<(u64, String, &str)> =
+        paths.into_iter().zip(names).map(|(path, name)| (counts[path], name, path)).collect();
+    projects.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.cmp(other)));
+    projects.truncate(VALUES);
+    let choice = |(_, name, path): &(u64, String, &str)| {
+        let is_plain = !name.contains(['/', '\\']);
+        format!("={}", if is_plain { name } else { *path })
+    };
+    let choices = projects.iter().map(choice).collect();
+    (choices, projects.into_iter().map(|(count, name, _)| (name, count)).collect())
 }
 
 /// Takes lists apart that were counted as they are written.

@@ -45,6 +45,7 @@ pub(crate) use families::FamilyMember;
 pub(crate) use figures::Doings;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
 pub(crate) use presence::RecordedSource;
+pub(crate) use project::distinct_names;
 pub(crate) use recordings::Recording;
 pub(crate) use sources::SourceRow;
 pub(crate) use tellings::{Hashes, Run, Whole};
@@ -101,6 +102,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// Returns a handle that interrupts running statements from another thread.
+    pub(crate) fn interrupt_handle(&self) -> rusqlite::InterruptHandle {
+        self.connection.get_interrupt_handle()
+    }
+
     /// Opens the journal for reading; `None` when there is none yet.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>> {
         if !path.exists() {

@@ -65,6 +65,30 @@ pub(super) fn name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
+/// Returns a name for each of some projects, given by path: the last directory, with as many of
+/// those above it as are needed where several projects end in the same one.
+pub(crate) fn distinct_names(paths: &[&str]) -> Vec<String> {
+    let mut names: Vec<&str> = paths.iter().map(|path| name(path)).collect();
+    for parts in [2, 3, usize::MAX] {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for name in &names {
+            *counts.entry(name).or_default() += 1;
+        }
+        for (name, path) in names.iter_mut().zip(paths) {
+            if counts.get(name).is_some_and(|count| *count > 1) {
+                *name = last_parts(path, parts);
+            }
+        }
+    }
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// The last directories of a path, or all of it.
+fn last_parts(path: &str, parts: usize) -> &str {
+    let mut starts = path.rmatch_indices(['/', '\\']).map(|(at, _)| at + 1);
+    starts.nth(parts - 1).map_or(path, |start| &path[start..])
+}
+
 /// Returns the drive of a path of Windows, in small letters, and the path as Windows writes it.
 fn on_drive(path: &str) -> Option<(char, String)> {
     let path = path.strip_prefix(r"\\?\").unwrap_or(path);
