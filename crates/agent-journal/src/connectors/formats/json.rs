@@ -236,10 +236,37 @@ where
     serde_json::from_str(raw.get()).ok().or_else(|| T::from_odd_value(raw, is_complete))
 }
 
-/// The fields of an object, as written; `None` when the value is not an object.
+/// How deep lists and objects of a value that is read part by part may be nested, as deep as the
+/// parser itself follows them: each level is read by a call of its own.
+const MAX_NESTING: usize = 128;
+
+/// Whether a value is nested no deeper than it can be read part by part.
+fn is_shallow(raw: &RawValue) -> bool {
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for byte in raw.get().bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_NESTING {
+            return false;
+        }
+    }
+    true
+}
+
+/// The fields of an object, as written; `None` when the value is not an object, or is nested too
+/// deep to be read part by part.
 pub fn fields(raw: &RawValue) -> Option<Rest<'_>> {
     lossless! {
         struct Fields<'a> {}
+    }
+    if !is_shallow(raw) {
+        return None;
     }
     serde_json::from_str::<Fields<'_>>(raw.get()).ok().map(|fields| fields.rest)
 }
@@ -250,8 +277,12 @@ pub fn take<'a>(rest: &mut Rest<'a>, key: &str) -> Option<&'a RawValue> {
     Some(rest.remove(at).1)
 }
 
-/// The elements of a list, as written; `None` when the value is not a list.
+/// The elements of a list, as written; `None` when the value is not a list, or is nested too deep
+/// to be read part by part.
 pub fn elements(raw: &RawValue) -> Option<Vec<&RawValue>> {
+    if !is_shallow(raw) {
+        return None;
+    }
     serde_json::from_str(raw.get()).ok()
 }
 

@@ -151,8 +151,16 @@ pub(super) fn is_true(raw: Option<&RawValue>) -> bool {
     raw.is_some_and(|raw| raw.get() == "true")
 }
 
+/// How many references may stand inside each other: a location holds a URI.
+const MAX_PLACE_DEPTH: usize = 8;
+
 /// The file a reference names: a URI as text or in pieces, with or without a range in it.
 pub(super) fn place(raw: Option<&RawValue>) -> Option<String> {
+    place_within(raw, MAX_PLACE_DEPTH)
+}
+
+/// The same, in at most so many references around it.
+fn place_within(raw: Option<&RawValue>, depth: usize) -> Option<String> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
     struct Uri<'a> {
@@ -166,12 +174,13 @@ pub(super) fn place(raw: Option<&RawValue>) -> Option<String> {
     if let Some(uri) = word(raw) {
         return Some(vscode::path(&uri));
     }
+    let depth = depth.checked_sub(1)?;
     let uri: Uri<'_> = read(raw)?;
     word(uri.fs_path)
         .or_else(|| word(uri.external).map(|uri| vscode::path(&uri)))
         .or_else(|| word(uri.path))
-        .or_else(|| place(uri.target))
-        .or_else(|| place(uri.location))
+        .or_else(|| place_within(uri.target, depth))
+        .or_else(|| place_within(uri.location, depth))
 }
 
 /// Bytes, however they were written: as an object of numbered bytes (what `JSON.stringify` makes

@@ -109,9 +109,10 @@ impl Writer for Page<'_> {
         });
         if is_inner {
             let (title, count) = (session.title(), session.notes().counts.messages);
+            let messages = if count == 1 { "message" } else { "messages" };
             writeln!(
                 self.out,
-                "<details class=\"sub\" id=\"{id}\"><summary>Sub-agent <b>{}</b> · {count} messages</summary>",
+                "<details class=\"sub\" id=\"{id}\"><summary>Sub-agent <b>{}</b> · {count} {messages}</summary>",
                 escape(&one_line(&title)),
             )?;
         } else {
