@@ -128,9 +128,33 @@ fn a_hit_in_a_sub_agent_is_told_with_its_session() {
 
 #[test]
 fn the_api_answers_as_its_description_says() {
-    let server = Server::of_two_agents();
+    let mut test = two_agents();
+    for case in [
+        "claude-code/sub-agents",
+        "claude-code/resumed",
+        "claude-code/today",
+        "claude-code/whole-session",
+        "codex/forks",
+        "copilot-cli/whole-session",
+        "vscode-copilot/continued",
+        "gemini/sub-agents",
+    ] {
+        test = test.fixture(case);
+    }
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let listed = server.json("/api/v1/sessions?all=1&limit=500");
+    let sessions = listed["sessions"].as_array().unwrap();
+    for name in ["continues", "continued_by", "summary"] {
+        assert!(sessions.iter().any(|session| !session[name].is_null()), "no session has {name}");
+    }
+    for session in sessions {
+        answers_as_described(&server, session["id"].as_str().unwrap());
+    }
+}
+
+fn answers_as_described(server: &Server, id: &str) {
     let description = server.json("/api/v1/openapi.json");
-    let id = server.some_id();
     let paths = description["paths"].as_object().unwrap();
     assert!(paths.len() >= 18, "{paths:?}");
     for (path, item) in paths {
@@ -144,7 +168,7 @@ fn the_api_answers_as_its_description_says() {
             "/api/sessions/{id}/export" => "?format=json",
             _ => "",
         };
-        let document = server.json(&format!("{}{query}", path.replace("{id}", &id)));
+        let document = server.json(&format!("{}{query}", path.replace("{id}", id)));
         conforms(path, &document, schema, &description);
     }
     for (name, schema) in description["components"]["schemas"].as_object().unwrap() {
@@ -191,9 +215,8 @@ fn conforms(
     }
     for (name, part) in value.as_object().into_iter().flatten() {
         let known = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-        if let Some(known) = known {
-            conforms(&format!("{place}.{name}"), part, known, root);
-        }
+        let known = known.unwrap_or_else(|| panic!("{place}.{name} is not described: {part}"));
+        conforms(&format!("{place}.{name}"), part, known, root);
     }
     for part in value.as_array().into_iter().flatten() {
         conforms(&format!("{place}[]"), part, &schema["items"], root);
@@ -523,4 +546,71 @@ fn a_search_shows_as_many_sessions_as_are_configured() {
     };
     assert_eq!(shown("/api/v1/search?q=login%20OR%20retry%20OR%20tokenizer"), 1);
     assert_eq!(shown("/api/v1/search?q=login%20OR%20retry%20OR%20tokenizer&limit=2"), 2);
+}
+
+#[test]
+fn projects_of_one_name_are_chosen_apart() {
+    let test = Test::new();
+    for (number, directory) in [(1, "/w/one/web"), (2, "/w/two/web"), (3, "/w/api")] {
+        let id = format!("{number:08x}-2222-4333-8444-555555555555");
+        let line = serde_json::json!({
+            "type": "user", "uuid": "u1", "sessionId": id, "cwd": directory,
+            "timestamp": "2026-11-01T10:00:00.000Z",
+            "message": { "role": "user", "content": format!("prompt {number}") },
+        });
+        test.write(format!(".claude/projects/-w-{number}/{id}.jsonl"), format!("{line}\n"));
+    }
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    let listed = server.json("/api/v1/sessions");
+    let expected = serde_json::json!([["api", 1], ["one/web", 1], ["two/web", 1]]);
+    assert_eq!(listed["facets"]["projects"], expected);
+    let page = server.page("/");
+    for option in [
+        "value=\"=api\">api (1)",
+        "value=\"=/w/one/web\">one/web (1)",
+        "value=\"=/w/two/web\">two/web (1)",
+    ] {
+        assert!(page.contains(option), "{option}: {page}");
+    }
+    for choice in ["%3D/w/two/web", "two/web"] {
+        let chosen = server.json(&format!("/api/v1/sessions?project={choice}"));
+        assert_eq!(chosen["total"], 1, "{choice}");
+        assert_eq!(chosen["sessions"][0]["title"], "prompt 2");
+    }
+    let page = server.page("/?project=%3D/w/two/web");
+    assert!(page.contains(">1 session<"), "{page}");
+    assert!(page.contains("value=\"=/w/two/web\" selected>two/web (1)"), "{page}");
+    let offered = server.json("/api/v1/complete?q=project:");
+    assert!(offered.to_string().contains("1 session\""), "{offered}");
+}
+
+#[test]
+fn one_of_anything_is_no_plural() {
+    let test = Test::new();
+    let id = "00000001-2222-4333-8444-555555555555";
+    let today = jiff::Timestamp::now();
+    let line = serde_json::json!({
+        "type": "user", "uuid": "u1", "sessionId": id, "cwd": "/w", "timestamp": today.to_string(),
+        "message": { "role": "user", "content": "only one" },
+    });
+    test.write(format!(".claude/projects/-w/{id}.jsonl"), format!("{line}\n"));
+    test.write(".claude/settings.json", "{\"cleanupPeriodDays\": 1}");
+    test.aj("index");
+    let server = Server::start(test, &[]);
+    for path in ["/", "/analytics?since=all", "/insights", "/sources", "/search?q=only"] {
+        let page = server.page(path);
+        let text: String = page
+            .split('<')
+            .filter_map(|part| part.split_once('>'))
+            .fold(String::new(), |text, (tag, after)| format!("{text}{tag} {after}"));
+        for noun in ["days", "active days", "sessions", "prompts", "messages", "weeks", "files"] {
+            let wrong = format!("1 {noun}");
+            let at = text.match_indices(&wrong).find(|(at, _)| {
+                !text[..*at].ends_with(|one: char| one.is_ascii_digit() || one == '.' || one == ',')
+            });
+            let around = at.map(|(at, _)| text[at.saturating_sub(60)..].chars().take(120));
+            assert_eq!(around.map(Iterator::collect::<String>), None, "{path}");
+        }
+    }
 }

@@ -709,6 +709,32 @@ fn is_ours(line: &str) -> bool {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn many_calls_at_once_take_turns() {
+    let mut client = Client::start(&two_agents(), "client", "mcp");
+    let calls = 200;
+    for id in 1000..1000 + calls {
+        let params = json!({ "name": "search", "arguments": { "query": "login" } });
+        client
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }));
+    }
+    let status = format!("/proc/{}/status", client.child.id());
+    let mut most = 0;
+    for _ in 0..calls {
+        let mut line = String::new();
+        client.from.read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        let status = std::fs::read_to_string(&status).unwrap();
+        let threads = status.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap();
+        most = most.max(threads.trim().parse::<usize>().unwrap());
+    }
+    // Four calls, each with a thread that looks for news, and those of the runtime.
+    assert!(most <= 24, "{most} threads");
+    client.end();
+}
+
+#[test]
 fn the_python_sdk_holds_a_session() {
     let target = Path::new(env!("CARGO_BIN_EXE_aj")).ancestors().nth(2).unwrap();
     let python = match python::prepare(target) {

@@ -474,3 +474,83 @@ fn a_pull_request_is_found_by_its_address() {
     test.write(session.path(), format!("{}{link}\n", session.lines));
     test.aj("search --mode lexical quollrepo").found().shows(["hello", "octo/quollrepo/pull/4711"]);
 }
+
+#[test]
+fn a_query_beyond_the_limits_is_an_ordinary_mistake() {
+    let test = two_agents();
+    test.aj("index");
+    let deep = |open: &str| format!("{}a{}", open.repeat(20_000), ")".repeat(20_000));
+    let many = |item: &str, count: usize| vec![item; count].join(" OR ");
+    let nested = |open: &str| format!("{}a{}", open.repeat(33), ")".repeat(33));
+    for (query, part) in [
+        (deep("("), "the query is too long"),
+        (deep("-("), "the query is too long"),
+        (nested("("), "nested more than 32 deep"),
+        (nested("-("), "nested more than 32 deep"),
+        (nested("NOT (b OR "), "nested more than 32 deep"),
+        (many("a* OR b*", 6_000), "the query is too long"),
+        (many("a* OR b*", 17), "more than 32 beginnings"),
+        (many("/a.b/", 33), "more than 32 beginnings"),
+        (many("word", 257), "more than 256 words"),
+        ("w".repeat(100_000), "the query is too long"),
+        (format!("/{}a{}/", "(".repeat(900), ")".repeat(900)), "nested parentheses/brackets (64)"),
+    ] {
+        for command in ["search", "list", "export", "stats"] {
+            let run = test.args([command, &query]);
+            let told: String = run.stderr.chars().take(400).collect();
+            assert_eq!(run.code, Some(2), "{command}: {told}");
+            assert!(run.stderr.contains(part), "{command}: {told}");
+        }
+    }
+    // As deep and as long as it may be.
+    let deepest = format!("{}login{}", "(".repeat(32), ")".repeat(32));
+    test.args(["search", &deepest]).code(0);
+    test.args(["search", &many("login", 256)]).code(0);
+    test.args(["search", &many("log*", 32)]).code(0);
+}
+
+#[test]
+fn records_that_are_nested_without_end_cost_themselves_only() {
+    let test = two_agents();
+    let line = |number: usize, content: &str| {
+        format!(
+            r#"{{"type":"user","uuid":"u{number}","sessionId":"deep","cwd":"/w","timestamp":"2026-11-01T10:00:0{number}.000Z","message":{{"role":"user","content":{content}}}}}"#
+        )
+    };
+    let nested = |open: &str, close: &str, depth: usize| {
+        format!("{}{}{}", open.repeat(depth), "\"deep\"", close.repeat(depth))
+    };
+    let result = r#"[{"type":"tool_result","tool_use_id":"t","content":"#;
+    let lines = [
+        line(1, "\"before the deep ones\""),
+        line(2, &nested("[", "]", 100_000)),
+        line(3, &nested(result, "}]", 20_000)),
+        line(4, &nested(r#"{"content":"#, "}", 20_000)),
+        line(5, &format!("\"{}quoted\"", ">".repeat(50_000))),
+        line(6, &format!("\"{}listed\"", "- ".repeat(20_000))),
+        line(7, &format!("\"{}framed\"", "<div>".repeat(20_000))),
+        line(8, &format!("\"{}strong\"", "**[".repeat(20_000))),
+        line(9, "\"after the deep ones\""),
+    ];
+    test.write(".claude/projects/-w/deep.jsonl", lines.join("\n") + "\n");
+    test.aj("index").code(0);
+    for word in ["before", "quoted", "listed", "framed", "strong", "after"] {
+        test.aj(&format!("search --mode lexical {word} project:w")).found();
+    }
+    let shown = test.aj("show deep --all").code(0).stdout;
+    assert!(shown.contains("before the deep ones") && shown.contains("after the deep ones"));
+    for format in ["html", "markdown", "json"] {
+        test.aj(&format!("export deep -f {format} -o -")).code(0);
+    }
+    let server = support::server::Server::start(test, &[]);
+    for path in
+        ["/session/deep", "/session/deep/part", "/session/deep/outline", "/api/sessions/deep"]
+    {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    for number in 1..=9 {
+        let status = server.get(&format!("/session/deep/message/{number}")).status;
+        assert!(matches!(status, 200 | 404), "{number}: {status}");
+    }
+    assert_eq!(server.get("/").status, 200);
+}

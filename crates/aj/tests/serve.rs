@@ -40,10 +40,155 @@ fn another_page_cannot_ask() {
     // Another server on this machine is another page as well.
     assert_eq!(status("sec-fetch-site: same-site\r\nsec-fetch-mode: cors\r\n"), 403);
     assert_eq!(status("sec-fetch-site: same-origin\r\nsec-fetch-mode: cors\r\n"), 200);
-    // A link to here may be followed.
-    assert_eq!(status("sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n"), 200);
     let answer = server.ask(path, "origin: https://evil.example\r\n");
     assert!(!answer.head.contains("access-control-allow"), "{}", answer.head);
+}
+
+#[test]
+fn another_page_can_lead_here_and_show_or_load_nothing_of_it() {
+    let server = Server::of_two_agents();
+    let session = format!("/session/{}", server.some_id());
+    let paths = ["/", "/search?q=a", "/api/v1/sessions", "/assets/app.js", "/events", &session];
+    for path in paths {
+        let status = |site: &str, mode: &str, destination: &str| {
+            let lines = format!(
+                "sec-fetch-site: {site}\r\nsec-fetch-mode: {mode}\r\nsec-fetch-dest: {destination}\r\n"
+            );
+            server.ask(path, &lines).status
+        };
+        for site in ["cross-site", "same-site"] {
+            for destination in ["iframe", "frame", "embed", "object", "empty", "script", "image"] {
+                assert_eq!(status(site, "navigate", destination), 403, "{path} {destination}");
+                assert_eq!(status(site, "no-cors", destination), 403, "{path} {destination}");
+            }
+            // A picture that claims to be a page, and headers that are left out.
+            assert_eq!(status(site, "no-cors", "document"), 403, "{path}");
+            let part = format!("sec-fetch-site: {site}\r\nsec-fetch-mode: navigate\r\n");
+            assert_eq!(server.ask(path, &part).status, 403, "{path}");
+        }
+        // Not even a page of this server shows another inside.
+        assert_eq!(status("same-origin", "navigate", "iframe"), 403, "{path}");
+        if path == "/events" {
+            continue;
+        }
+        // A link to here may be followed.
+        assert_eq!(status("cross-site", "navigate", "document"), 200, "{path}");
+        assert_eq!(status("none", "navigate", "document"), 200, "{path}");
+        assert_eq!(status("same-origin", "cors", "empty"), 200, "{path}");
+    }
+}
+
+#[test]
+fn a_query_beyond_the_limits_is_refused_and_the_server_goes_on() {
+    let server = Server::of_two_agents();
+    let deep = |open: &str| format!("{}a{}", open.repeat(1200), ")".repeat(1200));
+    let many = |item: &str| vec![item; 400].join("%20OR%20");
+    for query in [deep("("), deep("-("), deep("(b%20"), many("a*"), many("/a.b/"), many("word")] {
+        for path in [
+            "/search?q=",
+            "/api/search?q=",
+            "/api/v1/search?q=",
+            "/analytics?q=",
+            "/insights?q=",
+            "/?where=",
+            "/api/v1/sessions?where=",
+            "/api/v1/stats?where=",
+        ] {
+            let answer = server.get(&format!("{path}{query}"));
+            assert_eq!(answer.status, 400, "{path} {query}");
+            let text = answer.text();
+            let says = text.contains("more than 32") || text.contains("more than 256");
+            assert!(says, "{path}: {text}");
+        }
+        for path in ["/api/v1/complete?q=", "/search?rows=1&q="] {
+            assert_eq!(server.get(&format!("{path}{query}")).status, 200, "{path}");
+        }
+    }
+    for name in ["project", "branch", "model", "agent"] {
+        let address = vec![format!("{name}=x"); 8100 / (name.len() + 3)].join("&");
+        for path in ["/", "/search", "/analytics", "/api/v1/sessions", "/api/v1/stats"] {
+            let status = server.get(&format!("{path}?{address}")).status;
+            assert!(matches!(status, 200 | 400), "{path} {name}: {status}");
+        }
+    }
+    assert_eq!(server.get("/").status, 200);
+}
+
+/// Opens connections to a server, each of which sends the same bytes.
+fn crowd(server: &Server, count: usize, bytes: &str) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        // One that lost its place before it could say anything counts as well.
+        let _ = stream.write_all(bytes.as_bytes());
+        stream
+    };
+    (0..count).map(connect).collect()
+}
+
+/// A page is shown while 200 connections are silent, slow, refused or listen for news.
+#[track_caller]
+fn stands_a_crowd(server: &Server, own: &str) {
+    let host = &server.address;
+    let (head, page) = (format!("GET / HTTP/1.1\r\nhost: {host}\r\n"), "GET / HTTP/1.1\r\nhos");
+    let listens = format!("GET /events HTTP/1.1\r\nhost: {host}\r\n{own}\r\n");
+    let (refused, kept) = (format!("{head}origin: http://x\r\n\r\n"), format!("{head}{own}\r\n"));
+    for bytes in ["", page, &refused, &kept, &listens] {
+        let mut clients = crowd(server, 200, bytes);
+        assert_eq!(server.ask("/", own).status, 200, "{bytes}");
+        // Each sends one byte more.
+        for stream in &mut clients {
+            let _ = stream.write_all(b"t");
+        }
+        assert_eq!(server.ask("/search?q=login", own).status, 200, "{bytes}");
+        assert_eq!(server.ask("/", own).status, 200, "{bytes}");
+    }
+}
+
+#[test]
+fn two_hundred_slow_connections_leave_the_page_working() {
+    stands_a_crowd(&Server::of_two_agents(), "");
+}
+
+#[test]
+fn two_hundred_slow_connections_leave_the_page_working_beyond_this_machine() {
+    let test = Test::new().home("two-agents");
+    test.aj("index");
+    let mut server = Server::start(test, &["--bind", "0.0.0.0"]);
+    let token = server.url.split("token=").nth(1).unwrap().to_owned();
+    server.address = format!("127.0.0.1:{}", server.address.rsplit(':').next().unwrap());
+    stands_a_crowd(&server, &format!("authorization: bearer {token}\r\n"));
+    // Nobody listens without the secret.
+    let refused = server.get("/events");
+    assert_eq!(refused.status, 401);
+    assert!(refused.head.contains("connection: close"), "{}", refused.head);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_secret_is_no_argument_of_the_browser() {
+    use std::os::unix::fs::PermissionsExt;
+    let test = Test::new().home("two-agents");
+    let (programs, pipe) = (test.beside("bin"), test.beside("pipe"));
+    let pipe_made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(pipe_made.success());
+    let script = format!(
+        "#!/bin/sh\n{{ printf '%s\\n' \"$*\"; cat \"$1\"; }} > '{}'\n",
+        pipe.to_str().unwrap()
+    );
+    test.write(programs.join("xdg-open"), script);
+    let executable = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(programs.join("xdg-open"), executable).unwrap();
+    let path = std::env::join_paths([programs.as_path(), "/bin".as_ref(), "/usr/bin".as_ref()]);
+    let test = test.env("PATH", path.unwrap());
+    let server = Server::start(test, &["--bind", "0.0.0.0", "--open"]);
+    let token = server.url.split("token=").nth(1).unwrap();
+    let seen = std::fs::read_to_string(&pipe).unwrap();
+    let (arguments, page) = seen.split_once('\n').unwrap();
+    assert!(!arguments.contains(token) && !arguments.contains("token"), "{arguments}");
+    assert!(page.contains(&format!("url={}", server.url)), "{page}");
+    let rights = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let file = std::path::Path::new(arguments);
+    assert_eq!((rights(file), rights(file.parent().unwrap())), (0o600, 0o700));
 }
 
 #[test]
@@ -138,7 +283,23 @@ fn beyond_this_machine_a_secret_is_needed() {
     assert!(welcome.head.contains("location: /search?q=a\r\n"), "{}", welcome.head);
     assert!(welcome.head.contains("httponly; samesite=strict"), "{}", welcome.head);
     assert_eq!(server.ask("/", &format!("cookie: a=b; aj_token={token}\r\n")).status, 200);
-    assert_eq!(server.ask("/", &format!("authorization: Bearer {token}\r\n")).status, 200);
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let line = format!("authorization: {scheme} {token}\r\n");
+        assert_eq!(server.ask("/", &line).status, 200, "{scheme}");
+    }
+    assert_eq!(server.ask("/", &format!("authorization: Basic {token}\r\n")).status, 401);
+    // A browser takes either slash for one, and two of them for another server.
+    for path in ["//evil.example/", "/\\evil.example/", "/\\/evil.example/", "/\\\\evil.example/"] {
+        let welcome = server.get(&format!("{path}?token={token}"));
+        assert!(welcome.head.contains("location: /evil.example/\r\n"), "{}", welcome.head);
+    }
+    // From another page or a file the cookie would not be sent along with a redirection.
+    let from_file =
+        "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: document\r\n";
+    let welcome = server.ask(&format!("/search?q=a&token={token}"), from_file);
+    assert_eq!(welcome.status, 200);
+    assert!(welcome.head.contains("set-cookie: aj_token="), "{}", welcome.head);
+    assert!(welcome.text().contains("content=\"0; url=/search?q=a\""), "{}", welcome.text());
     // The secret does not let another page ask.
     let foreign = format!("cookie: aj_token={token}\r\norigin: http://evil.example\r\n");
     assert_eq!(server.ask("/", &foreign).status, 403);
@@ -201,8 +362,9 @@ fn a_search_marks_what_it_found_and_leads_to_the_message() {
     let page = server.page(&format!("/search?q={word}"));
     assert!(page.contains("<mark>"), "{page}");
     assert!(page.contains(&format!("/session/{id}?from=1#m1")), "{page}");
-    let wrong = server.page("/search?q=prjoect:web");
-    assert!(wrong.contains("did you mean"), "{wrong}");
+    let wrong = server.get("/search?q=prjoect:web");
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("did you mean"), "{}", wrong.text());
     let offers = server.json("/api/v1/complete?q=proj");
     assert_eq!(offers["completions"][0]["text"], "project:");
 }

@@ -340,7 +340,8 @@ fn mcp_utilisation(configured: usize, unused: usize) -> Category {
     let measured = if configured == 0 {
         "no server configured".to_owned()
     } else {
-        format!("{used} of {configured} servers used")
+        let servers = if configured == 1 { "server" } else { "servers" };
+        format!("{used} of {configured} {servers} used")
     };
     Category { name: "MCP utilisation", points, measured }
 }

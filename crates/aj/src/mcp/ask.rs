@@ -26,7 +26,11 @@ impl Call {
         let input: input::Search = self.input()?;
         let limit = checked(input.limit, input.offset, 10)?;
         ensure!(!input.query.trim().is_empty(), "the query is empty");
-        ensure!(input.query.len() <= input::QUERY, "the query is too long");
+        ensure!(
+            input.query.len() <= input::QUERY,
+            "the query is too long: at most {} bytes; keep the words that matter most",
+            input::QUERY
+        );
         let choice: input::Choice = self.input()?;
         let chosen = choice.filter(Scope::All, &self.context.now)?;
         let mut query = Query::parse(&input.query, &self.context.now)?;

@@ -304,7 +304,12 @@ pub(crate) fn cause(path: &str, reason: &str) -> String {
 
 /// One or many of something.
 pub(crate) fn count(number: u64, what: &str) -> String {
-    format!("{} {what}{}", amount(number), if number == 1 { "" } else { "s" })
+    format!("{} {}", amount(number), plural(number, what))
+}
+
+/// Returns a noun as it stands after a number.
+pub(crate) fn plural(number: u64, noun: &str) -> String {
+    format!("{noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -11,11 +11,15 @@ use std::time::Duration;
 use anyhow::Result;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE, TRANSFER_ENCODING,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
+    TRANSFER_ENCODING,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, html};
+
+use super::{connections, panics};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,6 +57,11 @@ impl Guard {
     pub(super) fn new(address: SocketAddr) -> Result<Self> {
         let token = if address.ip().is_loopback() { None } else { Some(secret()?) };
         Ok(Self { address, token })
+    }
+
+    /// Whether the address of the server carries a secret.
+    pub(super) fn has_secret(&self) -> bool {
+        self.token.is_some()
     }
 
     /// Where a person finds the server.
@@ -106,7 +115,11 @@ impl Guard {
 
     fn admits(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
-        let bearer = text(headers, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        // The name of the scheme is the same in capitals and in small letters.
+        let bearer =
+            text(headers, &AUTHORIZATION).and_then(|value| value.split_once(' ')).and_then(
+                |(scheme, given)| scheme.eq_ignore_ascii_case("bearer").then_some(given.trim()),
+            );
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies = cookies
             .flat_map(|line| line.split(';'))
@@ -117,18 +130,27 @@ impl Guard {
     }
 
     /// Takes the secret from the address into a cookie, so that it stays out of history and logs.
-    fn welcome(&self, uri: &Uri) -> Option<Response> {
-        let token = self.token.as_ref()?;
+    fn welcome(&self, request: &Request) -> Option<Response> {
+        let (token, uri) = (self.token.as_ref()?, request.uri());
         let given = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))?;
         if !is_same(given, token) {
             return None;
         }
         let rest: Vec<&str> =
             uri.query()?.split('&').filter(|pair| !pair.starts_with("token=")).collect();
-        // Two slashes at the front would lead to another server.
-        let path = format!("/{}", uri.path().trim_start_matches('/'));
-        let place = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
+        let place = own_place(uri.path(), &rest.join("&"));
         let cookie = format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict");
+        if fetch_header(request.headers(), "sec-fetch-site") == Some("cross-site") {
+            // A browser withholds the cookie from a redirection that began on another page, or in
+            // the file that `--open` writes; it sends it when a page of this server leads on.
+            let page = html! {
+                (DOCTYPE)
+                meta http-equiv="refresh" content={ "0; url=" (place) };
+                title { "aj" }
+                a href=(place) { "Go on to the dashboard" }
+            };
+            return Some(([(SET_COOKIE, cookie)], page).into_response());
+        }
         let headers = [(LOCATION, place), (SET_COOKIE, cookie)];
         Some((StatusCode::SEE_OTHER, headers).into_response())
     }
@@ -140,7 +162,14 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
+    let slot = connections::slot_of(&request);
+    if let Some(slot) = &slot {
+        connections::begin(slot);
+    }
     let mut response = answer(&guard, request, next).await;
+    if let Some(slot) = slot {
+        response = connections::noted(slot, response);
+    }
     for (name, value) in HEADERS {
         response
             .headers_mut()
@@ -150,32 +179,58 @@ pub(super) async fn check(
 }
 
 async fn answer(guard: &Guard, request: Request, next: Next) -> Response {
-    if let Some(refusal) = guard.refuses(&request) {
-        return refusal.into_response();
+    // Those who are refused keep no connection.
+    let close = [(CONNECTION, "close")];
+    if let Some((status, reason)) = guard.refuses(&request) {
+        return (status, close, reason).into_response();
     }
-    if let Some(welcome) = guard.welcome(request.uri()) {
+    if let Some(welcome) = guard.welcome(&request) {
         return welcome;
     }
     if !guard.admits(request.headers()) {
         let hint = "open the address that `aj serve` printed: it carries the secret\n";
-        return (StatusCode::UNAUTHORIZED, hint).into_response();
+        return (StatusCode::UNAUTHORIZED, close, hint).into_response();
     }
-    match tokio::time::timeout(PATIENCE, next.run(request)).await {
-        Ok(response) => response,
+    if let Some(slot) = connections::slot_of(&request) {
+        slot.prove();
+    }
+    // An answer that takes too long is dropped, and what works on it is interrupted.
+    let answered = panics::caught_in(next.run(request));
+    match tokio::time::timeout(PATIENCE, answered).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panicked)) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("{panicked}\n")).into_response()
+        }
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "this took too long\n").into_response(),
     }
 }
 
-/// Whether a browser asks on behalf of another page. Following a link to here is no question.
+/// A place on this server. Two slashes at the front, of either kind, would lead to another one.
+fn own_place(path: &str, query: &str) -> String {
+    let path = path.trim_start_matches(['/', '\\']);
+    if query.is_empty() { format!("/{path}") } else { format!("/{path}?{query}") }
+}
+
+/// Whether a browser asks on behalf of another page, or for a frame inside one. Following a link
+/// to here is neither: that shows a page of this server by itself. Programs and older browsers do
+/// not say on whose behalf they ask.
 fn is_foreign(headers: &HeaderMap, host: &str) -> bool {
     if let Some(origin) = headers.get(ORIGIN)
         && origin.as_bytes() != format!("http://{host}").as_bytes()
     {
         return true;
     }
-    let site = text(headers, &HeaderName::from_static("sec-fetch-site"));
-    let mode = text(headers, &HeaderName::from_static("sec-fetch-mode"));
-    matches!(site, Some("cross-site" | "same-site")) && mode != Some("navigate")
+    let site = fetch_header(headers, "sec-fetch-site");
+    let mode = fetch_header(headers, "sec-fetch-mode");
+    let destination = fetch_header(headers, "sec-fetch-dest");
+    let is_framed =
+        matches!(destination, Some("iframe" | "frame" | "fencedframe" | "embed" | "object"));
+    let is_page = mode == Some("navigate") && destination == Some("document");
+    is_framed || matches!(site, Some("cross-site" | "same-site")) && !is_page
+}
+
+fn fetch_header<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
+    text(headers, &HeaderName::from_static(name))
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {

@@ -9,11 +9,13 @@ mod assets;
 mod cache;
 mod charts;
 mod choice;
+mod connections;
 mod events;
 mod guard;
 mod layout;
 mod listen;
 mod pages;
+mod panics;
 mod params;
 mod reply;
 mod state;
@@ -26,6 +28,7 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 
+use self::connections::{Connections, Limits};
 use self::guard::Guard;
 use self::state::App;
 use crate::context::Context;
@@ -53,15 +56,17 @@ pub(crate) fn serve(options: &Options, context: &Context) -> Result<()> {
 
 async fn run(options: &Options, context: &Context) -> Result<()> {
     let listener = listen::bind(SocketAddr::new(options.bind, options.port)).await?;
-    let address = listener.address();
-    let guard = Guard::new(address)?;
-    let url = guard.url();
+    let guard = Guard::new(listener.local_addr()?)?;
+    let (url, has_secret) = (guard.url(), guard.has_secret());
     let app = App::start(context)?;
-    listen::announce(&url, options.open)?;
-    let service = router(app, guard);
+    panics::keep_reports();
+    listen::announce(&url)?;
+    let _redirect = options.open.then(|| listen::open(&url, has_secret));
+    let served =
+        connections::serve(listener, Connections::new(Limits::default()), router(app, guard));
     // Pages that follow the news never end by themselves, so nobody waits for them.
     tokio::select! {
-        served = axum::serve(listener, service).into_future() => served.context("the server stopped"),
+        () = served => Ok(()),
         interrupted = tokio::signal::ctrl_c() => interrupted.context("could not wait for ctrl-c"),
     }
 }

@@ -1,7 +1,7 @@
 //! What the address of a page says: filters, order, place. The same names everywhere.
 
 use agent_journal::model::Timestamp;
-use agent_journal::search::{Edge, Filter, Scope, State, agent, date};
+use agent_journal::search::{Edge, Filter, MAX_QUERY_WORDS, Scope, State, agent, date};
 use agent_journal::{Browse, Error, Order};
 use anyhow::Result;
 use jiff::Zoned;
@@ -99,6 +99,11 @@ impl Params {
 
     /// The same without model and status: the list counts sessions by them as well.
     fn listed(&self, now: &Zoned) -> Result<Filter> {
+        if self.0.len() > MAX_QUERY_WORDS {
+            let message =
+                format!("the address has more than {MAX_QUERY_WORDS} values: choose fewer");
+            return Err(wrong(message));
+        }
         let mut filter = match self.get("where") {
             Some(fields) => Filter { scope: Scope::default(), ..chosen(fields, now)? },
             None => Filter::default(),

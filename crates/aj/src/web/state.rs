@@ -10,12 +10,17 @@ use std::time::Duration;
 use agent_journal::export;
 use agent_journal::model::Timestamp;
 use agent_journal::search::Mode;
-use agent_journal::{Changes, Contents, Entry, Journal, Progress, SyncOptions, WatchOptions};
+use agent_journal::{
+    Changes, Contents, Entry, Interrupter, Journal, Progress, SyncOptions, WatchOptions,
+};
 use anyhow::{Context as _, Result};
 use jiff::Zoned;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
 
 use super::cache::Cache;
+use super::panics;
 use crate::commands::search::usual_mode;
 use crate::context::Context;
 
@@ -30,6 +35,9 @@ const WAIT: Duration = Duration::from_mins(1);
 
 /// What could not be read or written is tried again after this long.
 const RETRY: Duration = Duration::from_secs(30);
+
+/// How often an answer that nobody waits for is interrupted, until it has ended.
+const INTERRUPTION: Duration = Duration::from_millis(50);
 
 /// How many sessions' landmarks are remembered.
 const REMEMBERED: usize = 8;
@@ -118,14 +126,25 @@ impl App {
         }
         let app = Arc::clone(self);
         let turn = Arc::clone(&self.readers).acquire_owned().await?;
-        tokio::task::spawn_blocking(move || {
-            let journal = app.journals().pop();
-            let mut borrowed = Borrowed { journal, app, _turn: turn };
-            let journal = borrowed.journal.as_mut().context("every journal is in use")?;
-            journal.renew()?;
-            question(journal, &Zoned::now())
-        })
-        .await?
+        let running = Running::default();
+        let answer = tokio::task::spawn_blocking({
+            let running = running.clone();
+            move || {
+                let journal = app.journals().pop();
+                let mut borrowed = Borrowed { journal, running, app, _turn: turn };
+                let journal = borrowed.journal.as_mut().context("every journal is in use")?;
+                journal.renew()?;
+                borrowed.running.begin(journal.interruptible());
+                panics::caught(|| question(journal, &Zoned::now()))?
+            }
+        });
+        let mut awaited = Awaited { answer: Some(answer), running };
+        let answered = match &mut awaited.answer {
+            Some(answer) => answer.await,
+            None => anyhow::bail!("nothing was asked"),
+        };
+        awaited.answer = None;
+        answered?
     }
 
     /// Follows what changes.
@@ -172,15 +191,80 @@ async fn rest(app: Weak<App>) {
     }
 }
 
+/// What interrupts the question that a thread answers, while it does.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<RunningState>>);
+
+#[derive(Default)]
+struct RunningState {
+    interrupter: Option<Interrupter>,
+    is_abandoned: bool,
+}
+
+impl Running {
+    fn state(&self) -> MutexGuard<'_, RunningState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what interrupts the answer that begins now.
+    fn begin(&self, interrupter: Interrupter) {
+        let mut state = self.state();
+        if state.is_abandoned {
+            interrupter.interrupt();
+        }
+        state.interrupter = Some(interrupter);
+    }
+
+    /// Notes that the answer has ended: its journal is the next question's.
+    fn end(&self) {
+        self.state().interrupter = None;
+    }
+
+    /// Interrupts the answer, if it is being made.
+    fn interrupt(&self) {
+        let mut state = self.state();
+        state.is_abandoned = true;
+        if let Some(interrupter) = &state.interrupter {
+            interrupter.interrupt();
+        }
+    }
+}
+
+/// An answer that somebody waits for. When nobody does any more, because it took too long or the
+/// client went away, the thread that makes it is interrupted until it has stopped.
+struct Awaited<T> {
+    answer: Option<JoinHandle<T>>,
+    running: Running,
+}
+
+impl<T> Drop for Awaited<T> {
+    fn drop(&mut self) {
+        let Some(answer) = self.answer.take() else { return };
+        self.running.interrupt();
+        let (Ok(runtime), running) = (Handle::try_current(), self.running.clone()) else { return };
+        // What has not begun never does.
+        answer.abort();
+        let is_over = answer.abort_handle();
+        runtime.spawn(async move {
+            while !is_over.is_finished() {
+                running.interrupt();
+                tokio::time::sleep(INTERRUPTION).await;
+            }
+        });
+    }
+}
+
 /// A journal for one question: it goes back however that ends, before the next may ask.
 struct Borrowed {
     journal: Option<Journal>,
+    running: Running,
     app: Arc<App>,
     _turn: OwnedSemaphorePermit,
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
+        self.running.end();
         self.app.journals().extend(self.journal.take());
     }
 }
@@ -229,4 +313,46 @@ fn fold(journal: &mut Journal, changes: &Changes, news: &Tell<'_>) -> Result<boo
         *news = News { change, ..News::default() };
     });
     Ok(!report?.busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_journal::search::{Options, Query};
+
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "tests make their own files")]
+    fn an_answer_that_nobody_waits_for_gives_its_reader_back() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".claude/projects/-w");
+        std::fs::create_dir_all(&folder).unwrap();
+        let line = r#"{"type":"user","uuid":"u1","sessionId":"s","cwd":"/w","timestamp":"2026-11-01T10:00:00.000Z","message":{"role":"user","content":"some word"}}"#;
+        std::fs::write(folder.join("s.jsonl"), format!("{line}\n")).unwrap();
+        let context = Context::made_up(home.path(), false).unwrap();
+        context.journal().unwrap().sync(SyncOptions::default(), &mut |_| {}).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let app = App::start(&context).unwrap();
+            for _ in 0..=readers() {
+                let (begin, begun) = tokio::sync::oneshot::channel();
+                let endless = app.ask(move |journal, now| -> Result<()> {
+                    let query = Query::parse("word", now)?;
+                    assert_eq!(journal.find(&query, &Options::default())?.total, 1);
+                    let _ = begin.send(());
+                    loop {
+                        journal.find(&query, &Options::default())?;
+                    }
+                });
+                tokio::select! {
+                    ended = endless => panic!("{ended:?}"),
+                    begun = begun => begun.unwrap(),
+                }
+            }
+            let readers = app.readers.acquire_many(readers() as u32).await.unwrap();
+            drop(readers);
+            assert!(app.ask(|_, _| -> Result<()> { panic!("inside") }).await.is_err());
+            assert_eq!(app.journals().len(), super::readers());
+        });
+    }
 }

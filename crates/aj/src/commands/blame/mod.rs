@@ -59,7 +59,7 @@ impl BlamedPlace {
         let (file, commits) = read(&path)?;
         let wanted = match lines {
             Some(lines) if *lines.end() > file.lines.len() => {
-                bail!("{} has {} lines", path.display(), file.lines.len())
+                bail!("{} has {}", path.display(), output::count(file.lines.len() as u64, "line"))
             }
             Some(lines) => lines,
             None => 1..=file.lines.len(),
@@ -187,7 +187,8 @@ fn summary(blame: &Blame, spans: &[Span]) -> String {
     };
     let (known, unknown) = (count(true), count(false));
     let sessions = output::count(blame.candidates as u64, "session");
-    format!("{known} of {} lines · {sessions} changed this file", known + unknown)
+    let lines = output::plural((known + unknown) as u64, "line");
+    format!("{known} of {} {lines} · {sessions} changed this file", known + unknown)
 }
 
 pub(crate) fn name(confidence: Confidence) -> &'static str {

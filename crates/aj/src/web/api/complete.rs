@@ -8,6 +8,7 @@ use axum::extract::{Query, State};
 use serde_json::json;
 
 use super::{Answer, Json};
+use crate::output::count;
 use crate::web::params::Params;
 use crate::web::state::App;
 
@@ -59,5 +60,5 @@ fn values(journal: &Journal, field: &str) -> anyhow::Result<Vec<(String, String)
         "model" => facets.models,
         _ => Vec::new(),
     };
-    Ok(counted.into_iter().map(|(value, number)| (value, format!("{number} sessions"))).collect())
+    Ok(counted.into_iter().map(|(value, number)| (value, count(number, "session"))).collect())
 }

@@ -8,6 +8,7 @@ use jiff::civil::{Date, Weekday};
 use maud::{Markup, html};
 
 use super::{Caption, figure, px};
+use crate::output::{count, plural};
 
 const CELL: f64 = 12.0;
 const LEFT: f64 = 30.0;
@@ -24,7 +25,7 @@ pub(crate) struct Calendar<'a> {
     pub(crate) title: &'a str,
     /// What else there is to say about it.
     pub(crate) note: String,
-    /// What is counted, for many.
+    /// What is counted, for one.
     pub(crate) what: &'a str,
     /// The days with something in them.
     pub(crate) days: &'a BTreeMap<Date, u64>,
@@ -96,9 +97,11 @@ impl Calendar<'_> {
         let busy = cells.iter().filter(|cell| cell.value > 0).count();
         let most = cells.iter().max_by_key(|cell| cell.value).filter(|cell| cell.value > 0);
         let most = most.map_or(String::new(), |cell| {
-            format!(", at most {} {} ({})", cell.value, self.what, day(cell.date))
+            let what = plural(cell.value, self.what);
+            format!(", at most {} {what} ({})", cell.value, day(cell.date))
         });
-        format!("{}: {busy} active days in {} weeks{most}", self.title, self.weeks)
+        let busy = count(busy as u64, "active day");
+        format!("{}: {busy} in {}{most}", self.title, count(self.weeks as u64, "week"))
     }
 
     fn targets(&self, cells: &[Cell]) -> Markup {
@@ -106,7 +109,7 @@ impl Calendar<'_> {
             g aria-hidden="true" {
                 @for cell in cells.iter().filter(|cell| cell.value > 0) {
                     a href=((self.link)(cell.date)) tabindex="-1" {
-                        title { (day(cell.date)) "\n" (cell.value) " " (self.what) }
+                        title { (day(cell.date)) "\n" (cell.value) " " (plural(cell.value, self.what)) }
                         rect.target x=(px(cell.x)) y=(px(cell.y)) width="11" height="11" {}
                     }
                 }
@@ -117,7 +120,7 @@ impl Calendar<'_> {
     fn table(&self, cells: &[Cell]) -> Markup {
         html! {
             table {
-                thead { tr { th scope="col" { "Day" } th.number scope="col" { (self.what) } } }
+                thead { tr { th scope="col" { "Day" } th.number scope="col" { (self.what) "s" } } }
                 tbody {
                     @for cell in cells.iter().rev().filter(|cell| cell.value > 0) {
                         tr {
@@ -172,7 +175,7 @@ mod tests {
             id: "days",
             title: "Activity",
             note: String::new(),
-            what: "messages",
+            what: "message",
             days,
             last: LAST,
             weeks: 2,

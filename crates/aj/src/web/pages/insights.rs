@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use super::analytics::periods;
 use super::sums;
-use crate::output::thousands;
+use crate::output::{plural, thousands};
 use crate::web::cache::MOMENT;
 use crate::web::charts::{meter, ring};
 use crate::web::choice::{Choice, EVER};
@@ -118,7 +118,7 @@ fn detail(score: &Score) -> Markup {
                 div {
                     h2 id="score-name" { (marker(score)) (score.name) }
                     @if let Some(path) = &score.path { p.muted.path { (path) } }
-                    p.muted { (thousands(score.sessions)) " sessions" }
+                    p.muted { (thousands(score.sessions)) (plural(score.sessions, " session")) }
                     @if score.total.is_none() {
                         p { "Not enough sessions: a score needs at least three." }
                     }

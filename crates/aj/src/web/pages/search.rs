@@ -11,6 +11,7 @@ use agent_journal::search::{
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use jiff::Zoned;
 use maud::{Markup, html};
 
@@ -19,7 +20,7 @@ use crate::output::{self, ago, count, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::pages::sessions::short_model;
 use crate::web::params::{self, Params, encode};
-use crate::web::reply::Kept;
+use crate::web::reply::{Packed, Reply};
 use crate::web::state::App;
 
 /// Sessions of an answer.
@@ -53,12 +54,18 @@ enum Told {
 pub(in crate::web) async fn show(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Kept {
+) -> Reply<(StatusCode, Packed)> {
     let mode = app.mode;
+    // What is shown below the field while somebody types is no mistake yet.
+    let is_page = params.get("rows").is_none();
+    let status = match Wanted::parse(params.get("q").unwrap_or_default(), &Zoned::now()) {
+        Err(_) if is_page => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
     let write = move |journal: &Journal, params: &Params, now: &Zoned| {
         Ok(write(&ask(journal, params, (now, mode))?, params))
     };
-    super::moment(&app, "/search", params, write).await
+    Ok((status, super::moment(&app, "/search", params, write).await?))
 }
 
 fn write(told: &Told, params: &Params) -> Markup {

@@ -13,7 +13,7 @@ use jiff::Zoned;
 use maud::{Markup, html};
 
 use crate::output::{
-    ago, amount, clock, count, known_duration, money, money_of_share, thousands, tokens,
+    ago, amount, clock, count, known_duration, money, money_of_share, plural, thousands, tokens,
 };
 use crate::web::layout::{self, Nav};
 use crate::web::params::{self, ORDERS, Params};
@@ -88,7 +88,7 @@ fn body(list: &List, params: &Params) -> Markup {
         div.title {
             h1 { "Sessions" }
             @if list.mistake.is_none() { p.muted id="total" {
-                (thousands(total)) @if total == 1 { " session" } @else { " sessions" }
+                (thousands(total)) (plural(total, " session"))
                 @if let Some(parent) = &list.parent {
                     " started by " a href=(params::session(&parent.id)) { (parent.title) }
                 }
@@ -112,7 +112,7 @@ pub(in crate::web) fn filters(action: &str, params: &Params, facets: &Facets) ->
         form.filters action=(action) method="get" autocomplete="off" data-auto {
             (choice("since", "Any time", params, TIMES.map(|(value, name)| (value.to_owned(), name.to_owned()))))
             (choice("agent", "All agents", params, counted(&facets.agents, layout::agent_name)))
-            (choice("project", "All projects", params, named(&facets.projects)))
+            (choice("project", "All projects", params, projects(facets)))
             (choice("branch", "All branches", params, counted(&facets.branches, str::to_owned)))
             (choice("model", "All models", params, counted(&facets.models, str::to_owned)))
             (choice("status", "Any status", params, counted(&facets.statuses, str::to_owned)))
@@ -138,10 +138,10 @@ fn counted(facet: &[(String, u64)], name: impl Fn(&str) -> String) -> Vec<(Strin
     facet.iter().map(label).collect()
 }
 
-/// Projects by their whole names: a part of one would choose more than was counted.
-fn named(projects: &[(String, u64)]) -> Vec<(String, String)> {
-    let options = counted(projects, str::to_owned).into_iter();
-    options.map(|(value, label)| (format!("={value}"), label)).collect()
+/// Projects by their whole names or paths: a part of one would choose more than was counted.
+fn projects(facets: &Facets) -> Vec<(String, String)> {
+    let labels = counted(&facets.projects, str::to_owned).into_iter().map(|(_, label)| label);
+    facets.project_choices.iter().cloned().zip(labels).collect()
 }
 
 fn choice(
@@ -204,7 +204,7 @@ pub(in crate::web) fn row(entry: &Entry, figures: &SessionFigures, now: &Zoned) 
                     @if !entry.children.is_empty() { (sub_agents(entry)) }
                 }
             }
-            span.num title="Prompts" { (amount(entry.counts.user_prompts)) span.unit { " prompts" } }
+            span.num title="Prompts" { (amount(entry.counts.user_prompts)) span.unit { (plural(entry.counts.user_prompts, " prompt")) } }
             span.num.tools title={ "Calls of tools" (with) } {
                 (amount(whole.tool_calls))
                 @if whole.tool_errors > 0 {

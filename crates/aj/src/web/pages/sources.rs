@@ -6,7 +6,7 @@ use agent_journal::{AgentReport, AgentTotals};
 use axum::extract::State;
 use maud::{Markup, html};
 
-use crate::output::{amount, bytes, count, thousands};
+use crate::output::{amount, bytes, count, plural, thousands};
 use crate::settings::source_key;
 use crate::web::layout::{self, Nav};
 use crate::web::params;
@@ -44,7 +44,7 @@ fn agent(report: &AgentReport) -> Markup {
         section.card.source class={ "agent-" (report.id) } {
             header {
                 h2 { (layout::badge(report.id)) " " (report.name) }
-                p { a href=(format!("/?agent={}", params::encode(report.id))) { (thousands(totals.sessions)) " sessions" } }
+                p { a href=(format!("/?agent={}", params::encode(report.id))) { (thousands(totals.sessions)) (plural(totals.sessions, " session")) } }
             }
             dl.figures {
                 div { dt { "started by you" } dd { (thousands(totals.root_sessions)) } }
@@ -60,7 +60,7 @@ fn agent(report: &AgentReport) -> Markup {
             }
             @if let Some(retention) = report.retention.as_ref().filter(|one| one.days < FOREVER) {
                 p.notice {
-                    (report.name) " deletes sessions after " (retention.days) " days; the journal keeps them. "
+                    (report.name) " deletes sessions after " (retention.days) (plural(retention.days, " day")) "; the journal keeps them. "
                     "To have it keep its own longer, set " code { (retention.setting) } " in " code { (retention.file) } "."
                 }
             }

@@ -4,7 +4,7 @@ use agent_journal::analyze::{Basis, Figures};
 use maud::{Markup, html};
 
 use super::View;
-use crate::output::{amount, duration, money, thousands};
+use crate::output::{amount, count, duration, money, thousands};
 
 /// One figure.
 struct Tile {
@@ -81,8 +81,8 @@ impl View<'_> {
             ),
             Tile {
                 name: "Streak",
-                value: format!("{} days", streak.current),
-                note: format!("longest {} days", streak.longest),
+                value: count(streak.current, "day"),
+                note: format!("longest {}", count(streak.longest, "day")),
                 change: None,
             },
         ]

@@ -9,7 +9,7 @@ use maud::Markup;
 use super::View;
 use super::span::Step;
 use super::summary::percent;
-use crate::output::{amount, thousands};
+use crate::output::{amount, count, thousands};
 use crate::web::charts::{COLORS, Calendar, Column, Plot, Series};
 
 /// Weeks of the calendar.
@@ -180,10 +180,11 @@ impl View<'_> {
             id: "calendar",
             title: "Calendar",
             note: format!(
-                "messages a day · streak {} days, longest {}",
-                streak.current, streak.longest
+                "messages a day · streak {}, longest {}",
+                count(streak.current, "day"),
+                streak.longest
             ),
-            what: "messages",
+            what: "message",
             days: &days,
             last: self.span.last.min(self.now.date()),
             weeks: WEEKS,
