@@ -3,6 +3,7 @@
 
     make_vscdb.py --mb 1000 --out DIR
     make_vscdb.py --messages 1000000 --needle WORD --out DIR
+    make_vscdb.py --write --needle WORD --out DIR     # the editor writes one row, and goes on
 
 What fills such databases in life fills this one: most bytes are caches that hold no conversation
 (`agentKv:blob:`, `checkpointId:`, `messageRequestContext:`), a third are bubbles; there are empty
@@ -11,6 +12,7 @@ composers, deleted rows and bubbles nobody refers to.
 
 import argparse
 import json
+import os
 import random
 import sqlite3
 import uuid
@@ -180,6 +182,20 @@ class Maker:
         database.close()
 
 
+def write(out, word):
+    """Writes one conversation as a running editor does: it stays in the log."""
+    database = sqlite3.connect(Path(out) / ".config/Cursor/User/globalStorage/state.vscdb")
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA wal_autocheckpoint=0")
+    bubble = {"bubbleId": "written", "type": 1, "text": f"what was written last: {word}"}
+    body = {"_v": 9, "name": "Live", "conversation": [bubble]}
+    rows = "INSERT INTO cursorDiskKV VALUES ('composerData:written-last', ?)"
+    database.execute(rows, (json.dumps(body),))
+    database.commit()
+    # Closing would copy the log into the database and delete it.
+    os._exit(0)
+
+
 def create(path):
     database = sqlite3.connect(path)
     database.execute("PRAGMA synchronous=OFF")
@@ -211,7 +227,10 @@ def main():
     parser.add_argument("--needle", help="a word that is to stand in one message")
     parser.add_argument("--out", required=True, help="the home to make")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="write into the database that is there")
     options = parser.parse_args()
+    if options.write:
+        write(options.out, options.needle)
     maker = Maker(options.out, options)
     counts = maker.run()
     size = maker.path.stat().st_size

@@ -56,6 +56,20 @@ pub(crate) fn database(home: &Path, messages: u64) -> Result<()> {
     run(maker.arg("--out").arg(home))
 }
 
+/// A large database of another program.
+pub(crate) fn large_database(home: &Path, megabytes: u64) -> Result<()> {
+    let mut maker = Command::new("python3");
+    maker.arg(root().join("benches/make_vscdb.py"));
+    run(maker.args(["--mb", &megabytes.to_string(), "--out"]).arg(home))
+}
+
+/// Writes one row into a database, as a program does that keeps it open.
+pub(crate) fn write_row(home: &Path) -> Result<()> {
+    let mut maker = Command::new("python3");
+    maker.arg(root().join("benches/make_vscdb.py"));
+    run(maker.args(["--write", "--needle", NEEDLE, "--out"]).arg(home))
+}
+
 fn words(random: &mut Random, count: u64) -> String {
     let mut text = String::with_capacity(count as usize * 8);
     for _ in 0..count {

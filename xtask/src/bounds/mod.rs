@@ -8,6 +8,7 @@ mod homes;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -21,6 +22,9 @@ const MIB: u64 = 1 << 20;
 /// What reading any history may take.
 const LIMIT: u64 = 512 * MIB;
 
+/// How long a search may take that reads what changed first.
+const NEWS_LIMIT: Duration = Duration::from_millis(500);
+
 /// A history of unusual size.
 struct Case {
     name: &'static str,
@@ -29,15 +33,19 @@ struct Case {
     /// A word that stands in one message, or in none because what holds it is left out.
     word: &'static str,
     is_found: bool,
+    /// What happens between reading and searching; then the search reads it, and may take no
+    /// longer than [`NEWS_LIMIT`].
+    change: Option<fn(&Path) -> Result<()>>,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     Case {
         name: "large",
         what: "5 GB in 2,500 sessions",
         make: |home| homes::sessions(home, 2_500, 2_000_000),
         word: homes::NEEDLE,
         is_found: true,
+        change: None,
     },
     Case {
         name: "long",
@@ -45,6 +53,7 @@ const CASES: [Case; 5] = [
         make: |home| homes::sessions(home, 1, 2_000_000_000),
         word: homes::NEEDLE,
         is_found: true,
+        change: None,
     },
     Case {
         name: "many",
@@ -52,6 +61,7 @@ const CASES: [Case; 5] = [
         make: |home| homes::sessions(home, 100_000, 4_000),
         word: homes::NEEDLE,
         is_found: true,
+        change: None,
     },
     Case {
         name: "line",
@@ -59,6 +69,7 @@ const CASES: [Case; 5] = [
         make: |home| homes::long_line(home, 1_000_000_000),
         word: homes::NEEDLE,
         is_found: true,
+        change: None,
     },
     Case {
         name: "database",
@@ -66,6 +77,15 @@ const CASES: [Case; 5] = [
         make: |home| homes::database(home, 1_000_000),
         word: homes::NEEDLE,
         is_found: true,
+        change: None,
+    },
+    Case {
+        name: "live",
+        what: "a live database of 3 GB, one row written",
+        make: |home| homes::large_database(home, 3_000),
+        word: homes::NEEDLE,
+        is_found: true,
+        change: Some(homes::write_row),
     },
 ];
 
@@ -111,12 +131,17 @@ impl Case {
             fence.map_or(command_as_it_is(&command), |fence| fence.around(&command))
         };
         let read = measure(&ask(&["index"]), 0)?;
+        if let Some(change) = self.change {
+            change(&home)?;
+        }
         let found = i32::from(!self.is_found);
         let search: Used = measure(&ask(&["search", self.word]), found)?;
         let size = crate::bench::corpus::size(&home)?;
         fs::remove_dir_all(&journal).context("could not remove the journal")?;
         ensure!(read.memory < LIMIT, "reading took {}", memory(read.memory));
         ensure!(search.memory < LIMIT, "searching took {}", memory(search.memory));
+        let is_late = self.change.is_some() && search.wall > NEWS_LIMIT;
+        ensure!(!is_late, "reading one row took {}", time(search.wall));
         Ok(format!(
             "| {} | {:.1} GB | {} | {} | {} | {} | {} |",
             self.what,
