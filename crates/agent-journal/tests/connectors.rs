@@ -18,7 +18,7 @@ use std::path::Path;
 
 use agent_journal::Error;
 use agent_journal::connectors::formats::jsonl::{self, MAX_LINE};
-use agent_journal::connectors::{ALL, Checkpoint, Connector, Record, Source};
+use agent_journal::connectors::{ALL, Checkpoint, Connector, Record, Sink, Source};
 use agent_journal::model::Block;
 use proptest::test_runner::{Config, TestRunner};
 use support::{Home, Records, Tellings, directories, fixtures, fold, read};
@@ -118,6 +118,58 @@ fn reading_in_two_parts_equals_reading_at_once() {
             }
         }
     });
+}
+
+/// Has time for a few lines or sessions only.
+struct Impatient {
+    records: Records,
+    patience: usize,
+}
+
+impl Sink for Impatient {
+    fn accept(&mut self, record: Record) -> agent_journal::Result<()> {
+        self.records.accept(record)
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.patience = self.patience.saturating_sub(1);
+        self.patience == 0
+    }
+}
+
+#[test]
+fn reading_that_stops_when_it_is_due_goes_on_where_it_stopped() {
+    let mut parts = 0;
+    each_case(|connector, case, home| {
+        for source in home.sources(connector) {
+            let at_once = fold(Tellings::new(), &Checkpoint::default(), read(connector, &source).0);
+            for patience in [1, 2, 5] {
+                let (mut told, mut start) = (Tellings::new(), Checkpoint::default());
+                loop {
+                    let mut part = Impatient { records: Records::default(), patience };
+                    let end = connector.read(&source, start.clone(), &mut part);
+                    let is_over = part.patience > 0;
+                    match end {
+                        Ok(end) if is_over || end.offset > start.offset => {
+                            told = fold(told, &start, part.records.0);
+                            start = end;
+                        }
+                        // Nowhere to go on from: the rest is read at once.
+                        _ => {
+                            told = read_on(connector, &source, told, &start);
+                            break;
+                        }
+                    }
+                    if is_over {
+                        break;
+                    }
+                    parts += 1;
+                }
+                assert_eq!(told, at_once, "{case:?}: {:?} {patience} at a time", source.path);
+            }
+        }
+    });
+    assert!(parts > 100, "{parts}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub use self::mcp_client::McpClient;
 pub use crate::model::{Checkpoint, Source, Stamp};
 
 use crate::error::Result;
-use crate::model::{Message, Session};
+use crate::model::{Message, Session, SessionId};
 
 use self::mcp_client::Shape;
 
@@ -199,6 +199,25 @@ pub struct Skipped {
 pub trait Sink {
     /// Takes one record.
     fn accept(&mut self, record: Record) -> Result<()>;
+
+    /// Returns whether there is no more time: then the connector stops at the next place from
+    /// which it can go on later, and returns the checkpoint of that place. Asked between lines or
+    /// sessions; after the answer `true` nothing more is told.
+    fn is_due(&mut self) -> bool {
+        false
+    }
+
+    /// Returns whether a session was told to its end by an earlier read, with the same
+    /// fingerprint: then it need not be told again.
+    fn is_unchanged(&mut self, _session: &SessionId, _fingerprint: u64) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Notes that the session told last was told to its end, with the fingerprint by which a later
+    /// read knows that it did not change.
+    fn finish_session(&mut self, _session: &SessionId, _fingerprint: u64) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl Record {

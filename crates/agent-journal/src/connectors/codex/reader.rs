@@ -40,6 +40,9 @@ pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Resu
         reader.line(&line)?;
         if is_whole {
             reader.end = lines.offset();
+            if reader.sink.is_due() {
+                break;
+            }
         }
     }
     let Mark { offset, told, state } = reader.finish()?;

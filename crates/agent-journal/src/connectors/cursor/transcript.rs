@@ -37,6 +37,9 @@ pub(super) fn read_lines(
         // A line without its newline may still be being written: it is read again.
         if line.end != End::File {
             settled = (lines.offset(), reader.told, reader.calls.clone());
+            if reader.sink.is_due() {
+                break;
+            }
         }
     }
     let (offset, messages, calls) = settled;

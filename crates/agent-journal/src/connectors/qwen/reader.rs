@@ -32,6 +32,9 @@ pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Resu
             reader.settled = Some(told);
         } else {
             reader.end = lines.offset();
+            if reader.sink.is_due() {
+                break;
+            }
         }
     }
     reader.finish(path)

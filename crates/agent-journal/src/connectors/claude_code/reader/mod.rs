@@ -72,6 +72,9 @@ pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Resu
         reader.line(&line)?;
         if is_whole {
             reader.end = lines.offset();
+            if reader.sink.is_due() {
+                break;
+            }
         }
     }
     reader.finish(path)

@@ -73,6 +73,10 @@ pub fn read(
         reader.line(&line)?;
         if is_whole {
             reader.end = lines.offset();
+            // A line that raw newlines have cut is told when the rest of it is there.
+            if reader.broken.is_none() && reader.sink.is_due() {
+                break;
+            }
         }
     }
     reader.finish(path)
