@@ -192,6 +192,7 @@ impl<'a> Desk<'a> {
             continued: false,
             error: None,
             told: None,
+            pending: None,
             again: false,
         };
         self.ends.insert(agent.to_owned(), (row, end));

@@ -42,6 +42,12 @@ pub enum Error {
         /// Why it failed.
         source: rusqlite::Error,
     },
+    /// Another program's database is being changed, and could not be read at one moment.
+    #[error("{} is being written by its agent; it will be read later", path.display())]
+    Unsettled {
+        /// The database.
+        path: PathBuf,
+    },
     /// The journal's own database failed.
     #[error("could not use the journal {}", path.display())]
     Store {

@@ -202,3 +202,136 @@ fn of_a_session_that_got_shorter_nothing_is_said_of_what_is_gone() {
     assert_eq!(matches(&journal, "word4"), [0; 0]);
     assert_eq!(place.counted().0, 3);
 }
+
+#[test]
+fn a_source_that_takes_longer_than_there_is_time_is_read_in_parts() {
+    let (place, whole) = (Place::new(), Place::new());
+    let mut script = Script::new(1);
+    for at in 0..3000 {
+        script = script.you(&format!("ask{at} {}", "the boxes in the depot ".repeat(30)));
+        script = script.agent(&format!("tell{at} {}", "are counted and labelled ".repeat(30)));
+    }
+    for one in [&place, &whole] {
+        one.file(&script.path(), &script.lines);
+    }
+    let machine = Machine { home: place.home(), ..Machine::default() };
+    let mut journal = Journal::open(place.config(), machine).unwrap();
+    let budget = Some(std::time::Duration::from_millis(30));
+    let mut pending = Vec::new();
+    loop {
+        let options = SyncOptions { budget, ..SyncOptions::default() };
+        let report = journal.sync(options, &mut |_| {}).unwrap();
+        assert!(report.failures.is_empty() && report.unsettled.is_empty(), "{report:?}");
+        if report.pending_sources == 0 {
+            break;
+        }
+        pending.push(report.pending_bytes);
+    }
+    assert!(!pending.is_empty());
+    assert!(pending.is_sorted_by(|before, after| before >= after), "{pending:?}");
+    let expected = whole.sync();
+    assert_eq!(texts(&journal), texts(&expected));
+    assert_eq!(found(&journal, "tell2999"), found(&expected, "tell2999"));
+    assert_eq!(place.counted(), whole.counted());
+}
+
+const STATE: &str = "home/.config/Cursor/User/globalStorage/state.vscdb";
+
+/// The editor's database, with its connection left open.
+fn editor(place: &Place) -> rusqlite::Connection {
+    let path = place.directory.path().join(STATE);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let editor = rusqlite::Connection::open(path).unwrap();
+    editor.pragma_update(None, "journal_mode", "wal").unwrap();
+    editor
+        .execute_batch(
+            "CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)",
+        )
+        .unwrap();
+    editor
+}
+
+fn put(editor: &rusqlite::Connection, key: &str, value: &Value) {
+    let row = (key, value.to_string());
+    editor.execute("INSERT INTO cursorDiskKV VALUES (?1, ?2)", row).unwrap();
+}
+
+fn say(editor: &rusqlite::Connection, composer: &str, words: &[&str]) {
+    let headers: Vec<Value> = (0..words.len()).map(|at| json!({ "bubbleId": at })).collect();
+    for (at, word) in words.iter().enumerate() {
+        let bubble = json!({ "bubbleId": at.to_string(), "type": 1 + at % 2, "text": word });
+        put(editor, &format!("bubbleId:{composer}:{at}"), &bubble);
+    }
+    let headers: Vec<Value> =
+        headers.iter().map(|one| json!({ "bubbleId": one["bubbleId"].to_string() })).collect();
+    let body = json!({ "name": composer, "fullConversationHeadersOnly": headers });
+    put(editor, &format!("composerData:{composer}"), &body);
+}
+
+#[test]
+fn what_changes_in_a_live_database_is_read_and_the_rest_is_kept() {
+    let place = Place::new();
+    let editor = editor(&place);
+    say(&editor, "first", &["apple", "answer"]);
+    say(&editor, "second", &["banana", "answer"]);
+    let journal = place.sync();
+    assert_eq!((found(&journal, "apple").len(), found(&journal, "banana").len()), (1, 1));
+    say(&editor, "second", &["banana", "answer", "cherry"]);
+    let journal = place.sync();
+    assert_eq!((found(&journal, "apple").len(), found(&journal, "cherry").len()), (1, 1));
+    // A bubble that is overwritten in its row, by another of the same length.
+    let sql = "UPDATE cursorDiskKV SET value = replace(value, 'apple', 'grape') WHERE key LIKE '%'";
+    editor.execute_batch(sql).unwrap();
+    let journal = place.sync();
+    assert_eq!((found(&journal, "apple").len(), found(&journal, "grape").len()), (0, 1));
+    let gone = "SELECT count(*) FROM tellings WHERE gone";
+    let count = |sql: &str| place.database().query_row(sql, [], |row| row.get::<_, i64>(0));
+    assert_eq!(count(gone), Ok(0));
+    // What was counted stays counted when a conversation is passed over.
+    assert_eq!(count("SELECT records FROM sources"), Ok(5));
+    editor.execute_batch("DELETE FROM cursorDiskKV WHERE key LIKE '%first%'").unwrap();
+    let journal = place.sync();
+    assert_eq!((found(&journal, "grape").len(), count(gone)), (1, Ok(1)));
+}
+
+#[test]
+fn a_view_in_place_of_a_table_is_not_run_and_a_value_without_measure_is_counted() {
+    let place = Place::new();
+    let editor = editor(&place);
+    editor
+        .execute_batch(
+            "DROP TABLE cursorDiskKV; CREATE TABLE composerHeaders (value);
+             INSERT INTO composerHeaders VALUES (zeroblob(70000000));
+             CREATE VIEW cursorDiskKV AS WITH RECURSIVE n(i) AS
+             (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS key, i AS value FROM n",
+        )
+        .unwrap();
+    place.sync();
+    let skipped = place.database().query_row("SELECT skipped, error FROM sources", [], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
+    });
+    assert_eq!(skipped.unwrap(), (r#"{"a value is too long":1}"#.to_owned(), None));
+}
+
+#[test]
+fn a_database_in_the_middle_of_a_change_is_read_later() {
+    let place = Place::new();
+    let editor = editor(&place);
+    say(&editor, "first", &["apple", "answer"]);
+    editor.pragma_update(None, "journal_mode", "delete").unwrap();
+    let mut journal = place.sync();
+    assert_eq!(found(&journal, "apple").len(), 1);
+    say(&editor, "second", &["banana", "answer"]);
+    editor.execute_batch("PRAGMA cache_size = 1; BEGIN").unwrap();
+    for at in 0..100 {
+        put(&editor, &format!("checkpointId:{at}"), &json!("x".repeat(3000)));
+    }
+    let report = journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.pending_sources, report.unsettled.len()), (1, 1), "{report:?}");
+    assert!(report.failures.is_empty(), "{report:?}");
+    assert_eq!(found(&journal, "apple").len(), 1);
+    editor.execute_batch("COMMIT").unwrap();
+    let report = journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.pending_sources, report.sources), (0, 1), "{report:?}");
+    assert_eq!(found(&journal, "banana").len(), 1);
+}

@@ -167,7 +167,8 @@ impl Context {
         for (path, reason) in &report.failures {
             warn(&format!("could not read {path}: {}", crate::output::cause(path, reason)));
         }
-        if report.pending_sources > 0 {
+        warn_of_unsettled(&report);
+        if report.pending_sources > report.unsettled.len() as u64 {
             let size = crate::output::bytes(report.pending_bytes);
             let why = if report.busy { "another aj is reading them" } else { "run `aj index`" };
             warn(&format!("{} sources ({size}) are not read yet: {why}", report.pending_sources));
@@ -246,6 +247,13 @@ fn or_warn<T>(journal: &Journal, result: Result<T>) -> Result<Option<T>> {
     }
     warn(&format!("could not record new sessions: {}", one_line(&error)));
     Ok(None)
+}
+
+/// Names the databases that were changed while they were read.
+pub(crate) fn warn_of_unsettled(report: &SyncReport) {
+    for path in &report.unsettled {
+        warn(&format!("{path} is being written by its agent; it will be read later"));
+    }
 }
 
 /// Says why an answer takes long.

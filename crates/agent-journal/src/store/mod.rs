@@ -14,6 +14,7 @@ mod chunk;
 mod counted;
 mod families;
 mod figures;
+mod fingerprints;
 mod ledger;
 mod lineage;
 mod pack;
@@ -43,6 +44,7 @@ pub(crate) use beside::NONE;
 pub(crate) use catalog::Facts;
 pub(crate) use families::FamilyMember;
 pub(crate) use figures::Doings;
+pub(crate) use fingerprints::Fingerprint;
 pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
 pub(crate) use presence::RecordedSource;
 pub(crate) use project::distinct_names;
@@ -53,7 +55,7 @@ pub(crate) use understanding::SourceUnderstanding;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
 pub(crate) use packing::Packer;
-pub(crate) use write::{Place, SourceEnd, Told, Writer};
+pub(crate) use write::{Pending, Place, SourceEnd, Told, Writer};
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -187,6 +187,7 @@ impl Writer<'_> {
     pub(crate) fn forget(&mut self, telling: u64) -> Result<()> {
         self.truncate(telling, 0, 0)?;
         self.set_uncovered(telling)?;
+        self.forget_fingerprint(telling)?;
         let sql = "DELETE FROM tellings WHERE key = ?1 RETURNING session";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let session = statement.query_row([telling as i64], |row| row.get::<_, i64>(0)).optional();

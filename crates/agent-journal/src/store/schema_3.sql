@@ -88,3 +88,13 @@ CREATE TABLE bills (
 ) STRICT;
 -- Set on what a bill lists beyond the messages: a sum over calls that no message records.
 ALTER TABLE usage ADD COLUMN unrecorded INTEGER NOT NULL DEFAULT 0;
+
+-- Recordings whose source can be asked whether they changed, without being read: what it answered
+-- when they were read, and what was counted then.
+CREATE TABLE fingerprints (
+    telling     INTEGER PRIMARY KEY,
+    fingerprint INTEGER NOT NULL,
+    records     INTEGER NOT NULL,
+    raw         INTEGER NOT NULL,
+    skipped     TEXT NOT NULL           -- reason -> count, JSON
+) STRICT;

@@ -64,6 +64,15 @@ pub(crate) struct Place {
     pub(crate) host: Option<String>,
 }
 
+/// Why a source is to be read on later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pending {
+    /// There was no more time.
+    OutOfTime,
+    /// Its program was changing it.
+    Unsettled,
+}
+
 /// How the reading of a source ended.
 pub(crate) struct SourceEnd {
     pub(crate) checkpoint: Checkpoint,
@@ -75,8 +84,27 @@ pub(crate) struct SourceEnd {
     pub(crate) error: Option<String>,
     /// Whether to try again although nothing changed: what hindered may be gone.
     pub(crate) again: bool,
+    /// Why the source was not read to its end, and is to be read on although nothing changed.
+    pub(crate) pending: Option<Pending>,
     /// The recordings that the source holds, where it was read from its beginning to its end.
     pub(crate) told: Option<Vec<u64>>,
+}
+
+impl SourceEnd {
+    /// The end of a read that changes nothing of what is known of a source.
+    pub(crate) fn kept(checkpoint: Checkpoint) -> Self {
+        Self {
+            checkpoint,
+            records: 0,
+            raw: 0,
+            skipped: BTreeMap::new(),
+            continued: true,
+            error: None,
+            again: false,
+            pending: None,
+            told: None,
+        }
+    }
 }
 
 impl Store {
@@ -190,13 +218,16 @@ impl Writer<'_> {
         let sql = "UPDATE sources SET size = :size, modified = :modified, inode = :inode,
                    records = :records + iif(:continued, records, 0),
                    raw = :raw + iif(:continued, raw, 0),
-                   skipped = :skipped, error = :error, present = 1, reader = :reader
+                   skipped = :skipped, error = :error, present = 1,
+                   reader = iif(:pending, reader, :reader)
                    WHERE id = :id";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         statement
             .execute(named_params! {
                 ":size": if end.again { -1 } else { source.stamp.size as i64 },
-                ":modified": source.stamp.modified,
+                // Its size tells whether what was read may be gone; its time, that there is more.
+                ":modified": if end.pending.is_some() { -1 } else { source.stamp.modified },
+                ":pending": end.pending.is_some(),
                 ":inode": source.stamp.inode as i64,
                 ":records": end.records as i64,
                 ":raw": end.raw as i64,
@@ -301,6 +332,7 @@ impl Writer<'_> {
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
         let row = params![*key as i64, source, session as i64, json, *messages as i64];
         statement.execute(row).map_err(self.error())?;
+        self.forget_fingerprint(*key)?;
         self.touched.insert(session);
         self.unlisted.insert(session);
         if *is_new {

@@ -34,7 +34,7 @@ use crate::connectors::formats::jsonl;
 use crate::connectors::{self, Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
 use crate::index::{IndexWriter, LexicalWriter, Semantic, SemanticWriter, Targets};
-use crate::store::{Packer, SourceEnd, Store, Writer};
+use crate::store::{Packer, Pending, SourceEnd, Store, Writer};
 use record::{Event, Recorder, Trust};
 
 /// The first batch is small, so that the newest sessions can be found soon.
@@ -96,10 +96,20 @@ pub struct SyncReport {
     pub pending_sources: u64,
     /// Their size.
     pub pending_bytes: u64,
+    /// Databases that were changed while they were read; they are among those still to be read.
+    pub unsettled: Vec<String>,
     /// Another process was writing.
     pub busy: bool,
     /// Roots and sources that could not be read, with the reason.
     pub failures: Vec<(String, String)>,
+}
+
+impl SyncReport {
+    /// Counts a source that was read only up to a place.
+    fn pend(&mut self, source: &Source, read_to: u64) {
+        self.pending_sources += 1;
+        self.pending_bytes += source.stamp.size.saturating_sub(read_to);
+    }
 }
 
 /// Everything a sync needs.
@@ -293,8 +303,7 @@ impl Sync<'_> {
             self.write(receiver, jobs, writer, report)
         })?;
         for job in &jobs[next.load(Ordering::Relaxed).min(jobs.len())..] {
-            report.pending_sources += 1;
-            report.pending_bytes += job.source.stamp.size;
+            report.pend(&job.source, 0);
         }
         Ok(())
     }
@@ -349,6 +358,9 @@ impl Sync<'_> {
                     writer.chunk(telling, session, &chunk)?;
                 }
                 Event::Telling(told) => writer.telling(&told)?,
+                Event::Fingerprint { telling, fingerprint } => {
+                    writer.fingerprint(telling, &fingerprint)?;
+                }
                 Event::End { job, end } => {
                     let source = &jobs[job].source;
                     if let Some(error) = &end.error {
@@ -356,6 +368,13 @@ impl Sync<'_> {
                     }
                     writer.source_end(jobs[job].id, source, &end)?;
                     writer.list_many()?;
+                    if let Some(pending) = end.pending {
+                        report.pend(source, end.checkpoint.offset);
+                        if pending == Pending::Unsettled {
+                            report.unsettled.push(source.path.display().to_string());
+                        }
+                        continue;
+                    }
                     report.sources += 1;
                     report.bytes += source.stamp.size;
                     (self.progress)(Progress::Read { bytes: source.stamp.size });
@@ -432,7 +451,8 @@ impl Worker<'_> {
             false if self.full => Trust::Checked,
             false => Trust::Full,
         };
-        let mut recorder = Recorder::new(job, &start, store, tools, self.config).trusting(trust);
+        let recorder = Recorder::new(job, &start, store, tools, self.config);
+        let mut recorder = recorder.trusting(trust).until(self.deadline);
         let end = tell(job, (known.clone(), start), &mut recorder);
         if !recorder.is_at_odds() {
             return end;
@@ -440,8 +460,8 @@ impl Worker<'_> {
         // What the journal cannot read any more, or has of a source that was another then, the
         // source tells as it is.
         let start = Checkpoint::default();
-        let mut recorder =
-            Recorder::new(job, &start, store, tools, self.config).trusting(Trust::None);
+        let recorder = Recorder::new(job, &start, store, tools, self.config);
+        let mut recorder = recorder.trusting(Trust::None);
         tell(job, (known, start), &mut recorder)
     }
 }
@@ -453,11 +473,15 @@ fn tell(
     recorder: &mut Recorder<'_>,
 ) -> Result<SourceEnd> {
     match job.connector.read(&job.source, start, recorder) {
+        Ok(checkpoint) if recorder.is_suspended() => recorder.finish(checkpoint),
         Ok(checkpoint) => recorder.finish(jsonl::sealed(&job.source.path, checkpoint)),
         Err(Error::StartOver) => Err(recorder.give_up()),
-        Err(error @ (Error::Read { .. } | Error::Format { .. } | Error::Database { .. })) => {
-            recorder.fail(known, &error)
-        }
+        Err(
+            error @ (Error::Read { .. }
+            | Error::Format { .. }
+            | Error::Database { .. }
+            | Error::Unsettled { .. }),
+        ) => recorder.fail(known, &error),
         Err(error) => Err(error),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::time::Instant;
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -12,7 +13,10 @@ use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::index::{Calls, Targets};
 use crate::model::{Block, Kind, Message, Origin, Session, SessionId, Timestamp};
-use crate::store::{Chunk, ChunkBuilder, FULL_RUN, Hashes, Packed, Packer, SourceEnd, Store, Told};
+use crate::store::{
+    Chunk, ChunkBuilder, FULL_RUN, Fingerprint, Hashes, Packed, Packer, Pending, SourceEnd, Store,
+    Told,
+};
 
 /// News for the writer.
 pub(super) enum Event {
@@ -24,6 +28,8 @@ pub(super) enum Event {
     Chunk { telling: u64, session: u64, chunk: Box<Chunk> },
     /// What a source tells of a session as a whole.
     Telling(Box<Told>),
+    /// A session was told to its end, and need not be told again while it has this fingerprint.
+    Fingerprint { telling: u64, fingerprint: Fingerprint },
     /// A source has been read.
     End { job: usize, end: SourceEnd },
     /// The journal itself failed.
@@ -56,6 +62,14 @@ pub(super) struct Recorder<'a> {
     skipped: BTreeMap<String, u64>,
     /// Whether the source broke off before its end.
     is_cut: bool,
+    /// When reading is to stop at the next place from which it can go on.
+    deadline: Option<Instant>,
+    /// Whether it stopped there.
+    is_suspended: bool,
+    /// Sessions that are as they were when they were told last.
+    unchanged: Vec<u64>,
+    /// What was counted before the session that is told now.
+    counted_before: Fingerprint,
     /// Whether what the journal has is told anew.
     trust: Trust,
     /// Whether what the journal has is no beginning of what the source tells.
@@ -76,6 +90,8 @@ struct Open {
     builder: Option<ChunkBuilder>,
     /// The calls of tools whose results may follow.
     calls: Calls,
+    /// Set when the session was told to its end.
+    fingerprint: Option<Fingerprint>,
 }
 
 impl<'a> Recorder<'a> {
@@ -102,6 +118,10 @@ impl<'a> Recorder<'a> {
             raw: 0,
             skipped: BTreeMap::new(),
             is_cut: false,
+            deadline: None,
+            is_suspended: false,
+            unchanged: Vec::new(),
+            counted_before: Fingerprint::default(),
             trust: Trust::Full,
             is_at_odds: false,
         }
@@ -111,6 +131,16 @@ impl<'a> Recorder<'a> {
     /// from its beginning.
     pub(super) fn trusting(self, trust: Trust) -> Self {
         Self { trust, ..self }
+    }
+
+    /// Sets when reading is to stop at the next place from which it can go on.
+    pub(super) fn until(self, deadline: Option<Instant>) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// Returns whether reading stopped because there was no more time.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.is_suspended
     }
 
     /// Whether the journal cannot read what new messages follow, or the source tells less than
@@ -135,7 +165,7 @@ impl<'a> Recorder<'a> {
             if is_lost && open.builder.is_none() {
                 continue;
             }
-            if self.is_cut || is_lost {
+            if self.is_cut || self.is_suspended || is_lost {
                 self.keep_rest()?;
             }
             let open = &self.open[at];
@@ -151,6 +181,11 @@ impl<'a> Recorder<'a> {
             self.flush(Flush::Last)?;
             self.tell(at)?;
         }
+        // What was told of a source that begins again next time is counted then.
+        if self.is_suspended && checkpoint.offset == 0 {
+            let pending = Some(Pending::OutOfTime);
+            return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
+        }
         let continued = self.start.0 > 0;
         let told_again = match self.open.first() {
             Some(open) if continued => open.known.len().saturating_sub(self.start.1),
@@ -164,8 +199,11 @@ impl<'a> Recorder<'a> {
             continued,
             error: None,
             again: false,
-            told: (!continued && !self.is_cut)
-                .then(|| self.open.iter().map(|open| open.key).collect()),
+            pending: self.is_suspended.then_some(Pending::OutOfTime),
+            told: (!continued && !self.is_cut && !self.is_suspended).then(|| {
+                let told = self.open.iter().map(|open| open.key);
+                told.chain(self.unchanged.iter().copied()).collect()
+            }),
         })
     }
 
@@ -186,15 +224,14 @@ impl<'a> Recorder<'a> {
         }
         // What was told from the beginning on took the place of what the checkpoint follows.
         let checkpoint = if self.start.0 > 0 { known } else { Checkpoint::default() };
+        if let Error::Unsettled { .. } = error {
+            let pending = Some(Pending::Unsettled);
+            return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
+        }
         Ok(SourceEnd {
-            checkpoint,
-            records: 0,
-            raw: 0,
-            skipped: BTreeMap::new(),
-            continued: true,
             error: Some(reason),
             again: matches!(error, Error::Read { .. }),
-            told: None,
+            ..SourceEnd::kept(checkpoint)
         })
     }
 
@@ -207,6 +244,9 @@ impl<'a> Recorder<'a> {
             open.account.merge(told);
         }
         let (key, rest) = (open.key, open.position..open.known.len());
+        if !rest.is_empty() {
+            open.fingerprint = None;
+        }
         let Some(store) = self.store.filter(|_| open.builder.is_some()) else {
             open.position = open.position.max(rest.end);
             return Ok(());
@@ -258,7 +298,8 @@ impl<'a> Recorder<'a> {
         self.current = self.open.len();
         self.by_id.insert(account.id.clone(), self.current);
         let calls = Calls::default();
-        self.open.push(Open { key, account, before, known, position, builder: None, calls });
+        let (builder, fingerprint) = (None, None);
+        self.open.push(Open { key, account, before, known, position, builder, calls, fingerprint });
         let is_sound = match (self.trust, self.store) {
             (Trust::Checked, Some(store)) => store.is_sound(key)?,
             (trust, _) => trust != Trust::None,
@@ -395,16 +436,26 @@ impl<'a> Recorder<'a> {
     fn tell(&mut self, at: usize) -> Result<()> {
         let open = &mut self.open[at];
         let changed = open.builder.is_some() || open.before.as_ref() != Some(&open.account);
-        if !changed {
-            return Ok(());
+        let (telling, fingerprint) = (open.key, open.fingerprint.take());
+        if changed {
+            self.events.send(Event::Telling(Box::new(Told {
+                key: open.key,
+                source: self.job.id,
+                account: std::mem::take(&mut open.account),
+                messages: open.position,
+                is_new: open.before.is_none(),
+            })))?;
         }
-        self.events.send(Event::Telling(Box::new(Told {
-            key: open.key,
-            source: self.job.id,
-            account: std::mem::take(&mut open.account),
-            messages: open.position,
-            is_new: open.before.is_none(),
-        })))
+        match fingerprint {
+            Some(fingerprint) => self.events.send(Event::Fingerprint { telling, fingerprint }),
+            None => Ok(()),
+        }
+    }
+
+    /// What was counted so far.
+    fn counted(&self) -> Fingerprint {
+        let Self { records, raw, ref skipped, .. } = *self;
+        Fingerprint { value: 0, records, raw, skipped: skipped.clone() }
     }
 }
 
@@ -455,6 +506,44 @@ impl Sink for Recorder<'_> {
                 Ok(())
             }
         }
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.is_suspended |= self.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        self.is_suspended
+    }
+
+    fn is_unchanged(&mut self, session: &SessionId, fingerprint: u64) -> Result<bool> {
+        self.counted_before = self.counted();
+        let is_open = self.by_id.get(session).is_some_and(|at| self.open[*at].position > 0);
+        let Some(store) = self.store.filter(|_| self.trust == Trust::Full && !is_open) else {
+            return Ok(false);
+        };
+        let key = telling_key(session, &self.job.source.path);
+        let known = store.fingerprint(key)?.filter(|known| known.value == fingerprint);
+        let Some(known) = known else { return Ok(false) };
+        self.records += known.records;
+        self.raw += known.raw;
+        for (reason, count) in known.skipped {
+            *self.skipped.entry(reason).or_default() += count;
+        }
+        self.unchanged.push(key);
+        Ok(true)
+    }
+
+    fn finish_session(&mut self, session: &SessionId, fingerprint: u64) -> Result<()> {
+        let (before, now) = (&self.counted_before, self.counted());
+        let mut skipped = now.skipped;
+        for (reason, count) in &before.skipped {
+            skipped.entry(reason.clone()).and_modify(|all| *all -= count);
+        }
+        skipped.retain(|_, count| *count > 0);
+        let (records, raw) = (now.records - before.records, now.raw - before.raw);
+        if let Some(at) = self.by_id.get(session) {
+            self.open[*at].fingerprint =
+                Some(Fingerprint { value: fingerprint, records, raw, skipped });
+        }
+        Ok(())
     }
 }
 

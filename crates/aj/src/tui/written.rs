@@ -30,8 +30,9 @@ pub(super) fn write(
     }
     let attempt = "could not make a temporary file";
     let suffix = format!(".{}", format.suffix());
-    // Only its owner may read it; the program that shows it may outlive this one.
-    let file = tempfile::Builder::new().prefix("aj-").suffix(&suffix).tempfile();
+    // Only its owner may read it; the program that shows it may outlive this one. By its name the
+    // library knows it, and deletes it a day later.
+    let file = tempfile::Builder::new().prefix("aj-session-").suffix(&suffix).tempfile();
     let mut out = Whole(std::io::BufWriter::new(file.context(attempt)?));
     export.write(entry, &mut out as &mut dyn Output)?;
     out.flush()?;

@@ -312,7 +312,8 @@ fn fold(journal: &mut Journal, changes: &Changes, news: &Tell<'_>) -> Result<boo
         let change = change.unwrap_or(news.change);
         *news = News { change, ..News::default() };
     });
-    Ok(!report?.busy)
+    let report = report?;
+    Ok(!report.busy && report.unsettled.is_empty())
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use rusqlite::OptionalExtension;
 use serde::Deserialize;
 
 use super::transcript::Reader;
@@ -14,7 +13,7 @@ use crate::connectors::formats::jsonl::End;
 use crate::connectors::formats::sqlite::{self, Database};
 use crate::connectors::formats::{files, vscode};
 use crate::connectors::{Record, Sink};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Json, Kind, Session, TitleRank};
 
 /// What a chat is called before it has a name.
@@ -37,9 +36,12 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let mut session = Session::new(AGENT.id, native);
     meta.tell(&mut session);
     beside(folder, &mut session);
-    let root = meta.latest_root_blob_id.as_deref().and_then(|id| blob(&database, id));
+    let root = match meta.latest_root_blob_id.as_deref() {
+        Some(id) => blob(&database, id)?,
+        None => Blob::Missing,
+    };
     let mut ids = Vec::new();
-    if let Some(root) = &root {
+    if let Blob::Bytes(root) = &root {
         for (field, bytes) in fields(root) {
             match field {
                 MESSAGES => ids.extend(id(bytes)),
@@ -99,11 +101,12 @@ impl Meta {
 /// Reads the description: one row of JSON, in hexadecimal or as it is.
 fn meta(database: &Database) -> Result<Meta> {
     let mut meta = Meta::default();
-    if database.columns("meta").is_empty() {
+    if database.columns("meta")?.is_empty() {
         return Ok(meta);
     }
-    database.each("SELECT value FROM meta ORDER BY key", |row| {
-        let bytes = row.get_ref(0).ok().and_then(|value| value.as_bytes().ok()).unwrap_or_default();
+    let sql = format!("SELECT {} FROM meta ORDER BY key", sqlite::bounded("value"));
+    database.each(&sql, [], |row| {
+        let bytes = row.get_ref(0).ok().and_then(sqlite::bytes).unwrap_or_default();
         let decoded = unhex(bytes).unwrap_or_else(|| bytes.to_vec());
         if meta.agent_id.is_none()
             && let Ok(found) = serde_json::from_slice(&decoded)
@@ -150,11 +153,13 @@ impl Walk<'_, '_> {
         if depth > MAX_DEPTH || !self.seen.insert(id.to_owned()) {
             return Ok(());
         }
-        let Some(bytes) = blob(self.database, id) else {
-            return self.reader.sink.accept(Record::passed(self.reader.told, "missing blob"));
+        let at = self.reader.told;
+        let bytes = match blob(self.database, id)? {
+            Blob::Bytes(bytes) => bytes,
+            Blob::Missing => return self.reader.sink.accept(Record::passed(at, "missing blob")),
+            Blob::TooLong => return self.reader.sink.accept(Record::bad(at, "blob too long")),
         };
         if let Some(json) = message(&bytes) {
-            let at = self.reader.told;
             return self.reader.line(json, at, End::Newline);
         }
         let children: Vec<String> =
@@ -165,12 +170,13 @@ impl Walk<'_, '_> {
     /// Tells every message there is, in the order they were written: for roots that nobody
     /// knows how to read.
     fn all(&mut self) -> Result<()> {
-        if self.database.columns("blobs").is_empty() {
+        if self.database.columns("blobs")?.is_empty() {
             return Ok(());
         }
         let reader = &mut self.reader;
-        self.database.each("SELECT data FROM blobs ORDER BY rowid", |row| {
-            let bytes = row.get_ref(0).ok().and_then(|value| value.as_bytes().ok());
+        let sql = format!("SELECT {} FROM blobs ORDER BY rowid", sqlite::bounded("data"));
+        self.database.each(&sql, [], |row| {
+            let bytes = row.get_ref(0).ok().and_then(sqlite::bytes);
             match bytes.and_then(message) {
                 Some(json) => {
                     let at = reader.told;
@@ -193,14 +199,30 @@ fn message(bytes: &[u8]) -> Option<&[u8]> {
     fields(bytes).map(|(_, inside)| inside).find(|inside| is_message(inside))
 }
 
-fn blob(database: &Database, id: &str) -> Option<Vec<u8>> {
-    let query = database.connection().prepare_cached("SELECT data FROM blobs WHERE id = ?1");
-    // A blob that cannot be read is one that is not there.
-    query
-        .ok()?
-        .query_row([id], |row| row.get_ref(0)?.as_bytes().map(<[u8]>::to_vec).map_err(Into::into))
-        .optional()
-        .ok()?
+/// A row of `blobs`.
+enum Blob {
+    Missing,
+    TooLong,
+    Bytes(Vec<u8>),
+}
+
+fn blob(database: &Database, id: &str) -> Result<Blob> {
+    let sql =
+        format!("SELECT {}, octet_length(data) FROM blobs WHERE id = ?1", sqlite::bounded("data"));
+    let mut blob = Blob::Missing;
+    let found = database.each(&sql, [id], |row| {
+        if let Some(bytes) = row.get_ref(0).ok().and_then(sqlite::bytes) {
+            blob = Blob::Bytes(bytes.to_vec());
+        } else if row.get(1).is_ok_and(|length: i64| length > sqlite::MAX_VALUE_BYTES as i64) {
+            blob = Blob::TooLong;
+        }
+        Ok(())
+    });
+    match found {
+        // A blob that cannot be read is one that is not there.
+        Err(Error::Database { .. }) => Ok(Blob::Missing),
+        found => found.map(|()| blob),
+    }
 }
 
 fn workspace(bytes: &[u8]) -> Option<String> {

@@ -2,25 +2,27 @@
 //! composers and their bubbles in the `cursorDiskKV` of the whole program.
 //!
 //! The latter grows to gigabytes, nearly all of it caches: only rows of composers are walked, by
-//! a range of the key's index, and each bubble is fetched by its key. Other keys of `ItemTable`
+//! a range of the key's index, and each bubble is fetched by its key. A conversation that did not
+//! change since the last read is passed over by its fingerprint. Other keys of `ItemTable`
 //! hold access tokens; they are never selected.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Statement};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::bubble::Bubble;
 use super::composer::Composer;
 use super::telling::Telling;
 use crate::connectors::formats::json::{self, Text};
+use crate::connectors::formats::jsonl;
 use crate::connectors::formats::sqlite::{self, Database};
-use crate::connectors::formats::{jsonl, vscode};
+use crate::connectors::formats::vscode::{self, Item};
 use crate::connectors::{Record, Sink};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Kind, Session};
 
 const TABS: &str = "workbench.panel.aichat.view.aichat.chatdata";
@@ -28,18 +30,29 @@ const TABS: &str = "workbench.panel.aichat.view.aichat.chatdata";
 /// Lists of composers: of a workspace, and of the whole program.
 const LISTS: [&str; 2] = ["composer.composerData", "composer.composerHeaders"];
 
-const COMPOSERS: &str = "SELECT key, CASE WHEN octet_length(value) <= ?1 THEN value END \
-     FROM cursorDiskKV \
-     WHERE key >= 'composerData:' AND key < 'composerData;' AND value IS NOT NULL ORDER BY key";
+/// The rows of composers, without their values.
+const COMPOSERS: &str = "SELECT key, rowid FROM cursorDiskKV \
+     WHERE key >= 'composerData:' AND key < 'composerData;'";
 
-const BUBBLE: &str = "SELECT CASE WHEN octet_length(value) <= ?1 THEN value END \
+/// One row, unless its value is too long.
+const ROW: &str = "SELECT CASE WHEN octet_length(value) <= ?1 THEN value END, octet_length(value) \
      FROM cursorDiskKV WHERE key = ?2";
 
-const BUBBLES: &str = "SELECT key, CASE WHEN octet_length(value) <= ?1 THEN value END \
+/// The bubbles of a conversation, in the order they were written.
+const BUBBLES_WRITTEN: &str = "SELECT key, CASE WHEN octet_length(value) <= ?1 THEN value END \
      FROM cursorDiskKV WHERE key >= ?2 AND key < ?3 ORDER BY rowid";
 
+/// What tells that the bubbles of a composer changed, without reading those that are long. A row
+/// that is replaced gets another number.
+const BUBBLES: &str = "SELECT key, rowid, octet_length(value), \
+     CASE WHEN octet_length(value) <= 1024 THEN value END \
+     FROM cursorDiskKV WHERE key >= ?1 AND key < ?2";
+
 /// A longer value is not read.
-const MAX_VALUE: i64 = jsonl::MAX_LINE as i64;
+const MAX_VALUE: i64 = sqlite::MAX_VALUE_BYTES as i64;
+
+/// Why a value is left out.
+const TOO_LONG: &str = "a value is too long";
 
 /// Sessions that a list names, for those whose conversation stands elsewhere.
 type Heads = BTreeMap<String, Session>;
@@ -55,8 +68,7 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     for list in LISTS {
         reader.list(list)?;
     }
-    reader.composers()?;
-    reader.finish()
+    if reader.composers()? { reader.finish() } else { Ok(()) }
 }
 
 struct Reader<'a> {
@@ -114,16 +126,17 @@ impl Reader<'_> {
 
     /// The table that lists composers since 2026.
     fn headers(&mut self) -> Result<()> {
-        let columns = self.database.columns("composerHeaders");
+        let columns = self.database.columns("composerHeaders")?;
         if !columns.iter().any(|column| column == "value") {
             return Ok(());
         }
-        let mut found = Vec::new();
-        let sql = "SELECT value FROM composerHeaders WHERE value IS NOT NULL";
-        self.database.each(sql, |row| {
-            let Ok(bytes) =
-                row.get_ref(0).map_err(drop).and_then(|one| one.as_bytes().map_err(drop))
-            else {
+        let (mut found, mut too_long) = (Vec::new(), 0);
+        let value = sqlite::bounded("value");
+        let sql = format!("SELECT {value} FROM composerHeaders WHERE value IS NOT NULL");
+        self.database.each(&sql, [], |row| {
+            let value = row.get_ref(0).unwrap_or(ValueRef::Null);
+            let Some(bytes) = sqlite::bytes(value) else {
+                too_long += u64::from(value == ValueRef::Null);
                 return Ok(());
             };
             let head = std::str::from_utf8(bytes).ok().and_then(json::parse::<Composer<'_>>);
@@ -132,6 +145,9 @@ impl Reader<'_> {
             }
             Ok(())
         })?;
+        for at in 0..too_long {
+            self.sink.accept(Record::bad(at, TOO_LONG))?;
+        }
         for session in found {
             self.learn(session);
         }
@@ -174,45 +190,68 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Composers of 2025 and later: a row each, and a row for each of their bubbles.
-    fn composers(&mut self) -> Result<()> {
-        if self.database.columns("cursorDiskKV").is_empty() {
-            return Ok(());
+    /// Composers of 2025 and later: a row each, and a row for each of their bubbles. Those that
+    /// were written last come first. Returns whether there was time for all of them.
+    fn composers(&mut self) -> Result<bool> {
+        let columns = self.database.columns("cursorDiskKV")?;
+        if !["key", "value"].iter().all(|name| columns.iter().any(|column| column == name)) {
+            return Ok(true);
         }
-        let wrong = || sqlite::database(self.database.path());
-        let connection = self.database.connection();
-        let mut composers = connection.prepare(COMPOSERS).map_err(wrong())?;
-        let mut bubbles = connection.prepare(BUBBLE).map_err(wrong())?;
-        let mut rows = composers.query([MAX_VALUE]).map_err(wrong())?;
-        let mut at = 0;
-        while let Some(row) = rows.next().map_err(wrong())? {
-            let key = row.get_ref(0).map_err(wrong())?;
-            let value = row.get_ref(1).map_err(wrong())?;
-            self.composer(key, value, at, &mut bubbles)?;
-            at += 1;
+        let mut keys: Vec<(i64, Option<String>)> = Vec::new();
+        self.database.each(COMPOSERS, [], |row| {
+            let key = row.get_ref(0).ok().and_then(|key| key.as_str().ok().map(str::to_owned));
+            keys.push((row.get(1).unwrap_or(0), key));
+            Ok(())
+        })?;
+        keys.sort_unstable_by(|a, b| b.cmp(a));
+        for (at, (_, key)) in (0..).zip(keys) {
+            if self.sink.is_due() {
+                return Ok(false);
+            }
+            match key {
+                Some(key) => self.composer(&key, at)?,
+                None => self.sink.accept(Record::bad(at, "not a text"))?,
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn composer(
-        &mut self,
-        key: ValueRef<'_>,
-        value: ValueRef<'_>,
-        at: u64,
-        bubbles: &mut Statement<'_>,
-    ) -> Result<()> {
-        let native = key.as_str().ok().and_then(|key| key.strip_prefix("composerData:"));
-        let (Some(native), Ok(bytes)) = (native, value.as_bytes()) else {
-            return self.sink.accept(Record::bad(at, "not a text, or too long"));
+    fn composer(&mut self, key: &str, at: u64) -> Result<()> {
+        let native = key.strip_prefix("composerData:").unwrap_or(key);
+        let bytes = match self.row(key)? {
+            Row::Empty | Row::Missing => return Ok(()),
+            Row::NoText => return self.sink.accept(Record::bad(at, "not a text")),
+            Row::TooLong => return self.sink.accept(Record::bad(at, TOO_LONG)),
+            Row::Value(bytes) => bytes,
         };
-        if let Ok(composer) = serde_json::from_slice::<Composer<'_>>(bytes) {
-            return self.split(native, composer, at, bubbles);
+        if let Ok(composer) = serde_json::from_slice::<Composer<'_>>(&bytes) {
+            return self.split(native, composer, &bytes, at);
         }
-        let mended = String::from_utf8(jsonl::mend(bytes)).unwrap_or_default();
+        let mended = String::from_utf8(jsonl::mend(&bytes)).unwrap_or_default();
         match json::parse::<Composer<'_>>(&mended) {
-            Some(composer) => self.split(native, composer, at, bubbles),
+            Some(composer) => self.split(native, composer, &bytes, at),
             None => self.sink.accept(Record::bad(at, "not a composer")),
         }
+    }
+
+    /// Returns what changes whenever a conversation does: all of its composer, and its bubbles as
+    /// far as that is cheap.
+    fn fingerprint(&self, native: &str, composer: &[u8]) -> Result<u64> {
+        let mut hash = Xxh3::new();
+        hash.update(composer);
+        hash.update(self.folder.as_deref().unwrap_or_default().as_bytes());
+        let head = self.heads.get(native).map(serde_json::to_vec);
+        hash.update(&head.and_then(std::result::Result::ok).unwrap_or_default());
+        let range = [format!("bubbleId:{native}:"), format!("bubbleId:{native};")];
+        self.database.each(BUBBLES, range, |row| {
+            hash.update(row.get_ref(0).ok().and_then(sqlite::bytes).unwrap_or_default());
+            for column in [1, 2] {
+                hash.update(&row.get::<_, i64>(column).unwrap_or(-1).to_le_bytes());
+            }
+            hash.update(row.get_ref(3).ok().and_then(sqlite::bytes).unwrap_or_default());
+            Ok(())
+        })?;
+        Ok(hash.digest())
     }
 
     /// Tells a conversation whose bubbles may stand in rows of their own.
@@ -220,8 +259,8 @@ impl Reader<'_> {
         &mut self,
         native: &str,
         mut composer: Composer<'_>,
+        bytes: &[u8],
         at: u64,
-        bubbles: &mut Statement<'_>,
     ) -> Result<()> {
         let ids = composer.bubble_ids();
         let mut session = composer.session(native);
@@ -236,6 +275,12 @@ impl Reader<'_> {
             child.parent = Some(native.to_owned());
             child.kind = Kind::Agent;
             self.sink.accept(Record::Session(Box::new(child)))?;
+        }
+        let id = session.id.clone();
+        let fingerprint = self.fingerprint(native, bytes)?;
+        if self.sink.is_unchanged(&id, fingerprint)? {
+            self.heads.remove(native);
+            return Ok(());
         }
         let mut telling = Telling::new(session, self.sink);
         for (at, bubble) in composer.conversation.take().unwrap_or_default().iter().enumerate() {
@@ -261,18 +306,19 @@ impl Reader<'_> {
                 continue;
             }
             let key = format!("bubbleId:{native}:{}", id.as_str());
-            if !fetch(bubbles, &key, &mut |bytes| telling.bubble(bytes, at as u64))?
-                && let Some(raw) = map.get(id)
-            {
-                telling.bubble(raw.get().as_bytes(), at as u64)?;
+            match (row(self.database, &key)?, map.get(id)) {
+                (Row::Value(bytes), _) => telling.bubble(&bytes, at as u64)?,
+                (_, Some(raw)) => telling.bubble(raw.get().as_bytes(), at as u64)?,
+                (Row::TooLong, None) => telling.skip(at as u64, TOO_LONG)?,
+                (Row::Empty | Row::Missing | Row::NoText, None) => {}
             }
         }
         if telling.finish(composer.costs())? {
             self.heads.remove(native);
+            self.sink.finish_session(&id, fingerprint)
         } else {
-            self.sink.accept(Record::passed(at, "empty conversation"))?;
+            self.sink.accept(Record::passed(at, "empty conversation"))
         }
-        Ok(())
     }
 
     /// Tells what the lists say of sessions whose conversation is not in this database.
@@ -283,13 +329,24 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn item(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        let bytes = vscode::item(self.database, "ItemTable", key)?;
+    fn item(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
+        let bytes = match vscode::item(self.database, "ItemTable", key)? {
+            Item::Value(bytes) => bytes,
+            Item::Absent => return Ok(None),
+            Item::TooLong => {
+                self.sink.accept(Record::bad(0, TOO_LONG))?;
+                return Ok(None);
+            }
+        };
         // One bad byte must not cost all conversations of the list.
-        Ok(bytes.map(|bytes| match serde_json::from_slice::<&RawValue>(&bytes) {
+        Ok(Some(match serde_json::from_slice::<&RawValue>(&bytes) {
             Ok(_) => bytes,
             Err(_) => jsonl::mend(&bytes),
         }))
+    }
+
+    fn row(&self, key: &str) -> Result<Row> {
+        row(self.database, key)
     }
 }
 
@@ -299,37 +356,52 @@ fn unnamed_bubbles(
     native: &str,
     named: &HashSet<&str>,
 ) -> Result<Vec<Vec<u8>>> {
-    let wrong = || sqlite::database(database.path());
     let (first, end) = (format!("bubbleId:{native}:"), format!("bubbleId:{native};"));
-    let mut statement = database.connection().prepare(BUBBLES).map_err(wrong())?;
-    let mut rows = statement.query((MAX_VALUE, &first, &end)).map_err(wrong())?;
     let mut bubbles = Vec::new();
-    while let Some(row) = rows.next().map_err(wrong())? {
-        let (Ok(key), Ok(value)) = (row.get_ref(0), row.get_ref(1)) else { continue };
-        let id = key.as_str().ok().and_then(|key| key.strip_prefix(first.as_str()));
-        if let (Some(id), Ok(bytes)) = (id, value.as_bytes())
+    database.each(BUBBLES_WRITTEN, (MAX_VALUE, &first, &end), |row| {
+        let key = row.get_ref(0).ok().and_then(sqlite::bytes);
+        let id = key.and_then(|key| key.strip_prefix(first.as_bytes()));
+        let id = id.and_then(|id| std::str::from_utf8(id).ok());
+        let value = row.get_ref(1).ok().and_then(sqlite::bytes);
+        if let (Some(id), Some(bytes)) = (id, value)
             && !named.contains(id)
         {
             bubbles.push(bytes.to_vec());
         }
-    }
+        Ok(())
+    })?;
     Ok(bubbles)
 }
 
-/// Hands out the bubble at a key; `false` when there is none.
-fn fetch(
-    bubbles: &mut Statement<'_>,
-    key: &str,
-    found: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Result<bool> {
-    let told = bubbles.query_row((MAX_VALUE, key), |row| {
-        Ok(match row.get_ref(0)? {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(found(bytes)),
-            _ => None,
-        })
+/// A row of `cursorDiskKV`.
+enum Row {
+    /// There is none, or it cannot be read.
+    Missing,
+    /// It was emptied: its chat was deleted.
+    Empty,
+    NoText,
+    TooLong,
+    Value(Vec<u8>),
+}
+
+fn row(database: &Database, key: &str) -> Result<Row> {
+    let mut found = Row::Missing;
+    let read = database.each(ROW, (MAX_VALUE, key), |row| {
+        found = match row.get_ref(0) {
+            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Row::Value(bytes.to_vec()),
+            Ok(ValueRef::Null) => match row.get::<_, Option<i64>>(1) {
+                Ok(Some(_)) => Row::TooLong,
+                _ => Row::Empty,
+            },
+            _ => Row::NoText,
+        };
+        Ok(())
     });
-    // A row that cannot be read costs the others nothing.
-    told.optional().ok().flatten().flatten().map_or(Ok(false), |told| told.map(|()| true))
+    match read {
+        // A row that cannot be read costs the others nothing.
+        Err(Error::Database { .. }) => Ok(Row::Missing),
+        read => read.map(|()| found),
+    }
 }
 
 /// Whether somebody wrote something and never sent it: one bubble, whose words are only what the
@@ -358,7 +430,7 @@ mod tests {
                 "CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)",
             )
             .unwrap();
-        for sql in [COMPOSERS, BUBBLE] {
+        for sql in [COMPOSERS, ROW, BUBBLES] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let mut rows = statement.raw_query();
             let mut plan = Vec::new();
@@ -366,7 +438,8 @@ mod tests {
                 plan.push(row.get::<_, String>(3).unwrap());
             }
             assert_eq!(plan.len(), 1, "{plan:?}");
-            assert!(plan[0].starts_with("SEARCH cursorDiskKV USING INDEX"), "{plan:?}");
+            assert!(plan[0].starts_with("SEARCH cursorDiskKV USING "), "{plan:?}");
+            assert!(plan[0].contains("INDEX"), "{plan:?}");
         }
     }
 }

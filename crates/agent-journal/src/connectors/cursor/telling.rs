@@ -56,6 +56,11 @@ impl<'s> Telling<'s> {
         }
     }
 
+    /// Counts a bubble that was not read.
+    pub(super) fn skip(&mut self, at: u64, reason: &'static str) -> Result<()> {
+        self.sink.accept(Record::bad(at, reason))
+    }
+
     fn known(&mut self, bubble: Bubble<'_>, bytes: &[u8], at: u64) -> Result<()> {
         match bubble.side() {
             Side::User => {

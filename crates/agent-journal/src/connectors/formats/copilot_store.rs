@@ -3,7 +3,7 @@
 //! a model. It is derived from the sessions themselves, so some are missing and some outlive
 //! their files. Columns are read by name: what a version does not have is absent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use rusqlite::Row;
@@ -60,17 +60,25 @@ const TIMES: &[&str] = &["created_at", "first_seen_at", "tool_name", "turn_index
 /// Tells every session of a store.
 pub fn read(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
     let db = sqlite::open(path)?;
-    let mut store = Store { path, agent, db, indexed: HashMap::new() };
-    store.indexed = store.indexed_texts()?;
+    let mut store = Store { agent, db, columns: HashMap::new(), indexed: HashMap::new() };
+    for table in TABLES {
+        let columns = store.db.columns(table)?;
+        store.count_too_long(table, &columns, sink)?;
+        store.columns.insert(table, columns);
+    }
+    store.indexed = store.indexed_texts(sink)?;
     let mut sessions = Vec::new();
-    if !store.db.columns("sessions").is_empty() {
-        store.db.each("SELECT * FROM sessions ORDER BY rowid", |row| {
+    if let Some(columns) = store.selected("sessions") {
+        store.db.each(&format!("SELECT {columns} FROM sessions ORDER BY rowid"), [], |row| {
             sessions.extend(store.session(row));
             Ok(())
         })?;
     }
     store.add_orphans(&mut sessions)?;
     for session in sessions {
+        if sink.is_due() {
+            break;
+        }
         store.tell(session, sink)?;
     }
     Ok(())
@@ -92,10 +100,15 @@ pub fn checkpoint_text(title: Option<&str>, parts: &[(&str, String)]) -> String 
     text
 }
 
+/// The tables that are read.
+const TABLES: [&str; 6] =
+    ["sessions", "turns", "checkpoints", "session_files", "session_refs", "assistant_usage_events"];
+
 struct Store<'p> {
-    path: &'p Path,
     agent: &'p str,
     db: Database,
+    /// The columns of each table.
+    columns: HashMap<&'static str, Vec<String>>,
     /// Texts that stand in the table for searching alone, by session: name and text.
     indexed: HashMap<String, Vec<(String, String)>>,
 }
@@ -122,11 +135,14 @@ impl Store<'_> {
 
     /// Adds the sessions that only their turns name.
     fn add_orphans(&self, sessions: &mut Vec<Session>) -> Result<()> {
-        let Some(_) = self.rows_of("turns", "rowid") else { return Ok(()) };
-        self.db.each("SELECT DISTINCT session_id AS id FROM turns ORDER BY 1", |row| {
-            if let Some(id) = text(row, "id")
-                && sessions.iter().all(|session| session.id.native != id)
-            {
+        if !self.has("turns", "session_id") {
+            return Ok(());
+        }
+        let known: HashSet<String> =
+            sessions.iter().map(|session| session.id.native.clone()).collect();
+        let id = sqlite::bounded("session_id");
+        self.db.each(&format!("SELECT DISTINCT {id} AS id FROM turns ORDER BY 1"), [], |row| {
+            if let Some(id) = text(row, "id").filter(|id| !known.contains(id)) {
                 sessions.push(Session::new(self.agent, id));
             }
             Ok(())
@@ -195,16 +211,20 @@ impl Store<'_> {
 
     /// Reads the texts that stand in no other table: what the program indexed of the session's
     /// files. Turns and checkpoints are read where they are kept.
-    fn indexed_texts(&self) -> Result<HashMap<String, Vec<(String, String)>>> {
+    fn indexed_texts(&self, sink: &mut dyn Sink) -> Result<HashMap<String, Vec<(String, String)>>> {
         let mut texts: HashMap<String, Vec<(String, String)>> = HashMap::new();
-        let columns = self.db.columns("search_index");
+        let columns = self.db.columns_of_index("search_index")?;
         let has = |name: &str| columns.iter().any(|column| column == name);
         if !(has("content") && has("session_id") && has("source_type")) {
             return Ok(texts);
         }
-        let sql = "SELECT * FROM search_index WHERE source_type NOT LIKE 'turn%'
-                   AND source_type NOT LIKE 'checkpoint%' ORDER BY rowid";
-        self.db.each(sql, |row| {
+        self.count_too_long("search_index", &columns, sink)?;
+        let sql = format!(
+            "SELECT {} FROM search_index WHERE source_type NOT LIKE 'turn%'
+             AND source_type NOT LIKE 'checkpoint%' ORDER BY rowid",
+            select(&columns)
+        );
+        self.db.each(&sql, [], |row| {
             if let (Some(session), Some(content)) = (text(row, "session_id"), text(row, "content"))
             {
                 let kind = text(row, "source_type").unwrap_or_default();
@@ -236,7 +256,8 @@ impl Store<'_> {
         Ok(calls)
     }
 
-    /// Hands out the rows of one session; none when there is no such table.
+    /// Hands out the rows of one session; none when there is no such table. Rows are put in order
+    /// by their numbers alone, so that no more than one is held.
     fn each(
         &self,
         table: &str,
@@ -244,23 +265,57 @@ impl Store<'_> {
         native: &str,
         mut row: impl FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Some(sql) = self.rows_of(table, order) else { return Ok(()) };
-        let error = || sqlite::database(self.path);
-        let mut statement = self.db.connection().prepare_cached(&sql).map_err(error())?;
-        let mut rows = statement.query([native]).map_err(error())?;
-        while let Some(next) = rows.next().map_err(error())? {
-            row(next)?;
+        let Some(columns) = self.selected(table) else { return Ok(()) };
+        if !self.has(table, "session_id") {
+            return Ok(());
         }
-        Ok(())
+        let order = if self.has(table, order) { order } else { "rowid" };
+        let mut numbers: Vec<i64> = Vec::new();
+        let sql = format!("SELECT rowid FROM {table} WHERE session_id = ?1 ORDER BY {order}");
+        self.db.each(&sql, [native], |row| {
+            numbers.extend(row.get::<_, i64>(0));
+            Ok(())
+        })?;
+        let sql = format!("SELECT {columns} FROM {table} WHERE rowid = ?1");
+        numbers.into_iter().try_for_each(|number| self.db.each(&sql, [number], &mut row))
     }
 
-    fn rows_of(&self, table: &str, order: &str) -> Option<String> {
-        let columns = self.db.columns(table);
-        let has = |name: &str| columns.iter().any(|column| column == name);
-        let order = if has(order) { order } else { "rowid" };
-        has("session_id")
-            .then(|| format!("SELECT * FROM {table} WHERE session_id = ?1 ORDER BY {order}"))
+    fn has(&self, table: &str, column: &str) -> bool {
+        self.columns.get(table).is_some_and(|columns| columns.iter().any(|one| one == column))
     }
+
+    /// Returns what to select to read all columns of a table; `None` when there is no such table.
+    fn selected(&self, table: &str) -> Option<String> {
+        let columns = self.columns.get(table).filter(|columns| !columns.is_empty())?;
+        Some(select(columns))
+    }
+
+    /// Counts the values that are too long to be read.
+    fn count_too_long(&self, table: &str, columns: &[String], sink: &mut dyn Sink) -> Result<()> {
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let is_too_long = |column: &String| {
+            let limit = sqlite::MAX_VALUE_BYTES;
+            format!("ifnull(octet_length({}) > {limit}, 0)", sqlite::quoted(column))
+        };
+        let count: Vec<String> = columns.iter().map(is_too_long).collect();
+        let sql = format!("SELECT sum({}) FROM {table}", count.join(" + "));
+        let mut too_long = 0;
+        self.db.each(&sql, [], |row| {
+            too_long = row.get::<_, Option<i64>>(0).unwrap_or_default().unwrap_or(0);
+            Ok(())
+        })?;
+        let mut skip = |at: i64| sink.accept(Record::bad(at as u64, "a value is too long"));
+        (0..too_long).try_for_each(&mut skip)
+    }
+}
+
+/// What to select to read columns, without values that are too long.
+fn select(columns: &[String]) -> String {
+    let read =
+        |column: &String| format!("{} AS {}", sqlite::bounded(column), sqlite::quoted(column));
+    columns.iter().map(read).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a summary is a prompt as it was rendered for the model: it begins with a tag.

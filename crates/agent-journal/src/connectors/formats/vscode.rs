@@ -4,8 +4,6 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use rusqlite::OptionalExtension;
-use rusqlite::types::ValueRef;
 use serde::Deserialize;
 
 use super::files;
@@ -129,20 +127,37 @@ pub fn decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Reads one value of a key-value table (`ItemTable`, and others of the same columns); `None`
-/// when there is no such table or key.
-pub fn item(database: &Database, table: &str, key: &str) -> Result<Option<Vec<u8>>> {
-    if database.columns(table).is_empty() {
-        return Ok(None);
+/// A value of a key-value table.
+pub enum Item {
+    /// There is no such table or key, or the value is no text.
+    Absent,
+    /// The value is too long to be read.
+    TooLong,
+    /// The value.
+    Value(Vec<u8>),
+}
+
+/// Reads one value of a key-value table (`ItemTable`, and others of the same columns).
+pub fn item(database: &Database, table: &str, key: &str) -> Result<Item> {
+    let columns = database.columns(table)?;
+    if !["key", "value"].iter().all(|name| columns.iter().any(|column| column == name)) {
+        return Ok(Item::Absent);
     }
-    let sql = format!("SELECT value FROM \"{}\" WHERE key = ?1", table.replace('"', "\"\""));
-    let value = database.connection().query_row(&sql, [key], |row| {
-        Ok(match row.get_ref(0)? {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.to_vec()),
-            _ => None,
-        })
-    });
-    Ok(value.optional().map_err(sqlite::database(database.path()))?.flatten())
+    let sql = format!(
+        "SELECT {}, octet_length(value) FROM \"{}\" WHERE key = ?1",
+        sqlite::bounded("value"),
+        table.replace('"', "\"\"")
+    );
+    let mut item = Item::Absent;
+    database.each(&sql, [key], |row| {
+        if let Some(bytes) = row.get_ref(0).ok().and_then(sqlite::bytes) {
+            item = Item::Value(bytes.to_vec());
+        } else if row.get(1).is_ok_and(|length: i64| length > sqlite::MAX_VALUE_BYTES as i64) {
+            item = Item::TooLong;
+        }
+        Ok(())
+    })?;
+    Ok(item)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use super::chat::{self, Place};
 use super::shape::{is_true, place, read, word};
 use super::{AGENT, document};
-use crate::connectors::formats::{jsonl, sqlite, vscode};
+use crate::connectors::formats::vscode::{self, Item};
+use crate::connectors::formats::{jsonl, sqlite};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
 use crate::model::{Session, TitleRank};
@@ -27,14 +28,19 @@ pub(super) fn read_database(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let database = sqlite::open(path)?;
     let storage = path.parent().unwrap_or(Path::new(""));
     let folder = vscode::folder(storage);
-    if let Some(bytes) = vscode::item(&database, TABLE, INDEX)? {
-        index(&jsonl::mend(&bytes), folder.as_deref(), sink)?;
+    match vscode::item(&database, TABLE, INDEX)? {
+        Item::Value(bytes) => index(&jsonl::mend(&bytes), folder.as_deref(), sink)?,
+        Item::TooLong => sink.accept(Record::bad(0, "the list of sessions is too long"))?,
+        Item::Absent => {}
     }
-    if let Some(bytes) = vscode::item(&database, TABLE, SESSIONS)? {
-        drop(database);
-        sessions(&jsonl::mend(&bytes), folder.as_deref(), storage, sink)?;
+    match vscode::item(&database, TABLE, SESSIONS)? {
+        Item::Value(bytes) => {
+            drop(database);
+            sessions(&jsonl::mend(&bytes), folder.as_deref(), storage, sink)
+        }
+        Item::TooLong => sink.accept(Record::cut(0, "the sessions are too long")),
+        Item::Absent => Ok(()),
     }
-    Ok(())
 }
 
 fn index(bytes: &[u8], folder: Option<&str>, sink: &mut dyn Sink) -> Result<()> {

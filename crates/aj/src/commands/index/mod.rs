@@ -12,7 +12,7 @@ use agent_journal::{Journal, SyncReport};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, warn_of_unsettled};
 use crate::error::{FOUND, warn};
 use crate::output;
 use service::Install;
@@ -56,6 +56,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut journal = context.journal()?;
     let report = Context::index(&mut journal, args.full)?;
     tell_failures(&report);
+    warn_of_unsettled(&report);
     warn_of_absent_places(&journal);
     if report.busy {
         anyhow::bail!("another aj is still writing the journal; nothing was read");
@@ -72,11 +73,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
                 "sources": report.sources,
                 "bytes": report.bytes,
                 "failures": report.failures,
+                "pending": { "sources": report.pending_sources, "bytes": report.pending_bytes },
                 "meaning": coverage,
                 "took_ms": took.as_millis() as u64,
             }),
         )?;
-    } else if report.sources == 0 {
+    } else if report.sources == 0 && report.pending_sources == 0 {
         let all = Filter { scope: Scope::All, ..Filter::default() };
         let is_empty = journal.count(&all)? == 0;
         let none = "no agent history found; `aj sources --all` lists the scanned directories";

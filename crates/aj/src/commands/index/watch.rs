@@ -51,7 +51,7 @@ pub(super) fn run(context: &Context) -> Result<ExitCode> {
             report => report?,
         };
         pause = FIRST_PAUSE;
-        if report.busy {
+        if report.busy || !report.unsettled.is_empty() {
             watch.missed();
         }
         // What cannot be read is said once, not in every round.
