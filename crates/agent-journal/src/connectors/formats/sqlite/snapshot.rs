@@ -83,7 +83,10 @@ impl Snapshot {
         read_at(&file, &mut counter, COUNTER_AT)?;
         let log = if seen.len() > 0 { Log::open(path)? } else { None };
         let journal = journal(path)?;
-        if journal == Journal::Active {
+        // A log without a commit in it may be one that is just being begun again. Then only the
+        // time of modification tells whether the file changed.
+        let is_unsure = log.is_none() && has_log_file(path) && settled(&seen).is_none();
+        if journal == Journal::Active || is_unsure {
             return Ok(None);
         }
         let mut header = [0; HEADER_BYTES];
@@ -200,7 +203,7 @@ impl Snapshot {
         }
         let mut counter = [0; 4];
         read_at(&self.file, &mut counter, COUNTER_AT)?;
-        if counter != self.counter || Log::open(&self.path)?.is_some() {
+        if counter != self.counter || has_log_file(&self.path) {
             return Ok(false);
         }
         *unmodified = settled(&now);
@@ -212,8 +215,7 @@ impl Log {
     /// Opens the log of a database; `None` when there is none, or nothing committed in it.
     fn open(database: &Path) -> io::Result<Option<Self>> {
         let path = beside(database, "-wal");
-        let is_log = |metadata: &Metadata| metadata.is_file() && metadata.len() > 0;
-        if !fs::metadata(&path).is_ok_and(|metadata| is_log(&metadata)) {
+        if !has_log_file(database) {
             return Ok(None);
         }
         let file = match open(&path) {
@@ -224,6 +226,12 @@ impl Log {
         let stamp = Stamp::of(&file.metadata()?);
         Ok(WalIndex::read(&file)?.map(|index| Self { file, stamp, index }))
     }
+}
+
+/// Returns whether there is a log that is not empty.
+fn has_log_file(database: &Path) -> bool {
+    let log = fs::metadata(beside(database, "-wal"));
+    log.is_ok_and(|log| log.is_file() && log.len() > 0)
 }
 
 /// What the rollback journal of a database says.
