@@ -14,9 +14,11 @@ use crate::error::{Error, Result};
 use crate::export::schema::{Head, Message};
 use crate::export::{Part, Surveyed, Trouble, documents, survey, told_message, told_session};
 use crate::journal::Journal;
-use crate::model::{Block, ModelCall, Session};
+use crate::model::{Block, MAX_BLOCKS, ModelCall, Session};
 use crate::store::{ChunkBuilder, Packed, Place, SourceEnd, Store, Told, Writer};
-use crate::sync::{Lock, Progress, Sync, SyncOptions, combine_changed, telling_key};
+use crate::sync::{
+    Lock, Progress, Sync, SyncOptions, TOO_MANY_BLOCKS, combine_changed, telling_key,
+};
 
 /// The longest name of an agent that is believed.
 const LONGEST_NAME: usize = 64;
@@ -202,8 +204,12 @@ impl<'a> Desk<'a> {
     fn message(&mut self, message: Message) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let mut message = told_message(&open.session.id.agent, message);
+        message.join_surplus();
         if let Some((_, end)) = self.ends.get_mut(&open.session.id.agent) {
             end.records += 1;
+            if message.blocks.len() > MAX_BLOCKS {
+                *end.skipped.entry(TOO_MANY_BLOCKS.to_owned()).or_default() += 1;
+            }
             let is_raw = |block: &Block| matches!(block, Block::Other(_));
             end.raw += u64::from(message.blocks.iter().any(is_raw));
         }

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 
 use crate::analyze::Rate;
 use crate::connectors::Machine;
+use crate::connectors::formats::jsonl::MAX_LINE;
 
 /// Settings of a journal. The program fills them from its file, environment and flags.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Config {
     pub sources: BTreeMap<String, Vec<PathBuf>>,
     /// Memory of the index writer in MiB.
     pub writer_memory_mb: usize,
+    /// The longest line of a session file that is read, in bytes.
+    pub max_line_bytes: usize,
     /// Whether the model's reasoning can be found.
     pub include_thinking: bool,
     /// The user's own prices, by model.
@@ -130,6 +133,7 @@ impl Config {
             journal_dir,
             sources: BTreeMap::new(),
             writer_memory_mb: 64,
+            max_line_bytes: MAX_LINE,
             include_thinking: false,
             homes: Vec::new(),
             zone: TimeZone::UTC,

@@ -13,7 +13,7 @@ use crate::analyze::{
     self, Brief, BriefMaker, Figures, Known, Prices, ScoreReport, SessionFigures, Stats, StatsQuery,
 };
 use crate::config::Config;
-use crate::connectors::formats::{glob, sight, sqlite};
+use crate::connectors::formats::{glob, jsonl, sight, sqlite};
 use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
 use crate::export::Redactor;
@@ -21,7 +21,9 @@ use crate::helper::Helper;
 use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
 use crate::interrupt::{Interrupter, StopFlag};
 use crate::model::{Message, Session, SessionId, Timestamp};
-use crate::search::{Answer, Filter, Mode, Options, Query, Search, Tier, list_sessions};
+use crate::search::{
+    Answer, Filter, Mode, Options, Query, Search, Tier, list_sessions, unknown_agent,
+};
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{self, Lock, Look, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
 
@@ -359,9 +361,22 @@ impl Journal {
         store.count(&*self.resolved(filter)?)
     }
 
+    /// Refuses a filter that names an agent which is neither built in nor in the journal.
+    pub(crate) fn check_agents(&self, filter: &Filter) -> Result<()> {
+        let named = filter.agents.iter().chain(filter.not.iter().flat_map(|not| &not.agents));
+        let mut others = named.filter(|name| crate::connectors::find(name).is_none()).peekable();
+        if others.peek().is_none() {
+            return Ok(());
+        }
+        let held = self.store.as_ref().map_or(Ok(Vec::new()), Store::agent_names)?;
+        let unknown = others.find(|name| !held.contains(name));
+        unknown.map_or(Ok(()), |name| Err(unknown_agent(name, &held)))
+    }
+
     /// Returns a filter that chooses sessions: where it asks something of messages, those that
     /// have such a message.
     pub(crate) fn resolved<'f>(&self, filter: &'f Filter) -> Result<Cow<'f, Filter>> {
+        self.check_agents(filter)?;
         if filter.message_field().is_none() || filter.chosen.is_some() {
             return Ok(Cow::Borrowed(filter));
         }
@@ -433,6 +448,31 @@ impl Journal {
         range: Range<u64>,
     ) -> Result<Vec<(u64, Message)>> {
         self.store.as_ref().map_or(Ok(Vec::new()), |store| store.messages(entry.telling, range))
+    }
+
+    /// Reads messages of a session in order, never many at a time.
+    pub fn each_message(
+        &self,
+        entry: &Entry,
+        range: Range<u64>,
+        take: &mut dyn FnMut(u64, Message) -> Result<()>,
+    ) -> Result<()> {
+        let read = |store: &Store| store.each_message_in(entry.telling, range, take);
+        self.store.as_ref().map_or(Ok(()), read)
+    }
+
+    /// Says what of a session's files the journal does not have.
+    pub fn notices(&self, entry: &Entry) -> Result<Vec<String>> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let skipped = store.skipped_of_session(entry.key)?;
+        let mut notices = Vec::new();
+        if let Some(lines) = skipped.get(jsonl::LINE_TOO_LONG) {
+            let lines =
+                if *lines == 1 { "a line is".to_owned() } else { format!("{lines} lines are") };
+            let limit = self.config.max_line_bytes >> 20;
+            notices.push(format!("{lines} left out: longer than {limit} MiB (index.max_line_mb)"));
+        }
+        Ok(notices)
     }
 
     /// Reads what is recorded about a session as a whole, wherever it is told.
@@ -514,6 +554,7 @@ impl Journal {
     }
 
     fn stored_answer(&self, query: &Query, options: &Options) -> Result<Answer> {
+        self.check_agents(&query.filter)?;
         let listed = Answer { mode: options.mode, tier: Tier::Listed, ..Answer::default() };
         if query.is_fields_only() {
             let Some(store) = &self.store else { return Ok(listed) };
@@ -614,6 +655,7 @@ impl Journal {
 
     /// Sums up what the chosen sessions did and spent.
     pub fn stats(&self, query: &StatsQuery) -> Result<Stats> {
+        self.check_agents(&query.filter)?;
         let prices = Prices::new(&self.config.prices);
         let mut stats = analyze::stats(self.store.as_ref(), query, &prices)?;
         if let Some(mut redactor) = self.view_redactor() {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::export::{Fragment, Grouper, Keep, Outline, Redactor, Shaper, Sketch, visible};
 use crate::journal::Journal;
 use crate::leave::look;
-use crate::model::{Block, Message, Origin, Timestamp};
+use crate::model::{Block, Message, Origin, Timestamp, first_blocks};
 use crate::search::Snippet;
 use crate::store::{Browse, Entry, Listing, Order, Store, Touches};
 
@@ -109,6 +109,7 @@ struct Sign {
     at: Option<Timestamp>,
     sidechain: bool,
     failed: bool,
+    #[serde(deserialize_with = "first_blocks")]
     blocks: Vec<SignBlock>,
 }
 

@@ -40,6 +40,9 @@ use Accepts::{Flag, Number, Path as PathText, Word};
 /// Variables that say what is read and where it is kept, besides each agent's.
 const OWN: [&str; 4] = ["AJ_HOME", "AJ_INDEX_PATH", "TZ", "WSL_DISTRO_NAME"];
 
+/// A longer line would not fit into the memory that reading may take.
+const MAX_LINE_MB: usize = 1024;
+
 /// Every key but those of `[storage.sources]`, which has one per agent.
 pub(crate) const KEYS: &[Key] = &[
     key(
@@ -49,6 +52,12 @@ pub(crate) const KEYS: &[Key] = &[
         PathText,
     ),
     key("index.writer_memory_mb", "64", "memory of the index writer, in MiB", Number),
+    key(
+        "index.max_line_mb",
+        "64",
+        "the longest line of a session file that is read, in MiB; longer ones are left out",
+        Number,
+    ),
     key("index.include_thinking", "false", "whether the model's reasoning can be found", Flag),
     key(
         "index.vector_precision",
@@ -203,6 +212,7 @@ impl Settings {
             config.index_dir = expand(path);
         }
         config.writer_memory_mb = self.number("index.writer_memory_mb");
+        config.max_line_bytes = self.number("index.max_line_mb").clamp(1, MAX_LINE_MB) << 20;
         config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
         config.meaning = self.meaning();
         config.homes.clone_from(&self.homes);

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
+use serde_json::Value;
 use support::{Run, Test};
 
 /// The demo's home, read.
@@ -144,4 +145,46 @@ fn what_is_imported_beside_the_original_counts_once() {
     let run = test.args(["import", file.to_str().unwrap()]).found();
     assert!(run.stdout.contains("5 sessions, 0 new"), "{run}");
     assert_eq!(totals(&test), before);
+}
+
+/// A message with more blocks than it may have.
+fn with_many_blocks(blocks: usize) -> (Test, std::path::PathBuf) {
+    let test = demo();
+    let file = test.beside("one.json");
+    let id = test.aj("list --json").ids()[0].clone();
+    test.args(["export", &id, "--json", "-o", file.to_str().unwrap()]).code(0);
+    let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    document["session"]["id"] = "many-blocks".into();
+    document["agent"] = "strange-agent".into();
+    let text = |at: usize| serde_json::json!({ "type": "text", "text": format!("wombat{at}") });
+    let content: Vec<Value> = (0..blocks).map(text).collect();
+    document["messages"] = serde_json::json!([{ "index": 1, "role": "user", "uuid": "u1",
+        "timestamp": "2026-03-02T09:00:00Z", "content": content }]);
+    fs::write(&file, document.to_string()).unwrap();
+    (test, file)
+}
+
+#[test]
+fn a_message_has_a_bounded_number_of_blocks_and_all_of_it_is_found() {
+    let (test, file) = with_many_blocks(20_000);
+    test.args(["import", file.to_str().unwrap()]).code(0);
+    let shown = test.aj("show many-blocks --json").code(0).json();
+    let content = shown["messages"][0]["content"].as_array().unwrap();
+    assert!(content.len() < 8200, "{} blocks", content.len());
+    test.aj("show many-blocks").code(0).shows(["more blocks, joined]", "wombat19999"]);
+    for word in ["wombat0", "wombat8191", "wombat12345", "wombat19999"] {
+        test.args(["search", "--mode", "lexical", word]).code(0).found();
+    }
+}
+
+#[test]
+fn an_imported_agent_can_be_named_in_filters() {
+    let (test, file) = with_many_blocks(1);
+    test.aj("list --agent strange-agent").fails(["unknown agent `strange-agent`"]);
+    test.args(["import", file.to_str().unwrap()]).code(0);
+    assert_eq!(test.aj("list --agent strange-agent --json").ids().len(), 1);
+    assert_eq!(test.aj("search wombat0 agent:strange-agent --json").ids().len(), 1);
+    test.aj("stats --agent strange-agent").code(0);
+    test.aj("list --agent strange-agnet").fails(["did you mean `strange-agent`?"]);
+    test.aj("search wombat0 -agent:strange-agnet").fails(["unknown agent"]);
 }

@@ -374,3 +374,143 @@ fn an_import_completes_the_session_that_is_here() {
     assert_eq!(shown(&test, ID), expected);
     assert_eq!(listed(&test), [3, 0, 5]);
 }
+
+/// Exports the only session of a history, with changes.
+fn exported(log: &str, change: impl FnOnce(&mut Value)) -> (Test, std::path::PathBuf) {
+    let remote = Test::new();
+    remote.write(format!(".claude/projects/-srv-p/{ID}.jsonl"), log);
+    let file = remote.beside("exported.json");
+    remote.args(["export", ID, "--json", "--no-redact", "-o", file.to_str().unwrap()]).code(0);
+    let mut document: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    change(&mut document);
+    std::fs::write(&file, document.to_string()).unwrap();
+    (remote, file)
+}
+
+/// The texts of the messages that are labelled as imported.
+fn imported(test: &Test) -> Vec<String> {
+    let answer = test.args(["show", ID, "--json"]).code(0).json();
+    let messages = answer["messages"].as_array().unwrap().iter();
+    let labelled = messages.filter(|message| message["recording"] == "imported");
+    labelled.map(|message| message["content"][0]["text"].as_str().unwrap().to_owned()).collect()
+}
+
+fn own_log() -> String {
+    record("user", "u1", None, 1, "where is the ownheron")
+        + &record("assistant", "a1", Some("u1"), 2, "it is in the reeds")
+        + &record("user", "u2", Some("a1"), 3, "thank you")
+}
+
+/// Brings a session and an import of the same id together, in either order.
+fn together(import: &std::path::Path, is_import_first: bool) -> Test {
+    let test = Test::new();
+    let path = format!(".claude/projects/-srv-p/{ID}.jsonl");
+    if !is_import_first {
+        test.write(&path, own_log());
+        test.aj("index").code(0);
+    }
+    test.args(["import", import.to_str().unwrap()]).code(0);
+    test.write(&path, own_log());
+    test.aj("index").code(0);
+    test
+}
+
+#[test]
+fn an_import_that_says_more_and_something_else_hides_nothing() {
+    let more = record("user", "u3", Some("u2"), 4, "more from afarbird")
+        + &record("assistant", "a3", Some("u3"), 5, "and an answer from afar");
+    let (_remote, file) = exported(&(own_log() + &more), |document| {
+        document["messages"][0]["content"][0]["text"] = "where is the forgedheron".into();
+        let renamed = json!([{ "rank": "renamed", "text": "a forged title" }]);
+        document["session"]["extensions"]["agent-journal"]["titles"] = renamed;
+    });
+    for is_import_first in [false, true] {
+        let test = together(&file, is_import_first);
+        assert_eq!(shown(&test, ID)[0], "where is the ownheron");
+        finds(&test, &["ownheron", "forgedheron", "afarbird"]);
+        let expected =
+            ["where is the forgedheron", "more from afarbird", "and an answer from afar"];
+        assert_eq!(imported(&test), expected);
+        let list = test.aj("list --json").json();
+        assert_eq!(list["sessions"][0]["title"], "where is the ownheron", "{list}");
+        test.args(["show", ID]).code(0).shows([" · imported"]);
+        exports(&test, &["where is the ownheron", "where is the forgedheron"]);
+        let page = test.args(["export", ID, "-f", "html", "-o", "-"]).code(0);
+        page.shows(["class=\"imported\"", "forgedheron", "ownheron"]);
+        test.aj("index --full").code(0);
+        assert_eq!(imported(&test), expected);
+    }
+}
+
+#[test]
+fn an_import_with_the_same_id_and_other_messages_stands_beside_the_own_ones() {
+    let other: String = (0..6)
+        .map(|at| record("user", &format!("x{at}"), None, 10 + at, &format!("foreign strix{at}")))
+        .collect();
+    let (_remote, file) = exported(&other, |document| {
+        document["session"]["extensions"]["agent-journal"]["kind"] = "copy".into();
+        let continues = json!({ "session": OTHER_ID, "messages": 99 });
+        document["session"]["extensions"]["agent-journal"]["continues"] = continues;
+    });
+    for is_import_first in [false, true] {
+        let test = together(&file, is_import_first);
+        assert_eq!(
+            shown(&test, ID)[..3],
+            ["where is the ownheron", "it is in the reeds", "thank you"]
+        );
+        assert_eq!(imported(&test).len(), 6);
+        finds(&test, &["ownheron", "strix5"]);
+        assert_eq!(listed(&test), [8, 0, 9]);
+    }
+}
+
+#[test]
+fn an_import_does_not_change_what_own_calls_count() {
+    let (_remote, file) = exported(&own_log(), |document| {
+        let message = &mut document["messages"][1];
+        message["metadata"]["token_usage"]["output_tokens"] = 4_000_000.into();
+        message["extensions"]["agent-journal"]["usage"]["tokens"]["output"] = 4_000_000.into();
+        // Under another id and an earlier time, the call is still the own session's.
+        message["timestamp"] = "2020-01-01T00:00:00Z".into();
+    });
+    let mut document: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    document["session"]["id"] = OTHER_ID.into();
+    let other = file.with_file_name("other.json");
+    std::fs::write(&other, document.to_string()).unwrap();
+    for is_import_first in [false, true] {
+        let test = together(&file, is_import_first);
+        test.args(["import", other.to_str().unwrap()]).code(0);
+        let list = test.aj("list --json").json();
+        let own = list["sessions"].as_array().unwrap().iter().find(|one| one["native_id"] == ID);
+        assert_eq!(own.unwrap()["tokens"]["output"], 5, "{list}");
+        let stats = test.aj("stats --json").json();
+        assert_eq!(stats["agents"][0]["tokens"]["output"], 5, "{stats}");
+    }
+}
+
+#[test]
+fn two_files_of_one_id_with_nothing_in_common_are_both_shown() {
+    let many = |word: &str, count: u32| -> String {
+        let one = |at| record("user", &format!("{word}{at}"), None, at, &format!("{word} {at}"));
+        (0..count).map(one).collect()
+    };
+    let test = Test::new();
+    test.write(format!(".claude/projects/-home-a/{ID}.jsonl"), many("aardvark", 10));
+    test.write(format!(".claude/projects/-home-b/{ID}.jsonl"), many("badgerword", 8));
+    test.aj("index").code(0);
+    finds(&test, &["aardvark", "badgerword"]);
+    assert_eq!(shown(&test, ID).len(), 18);
+    exports(&test, &["badgerword 7", "aardvark 9"]);
+    assert_eq!(imported(&test), Vec::<String>::new());
+}
+
+#[test]
+fn mcp_labels_what_was_imported() {
+    let more = record("user", "u3", Some("u2"), 4, "more from afarbird");
+    let (_remote, file) = exported(&(own_log() + &more), |_| {});
+    let test = together(&file, false);
+    let mut client = support::client::Client::start(&test, "test", "mcp");
+    let shown = client.ask("show", &json!({ "id": ID }));
+    assert!(shown.contains("(imported)") && shown.contains("afarbird"), "{shown}");
+    client.end();
+}

@@ -48,6 +48,41 @@ pub(crate) fn long_line(home: &Path, size: u64) -> Result<()> {
     file.finish()
 }
 
+/// Sessions with a line each that is nothing but small blocks.
+pub(crate) fn small_blocks(home: &Path, count: u64, size: u64) -> Result<()> {
+    for number in 0..count {
+        let mut file = Session::create(home, number)?;
+        file.say("user", "before the blocks")?;
+        let piece = "{\"type\":\"text\",\"text\":\"word\"},".repeat(1000);
+        file.raw(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[")?;
+        for _ in 0..size / piece.len() as u64 {
+            file.raw(piece.as_bytes())?;
+        }
+        let last = if number == 0 { NEEDLE } else { "last" };
+        file.raw(format!("{{\"type\":\"text\",\"text\":\"{last}\"}}]}}}}\n").as_bytes())?;
+        file.finish()?;
+    }
+    Ok(())
+}
+
+/// Sessions with a line each of a size that is read.
+pub(crate) fn full_lines(home: &Path, count: u64, size: u64) -> Result<()> {
+    let mut random = Random(0x9e37_79b9);
+    for number in 0..count {
+        let mut file = Session::create(home, number)?;
+        file.say("user", "before the long line")?;
+        file.raw(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"")?;
+        let begin = file.written;
+        while file.written - begin < size {
+            file.raw(words(&mut random, 10_000).as_bytes())?;
+        }
+        let last = if number == 0 { NEEDLE } else { "last" };
+        file.raw(format!("{last}\"}}}}\n").as_bytes())?;
+        file.finish()?;
+    }
+    Ok(())
+}
+
 /// A database of another program with many messages.
 pub(crate) fn database(home: &Path, messages: u64) -> Result<()> {
     let mut maker = Command::new("python3");

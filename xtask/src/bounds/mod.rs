@@ -38,7 +38,7 @@ struct Case {
     change: Option<fn(&Path) -> Result<()>>,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case {
         name: "large",
         what: "5 GB in 2,500 sessions",
@@ -67,6 +67,22 @@ const CASES: [Case; 6] = [
         name: "line",
         what: "one line of 1 GB among others",
         make: |home| homes::long_line(home, 1_000_000_000),
+        word: homes::NEEDLE,
+        is_found: true,
+        change: None,
+    },
+    Case {
+        name: "blocks",
+        what: "four lines of 48 MiB of small blocks",
+        make: |home| homes::small_blocks(home, 4, 48 * MIB),
+        word: homes::NEEDLE,
+        is_found: true,
+        change: None,
+    },
+    Case {
+        name: "text",
+        what: "four lines of 62 MiB of text",
+        make: |home| homes::full_lines(home, 4, 62 * MIB),
         word: homes::NEEDLE,
         is_found: true,
         change: None,

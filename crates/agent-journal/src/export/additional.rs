@@ -94,21 +94,28 @@ impl Gathered {
     }
 }
 
+/// The unknown fields of a message's blocks, by the number of the block.
+#[derive(Default)]
+pub(super) struct BlockFields(Gathered);
+
+impl BlockFields {
+    /// Keeps the unknown fields of a block.
+    pub(super) fn keep(&mut self, number: usize, block: &RawValue) {
+        let kind = parsed::<BlockType>(block).map(|block| block.kind);
+        if let Some(known) = kind.as_deref().and_then(known_of_block) {
+            self.0.add(&number.to_string(), Some(block), known);
+        }
+    }
+}
+
 /// Keeps the unknown fields of a message among its extensions.
-pub(super) fn keep_of_message(raw: &RawValue, extensions: &mut Fields) {
+pub(super) fn keep_of_message(raw: &RawValue, blocks: BlockFields, extensions: &mut Fields) {
     let mut gathered = Gathered::default();
     let message = gathered.add("message", Some(raw), &MESSAGE);
     let metadata = gathered.add("metadata", message.get("metadata").copied(), &METADATA);
     gathered.add("model", metadata.get("model").copied(), &MODEL);
     gathered.add("token_usage", metadata.get("token_usage").copied(), &TOKEN_USAGE);
-    let content = message.get("content").copied().and_then(parsed::<Vec<&RawValue>>);
-    let mut blocks = Gathered::default();
-    for (number, block) in content.unwrap_or_default().into_iter().enumerate() {
-        let kind = parsed::<BlockType>(block).map(|block| block.kind);
-        if let Some(known) = kind.as_deref().and_then(known_of_block) {
-            blocks.add(&number.to_string(), Some(block), known);
-        }
-    }
+    let BlockFields(blocks) = blocks;
     if !blocks.0.is_empty() {
         gathered.0.insert("content".to_owned(), Json::from_value(&blocks.0));
     }

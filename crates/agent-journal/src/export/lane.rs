@@ -25,13 +25,15 @@ struct Stored<'l> {
     request_id: Option<String>,
     stop_reason: Option<String>,
     usage: Option<Usage>,
-    #[serde(borrow)]
+    // A message with more blocks takes the slow lane, which joins them.
+    #[serde(borrow, deserialize_with = "model::few_blocks")]
     blocks: Vec<StoredBlock<'l>>,
     cwd: Option<String>,
     branch: Option<String>,
     agent_version: Option<String>,
     sidechain: bool,
     failed: bool,
+    imported: bool,
     extensions: Extensions,
 }
 
@@ -109,6 +111,7 @@ impl Shaper<'_> {
             agent_version: stored.agent_version,
             sidechain: stored.sidechain,
             failed: stored.failed,
+            imported: stored.imported,
             extensions: stored.extensions,
         };
         let shaped: schema::Message = self.message(position, message);

@@ -14,13 +14,18 @@ use serde::de::{
 use serde_json::de::IoRead;
 use serde_json::value::RawValue;
 
-use super::additional::{keep_of_document, keep_of_message, keep_of_session};
-use super::schema::{Head, Message, Session};
+use super::additional::{BlockFields, keep_of_document, keep_of_message, keep_of_session};
+use super::schema::{Block, Head, Message, Session};
+use super::unshape::block as told_block;
 use crate::error::Error;
-use crate::model::Json;
+use crate::model::{self, JoinedBlocks, Json, MAX_BLOCKS};
 
 /// The largest message that is believed: whoever packs a larger one wants to fill a memory.
 const LARGEST: u64 = 256 << 20;
+
+/// The largest block that is believed, and as much as the blocks of one message may have together:
+/// more than any line of an agent's own file that is read.
+const LARGEST_BLOCK: u64 = 72 << 20;
 
 /// The version of the schema that is understood. What a later minor version adds is kept.
 const MAJOR: &str = "1";
@@ -133,7 +138,7 @@ impl Read for Limited {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(bytes)?;
         let left = self.left.get().checked_sub(read as u64);
-        let too_much = || io::Error::other("a message has more than 256 MiB");
+        let too_much = || io::Error::other("a message or a part of it is too large");
         self.left.set(left.ok_or_else(too_much)?);
         Ok(read)
     }
@@ -318,10 +323,134 @@ impl<'de> Visitor<'de> for Messages<'_, '_, '_> {
                 }
                 continue;
             }
-            let Some(raw) = items.next_element::<Box<RawValue>>()? else { return Ok(()) };
-            let mut message = parsed::<Message, A::Error>(&raw)?;
-            keep_of_message(&raw, &mut message.extensions);
-            self.does.tell(Part::Message(Box::new(message)))?;
+            let seed = OneMessage { left: self.left };
+            let Some(message) = items.next_element_seed(seed)? else { return Ok(()) };
+            self.does.tell(Part::Message(message))?;
         }
+    }
+}
+
+/// Reads a message. Its blocks are read one by one: a list of millions is never in memory.
+struct OneMessage<'m> {
+    left: &'m Cell<u64>,
+}
+
+impl<'de> DeserializeSeed<'de> for OneMessage<'_> {
+    type Value = Box<Message>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for OneMessage<'_> {
+    type Value = Box<Message>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        // The message without its blocks, as it was written.
+        let mut fields = "{\"content\":[]".to_owned();
+        let mut content = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "content" {
+                if content.is_some() {
+                    return Err(de::Error::duplicate_field("content"));
+                }
+                content = Some(map.next_value_seed(Blocks { left: self.left })?);
+                continue;
+            }
+            let value = map.next_value::<Box<RawValue>>()?;
+            fields.push(',');
+            fields.push_str(Json::from_value(&key).as_str());
+            fields.push(':');
+            fields.push_str(value.get());
+        }
+        fields.push('}');
+        let content = content.ok_or_else(|| de::Error::missing_field("content"))?;
+        let raw = RawValue::from_string(fields).map_err(de::Error::custom)?;
+        let mut message = parsed::<Message, A::Error>(&raw)?;
+        keep_of_message(&raw, content.additional, &mut message.extensions);
+        message.content = content.blocks;
+        Ok(Box::new(message))
+    }
+}
+
+/// The blocks of a message, and their fields that this version does not know.
+struct BlocksRead {
+    blocks: Vec<Block>,
+    additional: BlockFields,
+}
+
+struct Blocks<'m> {
+    left: &'m Cell<u64>,
+}
+
+impl<'de> DeserializeSeed<'de> for Blocks<'_> {
+    type Value = BlocksRead;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Blocks<'_> {
+    type Value = BlocksRead;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of blocks")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut blocks = Vec::new();
+        let mut additional = BlockFields::default();
+        let mut joined = JoinedBlocks::default();
+        let (mut kept_bytes, mut left_out) = (0, 0_u64);
+        loop {
+            // A block alone may not be larger than a message of an agent's own file.
+            let of_message = self.left.get();
+            self.left.set(of_message.min(LARGEST_BLOCK));
+            let Some(raw) = items.next_element::<Box<RawValue>>()? else {
+                self.left.set(of_message);
+                break;
+            };
+            let read = of_message.min(LARGEST_BLOCK) - self.left.get();
+            self.left.set(of_message - read);
+            let block = parsed::<Block, A::Error>(&raw)?;
+            let bytes = match &block {
+                Block::Text { text } | Block::Thinking { thinking: text } => text.len() + 1,
+                _ => raw.get().len(),
+            };
+            if kept_bytes + bytes as u64 > LARGEST_BLOCK {
+                left_out += 1;
+                continue;
+            }
+            kept_bytes += bytes as u64;
+            if blocks.len() < MAX_BLOCKS {
+                additional.keep(blocks.len(), &raw);
+                blocks.push(block);
+            } else {
+                joined.push(told_block(block));
+            }
+        }
+        blocks.extend(joined.into_blocks().into_iter().filter_map(joined_block));
+        if left_out > 0 {
+            let text = format!("[{left_out} more blocks left out: the message is too large]");
+            blocks.push(Block::Text { text });
+        }
+        Ok(BlocksRead { blocks, additional })
+    }
+}
+
+/// A joined block, as a document has it.
+fn joined_block(block: model::Block) -> Option<Block> {
+    match block {
+        model::Block::Text(text) => Some(Block::Text { text }),
+        model::Block::Thinking(thinking) => Some(Block::Thinking { thinking }),
+        model::Block::Other(raw) => Some(Block::Other { raw }),
+        // Nothing else comes out of joining.
+        _ => None,
     }
 }

@@ -165,6 +165,7 @@ fn notes(role: Role, message: &mut model::Message) -> MessageNotes {
         part_uuids: std::mem::take(&mut message.part_uuids),
         sidechain: message.sidechain,
         failed: message.failed,
+        recording: message.imported.then(|| "imported".to_owned()),
         model: message.model.take(),
         stop_reason: message.stop_reason.take(),
         usage: usage.filter(|usage| !plain(usage)),

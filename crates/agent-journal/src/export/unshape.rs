@@ -96,6 +96,7 @@ pub(crate) fn message(agent: &str, message: Message) -> model::Message {
         agent_version: metadata.agent_version,
         sidechain,
         failed,
+        imported: false,
         extensions,
     }
 }
@@ -115,7 +116,8 @@ fn circumstances(metadata: &Metadata, origin: model::Origin, extensions: &mut Ex
     }
 }
 
-fn block(block: Block) -> model::Block {
+/// What a document tells as one block.
+pub(super) fn block(block: Block) -> model::Block {
     match block {
         Block::Text { text } => model::Block::Text(text),
         Block::Thinking { thinking } => model::Block::Thinking(thinking),

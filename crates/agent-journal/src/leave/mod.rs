@@ -75,6 +75,7 @@ impl Journal {
     /// Lists what goes along with all sessions a filter chooses, so that sums stay what they are:
     /// sessions that are never shown and belong to none that is, with their calls alone.
     pub fn spenders(&self, filter: &Filter) -> Result<Vec<Entry>> {
+        self.check_agents(filter)?;
         if filter.scope != Scope::All {
             return Ok(Vec::new());
         }

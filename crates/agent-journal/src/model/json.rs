@@ -20,6 +20,11 @@ impl Json {
         Self(one_line(&raw).unwrap_or(raw))
     }
 
+    /// Takes over a JSON text on one line; `None` when it is not JSON.
+    pub(crate) fn from_text(text: String) -> Option<Self> {
+        RawValue::from_string(text).ok().map(Self)
+    }
+
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         self.0.get()

@@ -40,7 +40,7 @@ pub struct Message {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The content.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "super::bound::blocks")]
     pub blocks: Vec<Block>,
     /// The working directory at that moment.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,6 +57,9 @@ pub struct Message {
     /// The agent marks it as a failure of its own (an API error, an abort).
     #[serde(skip_serializing_if = "is_false")]
     pub failed: bool,
+    /// It stands in the session of somebody's own agent, and comes from an imported file.
+    #[serde(skip_serializing_if = "is_false")]
+    pub imported: bool,
     /// What the format records beyond this.
     #[serde(skip_serializing_if = "Extensions::is_empty")]
     pub extensions: Extensions,

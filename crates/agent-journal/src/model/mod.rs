@@ -4,6 +4,7 @@
 
 mod bill;
 mod block;
+mod bound;
 mod edits;
 mod facts;
 mod json;
@@ -19,6 +20,7 @@ mod workspace;
 
 pub use bill::{Bill, BilledModel};
 pub use block::{Block, Image};
+pub(crate) use bound::{JoinedBlocks, MAX_BLOCKS, few_blocks, first_blocks};
 pub use edits::{Edit, EditLine, edits};
 pub(crate) use facts::hash as call_hash;
 pub use facts::{Call, Counts, Facts, Failure, QUARTER};

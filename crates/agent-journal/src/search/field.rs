@@ -6,7 +6,7 @@ use jiff::Zoned;
 use super::parse::wrong;
 use super::{Edge, Feature, Filter, Hours, Measure, Size, State, date};
 use crate::connectors;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::TextKind;
 use crate::model::{Timestamp, tool_name};
 
@@ -35,7 +35,7 @@ enum Set {
 /// Every field.
 const FIELDS: &[Field] = &[
     choice("agent", "whose session", |value, _, filter| {
-        filter.agents.push(agent(value)?);
+        filter.agents.push(agent_name(value)?);
         Ok(())
     }),
     text(
@@ -203,24 +203,37 @@ pub fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
 
 /// Finds an agent's id by any of its names.
 pub fn agent(name: &str) -> Result<String> {
-    if let Some(connector) = connectors::find(name) {
-        return Ok(connector.agent().id.to_owned());
+    let known = connectors::find(name).map(|connector| connector.agent().id.to_owned());
+    known.ok_or_else(|| unknown_agent(name, &[]))
+}
+
+/// Returns the id that a filter's name of an agent means. A name that is not built in may be the
+/// name of an imported agent: the journal decides when the filter is used.
+pub fn agent_name(name: &str) -> Result<String> {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.".contains(one);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return Ok(agent(name).unwrap_or_else(|_| name.to_owned()));
     }
-    let known: Vec<&str> = connectors::ALL
-        .iter()
-        .flat_map(|connector| {
-            let agent = connector.agent();
-            agent.aliases.iter().copied().chain([agent.id])
-        })
+    agent(name)
+}
+
+/// The error about a name that is neither built in nor among the agents of a journal.
+pub(crate) fn unknown_agent(name: &str, imported: &[String]) -> Error {
+    let built_in = connectors::ALL.iter().map(|connector| connector.agent());
+    let known: Vec<&str> = built_in
+        .clone()
+        .flat_map(|agent| agent.aliases.iter().copied().chain([agent.id]))
+        .chain(imported.iter().map(String::as_str))
         .collect();
     let hint = match nearest(name, &known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
-            let ids: Vec<&str> = connectors::ALL.iter().map(|one| one.agent().id).collect();
+            let ids = built_in.map(|agent| agent.id);
+            let ids: Vec<&str> = ids.chain(imported.iter().map(String::as_str)).collect();
             format!("known are {}", ids.join(", "))
         }
     };
-    Err(wrong(format!("unknown agent `{name}` — {hint}")))
+    wrong(format!("unknown agent `{name}` — {hint}"))
 }
 
 const ROLES: [&str; 7] = ["user", "assistant", "tool", "title", "document", "input", "output"];

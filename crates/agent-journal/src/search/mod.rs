@@ -28,7 +28,8 @@ mod word_forms;
 
 pub use answer::{Answer, Counts, Facet, Found, Grouping, Hit, Mode, Options, Sort, Stage, Tier};
 pub use date::{Edge, date};
-pub use field::{Field, agent, field_called, fields, nearest, role};
+pub(crate) use field::unknown_agent;
+pub use field::{Field, agent, agent_name, field_called, fields, nearest, role};
 pub use filter::{ChosenSessions, Feature, Filter, Hours, Measure, Scope, Size, State};
 pub use fuse::{Blend, Fusion};
 pub use query::{

@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_place() {
         check("prjoect:web login", "unknown field `prjoect:` — did you mean `project:`?");
-        check("agent:claud x", "unknown agent `claud` — did you mean `claude`?");
+        check("agent:cl/aud x", "unknown agent `cl/aud` — did you mean `claude`?");
         check(r#"login "never closed"#, "a quote is not closed (character 7): \"never closed");
         check(r#"x project:"my web"#, "a quote is not closed (character 11): \"my web");
         check("a (b OR c", "a parenthesis is not closed (character 3): (b OR c");

@@ -33,29 +33,40 @@ impl Writer<'_> {
             self.run(sql, identity)?;
             // The fullest record counts, and of what bills list what was worked out here. Whoever
             // made the call first owns it, and a working copy or a session that only begins with it
-            // never does as long as the original is known.
+            // never does as long as the original is known. An import says nothing about a call that
+            // an agent of this machine recorded.
             let sql = "UPDATE usage SET counted = 1, owner = (
                            SELECT other.session FROM usage other
                            LEFT JOIN tellings ON tellings.key = other.telling
+                           LEFT JOIN sources ON sources.id = tellings.source
                            LEFT JOIN lineages ON lineages.session = other.session
                            WHERE other.identity = ?1
-                           ORDER BY tellings.account ->> '$.kind' = 'copy',
+                           ORDER BY sources.home IS 'import',
+                           tellings.account ->> '$.kind' = 'copy',
                            other.position < coalesce(lineages.shared, 0), other.at IS NULL,
                            other.at, other.session
                            LIMIT 1)
                        WHERE identity = ?1 AND telling = (
-                           SELECT telling FROM usage WHERE identity = ?1
-                           ORDER BY unrecorded AND telling IN (SELECT key FROM tellings),
-                           output DESC, input + cache_read + cache_creation DESC,
-                           cost_micros IS NULL, model IS NULL, at IS NULL, at, session, telling
-                           LIMIT 1)";
+                           SELECT one.telling FROM usage one
+                           LEFT JOIN tellings ON tellings.key = one.telling
+                           LEFT JOIN sources ON sources.id = tellings.source
+                           WHERE one.identity = ?1
+                           ORDER BY one.unrecorded AND tellings.key IS NOT NULL,
+                           sources.home IS 'import', one.output DESC,
+                           one.input + one.cache_read + one.cache_creation DESC,
+                           one.cost_micros IS NULL, one.model IS NULL, one.at IS NULL, one.at,
+                           one.session, one.telling LIMIT 1)";
             self.run(sql, identity)?;
             self.note_owner(identity)?;
         }
         let sql = format!(
             "UPDATE usage SET counted = 0 WHERE identity = ?1 AND counted AND {}",
             told_one_by_one(
-                "one.telling IN (SELECT key FROM tellings WHERE session = usage.session)"
+                "one.telling IN (SELECT tellings.key FROM tellings
+                 JOIN sources ON sources.id = tellings.source
+                 WHERE tellings.session = usage.session AND (sources.home != 'import'
+                 OR EXISTS (SELECT 1 FROM tellings own JOIN sources ON sources.id = own.source
+                            WHERE own.key = usage.telling AND sources.home = 'import')))"
             )
         );
         sums.into_iter().try_for_each(|identity| self.run(&sql, identity))

@@ -13,6 +13,9 @@ use crate::model::{Block, Facts, Message, Origin, SessionId, Timestamp, Usage};
 /// A run is packed when it has grown to this many bytes.
 pub(crate) const FULL_RUN: u64 = 64 << 10;
 
+/// Room that a thread keeps for the next message.
+const MAX_SCRATCH: usize = 1 << 20;
+
 thread_local! {
     /// Room for the next message.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -46,6 +49,14 @@ pub(crate) struct Chunk {
     pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(crate) usage: Vec<UsageRow>,
     pub(crate) images: Vec<ImageRow>,
+}
+
+impl Chunk {
+    /// How many bytes it takes in memory.
+    pub(crate) fn size(&self) -> u64 {
+        let pictures: usize = self.images.iter().map(|image| image.data.len()).sum();
+        (self.body.len() + self.hashes.len() + self.facts.len() + pictures) as u64
+    }
 }
 
 /// A message that a copy of the session has, too.
@@ -108,7 +119,10 @@ impl Packed {
 
 impl Drop for Packed {
     fn drop(&mut self) {
-        SCRATCH.set(std::mem::take(&mut self.line));
+        // Every thread keeps its room: a large one is given back.
+        if self.line.capacity() <= MAX_SCRATCH {
+            SCRATCH.set(std::mem::take(&mut self.line));
+        }
     }
 }
 

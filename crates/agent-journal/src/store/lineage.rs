@@ -37,6 +37,8 @@ struct Member {
     native: String,
     /// Whether its file shows that it begins with a copy.
     begins_with_copy: bool,
+    /// Whether all that is known of it was imported.
+    is_import: bool,
     /// Hashes of the uuids of its messages, in order.
     uuids: Vec<i64>,
 }
@@ -124,15 +126,43 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Stores how a session continues another one, where its format says so.
-    pub(super) fn note_continuation(&self, account: &Session) -> Result<()> {
-        let Some(Continuation { session, messages }) = &account.continues else { return Ok(()) };
+    /// Stores how a session continues another one, where its format says so. What an import says
+    /// of a session of this machine does not count.
+    pub(super) fn note_continuation(&self, account: &Session, source: i64) -> Result<()> {
+        let key = account.id.key() as i64;
+        let Some(Continuation { session, messages }) = &account.continues else {
+            return self.forget_imported_continuation(key, source);
+        };
+        let sql = "SELECT home = 'import' AND EXISTS (SELECT 1 FROM tellings
+                     JOIN sources own ON own.id = tellings.source
+                     WHERE tellings.session = ?2 AND own.home != 'import')
+                   FROM sources WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let is_foreign = statement.query_row([source, key], |row| row.get::<_, bool>(0));
+        if is_foreign.map_err(self.error())? {
+            return Ok(());
+        }
         let origin = SessionId { agent: account.id.agent.clone(), native: session.clone() };
         let sql = "INSERT OR REPLACE INTO continuations (session, origin, shared)
                    VALUES (?1, ?2, ?3)";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let row = params![account.id.key() as i64, origin.key() as i64, *messages as i64];
+        let row = params![key, origin.key() as i64, *messages as i64];
         statement.execute(row).map_err(self.error())?;
+        Ok(())
+    }
+
+    /// Forgets what only an import said a session continues, once this machine has the session.
+    fn forget_imported_continuation(&self, session: i64, source: i64) -> Result<()> {
+        let sql = "DELETE FROM continuations WHERE session = ?1
+                   AND EXISTS (SELECT 1 FROM sources WHERE id = ?2 AND home != 'import')
+                   AND EXISTS (SELECT 1 FROM tellings JOIN sources ON sources.id = tellings.source
+                     WHERE tellings.session = ?1 AND sources.home = 'import')
+                   AND NOT EXISTS (SELECT 1 FROM tellings
+                     JOIN sources ON sources.id = tellings.source
+                     WHERE tellings.session = ?1 AND sources.home != 'import'
+                     AND tellings.account ->> '$.continues' IS NOT NULL)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        statement.execute([session, source]).map_err(self.error())?;
         Ok(())
     }
 
@@ -191,8 +221,14 @@ impl Writer<'_> {
             let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
             let (session, telling) = (number(0)?, row.get(1)?);
             let native = row.get(2)?;
-            let uuids = Vec::new();
-            let member = Member { session, telling, native, begins_with_copy: true, uuids };
+            let member = Member {
+                session,
+                telling,
+                native,
+                begins_with_copy: true,
+                is_import: false,
+                uuids: Vec::new(),
+            };
             Ok((member, Lineage { origin: number(3)?, shared_messages: number(4)? }))
         });
         rows.and_then(Iterator::collect).map_err(self.error())
@@ -267,12 +303,14 @@ impl Writer<'_> {
     fn relatives(&self, session: u64) -> Result<Vec<Member>> {
         let sql = "SELECT DISTINCT other.key, other.telling, other.native,
                    EXISTS (SELECT 1 FROM tellings copy WHERE copy.session = other.key
-                        AND copy.account ->> '$.begins_with_copy') FROM sessions one
+                        AND copy.account ->> '$.begins_with_copy'),
+                   sources.home = 'import' FROM sessions one
                    JOIN anchors mine ON mine.telling = one.telling
                    JOIN anchors theirs ON theirs.uuid = mine.uuid
                    JOIN tellings ON tellings.key = theirs.telling
                    JOIN sessions other ON other.key = tellings.session
                         AND other.telling = theirs.telling
+                   JOIN sources ON sources.id = tellings.source
                    WHERE one.key = ?1 AND other.agent = one.agent AND other.kind != 2
                    AND NOT EXISTS (SELECT 1 FROM continuations
                         JOIN sessions origin ON origin.key = continuations.origin
@@ -290,9 +328,11 @@ impl Writer<'_> {
                 let telling = row.get(1).map_err(self.error())?;
                 let native = row.get(2).map_err(self.error())?;
                 let begins_with_copy = row.get(3).map_err(self.error())?;
+                let is_import = row.get(4).map_err(self.error())?;
                 let own = self.uuids(telling)?;
                 uuids += own.len();
-                let member = Member { session, telling, native, begins_with_copy, uuids: own };
+                let member =
+                    Member { session, telling, native, begins_with_copy, is_import, uuids: own };
                 found.insert(session, member);
                 waiting.push(session);
             }
@@ -317,7 +357,11 @@ impl Writer<'_> {
 
     /// Works out and stores the lineages within one group. Returns whether any changed.
     fn settle_group(&mut self, members: &[Member]) -> Result<bool> {
-        let order = self.in_order(members, (0..members.len()).collect())?;
+        // An imported session is never the origin of one of this machine.
+        let (own, imported): (Vec<usize>, Vec<usize>) =
+            (0..members.len()).partition(|at| !members[*at].is_import);
+        let mut order = self.in_order(members, own)?;
+        order.extend(self.in_order(members, imported)?);
         let mut owners: HashMap<i64, usize> = HashMap::new();
         let mut is_changed = false;
         for at in order {

@@ -168,6 +168,9 @@ fn pack(bytes: &[u8]) -> Vec<u8> {
 fn packed(bytes: &[u8], pack: impl FnOnce(&mut Vec<u8>) -> SafeResult) -> Vec<u8> {
     let mut packed = Vec::with_capacity(compress_bound(bytes.len()));
     pack(&mut packed).expect("compressing into memory cannot fail");
+    if bytes.len() > ROOM {
+        packed.shrink_to_fit();
+    }
     packed
 }
 

@@ -1,6 +1,7 @@
 //! Reading a whole telling in pieces: never more of it in memory than one run of messages.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use rusqlite::{OptionalExtension, params};
 use serde::de::DeserializeOwned;
@@ -21,6 +22,34 @@ impl Store {
             // What is damaged is left out, not its neighbours.
             Err(_) => Ok(()),
         })
+    }
+
+    /// Reads the messages of a recording at some positions in order, one run at a time.
+    pub(crate) fn each_message_in(
+        &self,
+        telling: u64,
+        range: Range<u64>,
+        mut take: impl FnMut(u64, Message) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = range.start;
+        while from < range.end {
+            let Some(end) = self.run_end(telling, from)? else { return Ok(()) };
+            for (position, message) in self.messages(telling, from..end.min(range.end))? {
+                take(position, message)?;
+            }
+            from = end;
+        }
+        Ok(())
+    }
+
+    /// Returns the position after the run that has a message, or after the next one.
+    pub(crate) fn run_end(&self, telling: u64, position: u64) -> Result<Option<u64>> {
+        let sql = "SELECT first + count FROM chunks WHERE telling = ?1 AND first + count > ?2
+                   ORDER BY first LIMIT 1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let end = statement.query_row(params![telling as i64, position as i64], |row| row.get(0));
+        let end: Option<i64> = end.optional().map_err(self.error())?;
+        Ok(end.map(|end| end as u64))
     }
 
     /// Reads every message of a telling in order, as it is stored.

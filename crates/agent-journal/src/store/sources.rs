@@ -174,13 +174,48 @@ impl Store {
         Ok(row.map_err(self.error())?.unwrap_or(false))
     }
 
-    /// Lists the sources that another version of the reader read last and that cannot be read
-    /// again: they are gone, or were imported.
+    /// Lists the sources that cannot be read again, because they are gone or were imported: those
+    /// that another version of the reader read last.
     pub(crate) fn outdated_and_gone(&self) -> Result<Vec<i64>> {
+        self.kept_sources(READER_VERSION)
+    }
+
+    /// Lists all sources that cannot be read again.
+    pub(crate) fn all_kept_sources(&self) -> Result<Vec<i64>> {
+        self.kept_sources(i64::MAX)
+    }
+
+    fn kept_sources(&self, before: i64) -> Result<Vec<i64>> {
         let sql = "SELECT id FROM sources WHERE reader < ?1 AND (present = 0 OR home = 'import')";
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let ids = statement.query_map([READER_VERSION], |row| row.get(0));
+        let ids = statement.query_map([before], |row| row.get(0));
         ids.and_then(Iterator::collect).map_err(self.error())
+    }
+
+    /// Returns the records that were skipped in the files of a session, by reason.
+    pub(crate) fn skipped_of_session(&self, session: u64) -> Result<BTreeMap<String, u64>> {
+        let sql = "SELECT DISTINCT sources.id, skipped FROM tellings
+                   JOIN sources ON sources.id = tellings.source
+                   WHERE tellings.session = ?1 AND skipped != '{}'";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let rows = statement.query_map([session as i64], |row| row.get::<_, String>(1));
+        let mut all = BTreeMap::new();
+        for skipped in rows.map_err(self.error())? {
+            let skipped = serde_json::from_str(&skipped.map_err(self.error())?);
+            let skipped: BTreeMap<String, u64> = skipped.unwrap_or_default();
+            for (reason, count) in skipped {
+                *all.entry(reason).or_default() += count;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Lists the agents of all sources.
+    pub(crate) fn agent_names(&self) -> Result<Vec<String>> {
+        let sql = "SELECT DISTINCT agent FROM sources ORDER BY agent";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let names = statement.query_map([], |row| row.get(0));
+        names.and_then(Iterator::collect).map_err(self.error())
     }
 
     /// Reads how far a source has been read.

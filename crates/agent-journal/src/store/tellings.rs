@@ -69,14 +69,6 @@ impl Run {
 }
 
 impl Store {
-    /// How many messages a telling has.
-    pub(crate) fn message_count(&self, telling: u64) -> Result<u64> {
-        let sql = "SELECT messages FROM tellings WHERE key = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let count = statement.query_row([telling as i64], |row| row.get::<_, i64>(0)).optional();
-        Ok(count.map_err(self.error())?.unwrap_or(0) as u64)
-    }
-
     /// Whether every run of a telling can be unpacked.
     pub(crate) fn is_sound(&self, telling: u64) -> Result<bool> {
         let sql = "SELECT count, body FROM chunks WHERE telling = ?1";

@@ -338,7 +338,7 @@ impl Writer<'_> {
         if *is_new {
             self.fresh.insert(*key);
         }
-        self.note_continuation(account)?;
+        self.note_continuation(account, told.source)?;
         for summary in &account.summaries {
             // Of several sessions in whose files it stands one holds it, whichever is read first.
             let sql = "INSERT INTO summaries (leaf, agent, text, holder) VALUES (?1, ?2, ?3, ?4)

@@ -8,6 +8,7 @@ mod news;
 mod plan;
 mod record;
 mod reindex;
+mod room;
 mod watch;
 
 pub use news::{Look, News};
@@ -17,7 +18,7 @@ pub(crate) use lock::Lock;
 pub(crate) use near::spots;
 pub(crate) use news::{Memory, state};
 pub(crate) use plan::{Found, Plan, roots};
-pub(crate) use record::telling_key;
+pub(crate) use record::{TOO_MANY_BLOCKS, telling_key};
 pub(crate) use watch::Spot;
 pub use watch::{Changes, StopWatch, Watch, WatchOptions};
 
@@ -34,8 +35,9 @@ use crate::connectors::formats::jsonl;
 use crate::connectors::{self, Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
 use crate::index::{IndexWriter, LexicalWriter, Semantic, SemanticWriter, Targets};
-use crate::store::{Packer, Pending, SourceEnd, Store, Writer};
+use crate::store::{Chunk, Packer, Pending, SourceEnd, Store, Writer};
 use record::{Event, Recorder, Trust};
+use room::{Room, Rooms};
 
 /// The first batch is small, so that the newest sessions can be found soon.
 const FIRST_BATCH: u64 = 48 << 20;
@@ -178,10 +180,13 @@ impl Sync<'_> {
     }
 
     /// Works out again what follows from the messages of sources that another version of the
-    /// reader read and that cannot be read again, as long as there is time. Returns whether there
-    /// were any.
+    /// reader read and that cannot be read again, as long as there is time; when everything is read
+    /// again, of all sources that cannot be. Returns whether there were any.
     fn rederive_gone(&self, writer: &mut Writer<'_>, deadline: Option<Instant>) -> Result<bool> {
-        let sources = self.store.outdated_and_gone()?;
+        let sources = match self.options.full {
+            true => self.store.all_kept_sources()?,
+            false => self.store.outdated_and_gone()?,
+        };
         for source in &sources {
             if deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 break;
@@ -293,10 +298,11 @@ impl Sync<'_> {
         let packer = &*writer.packer();
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(WAITING);
+            let rooms = Rooms::default();
             for _ in 0..workers.min(jobs.len()) {
                 let worker =
                     Worker { jobs, next: &next, deadline, full, index, packer, config, path };
-                let outlet = Outlet::Channel(sender.clone());
+                let outlet = Outlet::Channel(sender.clone(), rooms.clone());
                 scope.spawn(move || worker.run(&outlet));
             }
             drop(sender);
@@ -354,8 +360,9 @@ impl Sync<'_> {
                     }
                 }
                 Event::Forget { telling } => writer.forget(telling)?,
-                Event::Chunk { telling, session, chunk } => {
+                Event::Chunk { telling, session, chunk, room } => {
                     writer.chunk(telling, session, &chunk)?;
+                    drop((chunk, room));
                 }
                 Event::Telling(told) => writer.telling(&told)?,
                 Event::Fingerprint { telling, fingerprint } => {
@@ -472,7 +479,9 @@ fn tell(
     (known, start): (Checkpoint, Checkpoint),
     recorder: &mut Recorder<'_>,
 ) -> Result<SourceEnd> {
-    match job.connector.read(&job.source, start, recorder) {
+    let max_line = recorder.max_line_bytes();
+    let read = || job.connector.read(&job.source, start, recorder);
+    match jsonl::with_max_line(max_line, read) {
         Ok(checkpoint) if recorder.is_suspended() => recorder.finish(checkpoint),
         Ok(checkpoint) => recorder.finish(jsonl::sealed(&job.source.path, checkpoint)),
         Err(Error::StartOver) => Err(recorder.give_up()),
@@ -514,7 +523,7 @@ fn beginning(job: &Job, store: Option<&Store>) -> Result<Beginning> {
 /// Where a reading thread puts what it was told.
 enum Outlet {
     /// The writer takes it from another thread.
-    Channel(SyncSender<Event>),
+    Channel(SyncSender<Event>, Rooms),
     /// The writer takes it when all is told.
     Held(RefCell<Vec<Event>>),
 }
@@ -522,7 +531,7 @@ enum Outlet {
 impl Outlet {
     fn send(&self, event: Event) -> Result<()> {
         match self {
-            Self::Channel(sender) => sender.send(event).map_err(|_| Error::Stopped),
+            Self::Channel(sender, _) => sender.send(event).map_err(|_| Error::Stopped),
             Self::Held(events) => {
                 events.borrow_mut().push(event);
                 Ok(())
@@ -530,9 +539,17 @@ impl Outlet {
         }
     }
 
+    /// Waits until another run may wait for the writer.
+    fn room_for(&self, chunk: &Chunk) -> Option<Room> {
+        match self {
+            Self::Channel(_, rooms) => rooms.take(chunk.size()),
+            Self::Held(_) => None,
+        }
+    }
+
     fn held(self) -> Vec<Event> {
         match self {
-            Self::Channel(_) => Vec::new(),
+            Self::Channel(..) => Vec::new(),
             Self::Held(events) => events.into_inner(),
         }
     }

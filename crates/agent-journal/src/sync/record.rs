@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use xxhash_rust::xxh3::Xxh3;
 
+use super::room::Room;
 use super::{Job, Outlet};
 use crate::config::Config;
 use crate::connectors::{Checkpoint, Record, Sink};
@@ -25,7 +26,7 @@ pub(super) enum Event {
     /// A telling is no longer told: its source tells it of another session.
     Forget { telling: u64 },
     /// A run of messages.
-    Chunk { telling: u64, session: u64, chunk: Box<Chunk> },
+    Chunk { telling: u64, session: u64, chunk: Box<Chunk>, room: Option<Room> },
     /// What a source tells of a session as a whole.
     Telling(Box<Told>),
     /// A session was told to its end, and need not be told again while it has this fingerprint.
@@ -40,8 +41,8 @@ pub(super) enum Event {
 /// of thousands of sessions would fill the memory with the beginnings of runs.
 const WAITING: u64 = 16 << 20;
 
-/// Messages that are unpacked at a time.
-const STEP: usize = 512;
+/// Under this reason messages are counted whose surplus blocks were joined.
+pub(crate) const TOO_MANY_BLOCKS: &str = "blocks of a very long message joined";
 
 /// Records one source.
 pub(super) struct Recorder<'a> {
@@ -141,6 +142,11 @@ impl<'a> Recorder<'a> {
     /// Returns whether reading stopped because there was no more time.
     pub(super) fn is_suspended(&self) -> bool {
         self.is_suspended
+    }
+
+    /// The longest line that is read.
+    pub(super) fn max_line_bytes(&self) -> usize {
+        self.config.max_line_bytes
     }
 
     /// Whether the journal cannot read what new messages follow, or the source tells less than
@@ -251,14 +257,10 @@ impl<'a> Recorder<'a> {
             open.position = open.position.max(rest.end);
             return Ok(());
         };
-        for from in rest.clone().step_by(STEP) {
-            let step = from..rest.end.min(from + STEP as u64);
-            for (_, message) in store.messages(key, step)? {
-                let packed = Packed::new(&message);
-                self.add(message, &packed)?;
-            }
-        }
-        Ok(())
+        store.each_message_in(key, rest, |_, message| {
+            let packed = Packed::new(&message);
+            self.add(message, &packed)
+        })
     }
 
     /// Takes a time of the user's clock for what it is.
@@ -419,7 +421,8 @@ impl<'a> Recorder<'a> {
         if ready {
             let (telling, session) = (open.key, open.account.id.key());
             let chunk = Box::new(builder.pack(self.packer));
-            self.events.send(Event::Chunk { telling, session, chunk })?;
+            let room = self.events.room_for(&chunk);
+            self.events.send(Event::Chunk { telling, session, chunk, room })?;
         }
         Ok(())
     }
@@ -488,6 +491,9 @@ impl Sink for Recorder<'_> {
             Record::Message(mut message) => {
                 self.put_right(&mut message.at);
                 self.records += 1;
+                if message.join_surplus() > 0 {
+                    *self.skipped.entry(TOO_MANY_BLOCKS.to_owned()).or_default() += 1;
+                }
                 // Context that the program attached is known for what it is.
                 let is_attached = message.origin == Origin::Injected;
                 let is_other = |block: &Block| matches!(block, Block::Other(_));

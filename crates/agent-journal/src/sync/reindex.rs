@@ -7,11 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 use crate::index::{Calls, Passage, Targets, TextKind};
-use crate::model::Kind;
+use crate::model::{Kind, Message};
 use crate::store::{Store, Whole};
-
-/// Messages unpacked at a time.
-const STEP: u64 = 512;
 
 /// Indexes every telling that changed after a generation.
 pub(super) fn tellings(
@@ -46,12 +43,9 @@ fn telling_again(store: &Store, index: Targets<'_>, telling: u64) -> Result<()> 
         return Ok(());
     }
     let mut calls = Calls::default();
-    for from in (0..store.message_count(telling)?).step_by(STEP as usize) {
-        for (position, message) in store.messages(telling, from..from + STEP)? {
-            index.message((telling, position), &message, &mut calls)?;
-        }
-    }
-    Ok(())
+    store.each_message(telling, |position, message: Message| {
+        index.message((telling, position), &message, &mut calls)
+    })
 }
 
 /// Indexes titles and documents of sessions. What is `fresh` was never indexed before.

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use agent_journal::export::Redactor;
 use agent_journal::search::fields as search_fields;
-use agent_journal::search::{Edge, Filter, Query, Scope, agent, date};
+use agent_journal::search::{Edge, Filter, Query, Scope, agent_name, date};
 use agent_journal::{Error, Journal, ViewRedaction};
 use anyhow::Result;
 use jiff::Zoned;
@@ -113,7 +113,7 @@ impl FilterArgs {
     /// Adds what the flags say to a filter.
     pub(crate) fn apply(&self, filter: &mut Filter, now: &Zoned) -> Result<()> {
         for name in &self.agent {
-            filter.agents.push(agent(name)?);
+            filter.agents.push(agent_name(name)?);
         }
         filter.projects.extend(self.project.iter().cloned());
         filter.branches.extend(self.branch.iter().cloned());

@@ -16,9 +16,6 @@ use crate::output::json::{Stream, documents, session, touched_files};
 use crate::output::pager::Pager;
 use crate::output::transcript::{Detail, Transcript};
 
-/// Messages read at a time.
-const STEP: u64 = 256;
-
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   aj show 3f1c             the session whose id begins with 3f1c
@@ -78,6 +75,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
             redactor.own(path);
         }
     }
+    let notices = journal.notices(&entry)?;
     let mut window = Window { journal: &journal, entry: &entry, range, redactor };
     if context.json {
         let mut document = session(&entry, &figures)?;
@@ -89,6 +87,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         }
         if !files.is_empty() {
             document["files"] = touched_files(&files);
+        }
+        if !notices.is_empty() {
+            document["notices"] = serde_json::to_value(&notices)?;
         }
         let out = BufWriter::new(std::io::stdout().lock());
         let mut stream = Stream::begin(out, "show", &document)?;
@@ -106,6 +107,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     let mut transcript = Transcript::new(out, &entry, detail, output::width());
     // Whoever reads a pipe gets the text as it was written.
     transcript.is_rendered = std::io::stdout().is_terminal();
+    transcript.notices = notices;
     transcript.header(&context.now, &figures)?;
     transcript.files(&files)?;
     transcript.documents(&account.documents)?;
@@ -149,17 +151,16 @@ impl Window<'_> {
         &mut self,
         mut show: impl FnMut(u64, &agent_journal::model::Message) -> Result<()>,
     ) -> Result<()> {
-        let mut from = self.range.start;
-        while from < self.range.end {
-            let to = (from + STEP).min(self.range.end);
-            for (position, mut message) in self.journal.messages(self.entry, from..to)? {
-                if let Some(redactor) = &mut self.redactor {
+        let redactor = &mut self.redactor;
+        let mut failure = None;
+        let read =
+            self.journal.each_message(self.entry, self.range.clone(), &mut |at, mut message| {
+                if let Some(redactor) = redactor {
                     redactor.recorded(&mut message);
                 }
-                show(position, &message)?;
-            }
-            from = to;
-        }
-        Ok(())
+                failure = show(at, &message).err();
+                if failure.is_some() { Err(agent_journal::Error::Stopped) } else { Ok(()) }
+            });
+        failure.map_or_else(|| Ok(read?), Err)
     }
 }

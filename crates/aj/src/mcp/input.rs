@@ -1,7 +1,7 @@
 //! What the tools take: their schemas, and the same in types. Nothing unknown is accepted.
 
 use agent_journal::Journal;
-use agent_journal::search::{Edge, Filter, Scope, agent, date, fields};
+use agent_journal::search::{Edge, Filter, Scope, agent_name, date, fields};
 use anyhow::Result;
 use jiff::Zoned;
 use serde::Deserialize;
@@ -119,7 +119,7 @@ pub(super) enum By {
 impl Choice {
     /// The filter it describes.
     pub(super) fn filter(&self, scope: Scope, now: &Zoned) -> Result<Filter> {
-        let agents = self.agent.iter().map(|name| agent(name)).collect::<Result<_, _>>()?;
+        let agents = self.agent.iter().map(|name| agent_name(name)).collect::<Result<_, _>>()?;
         Ok(Filter {
             agents,
             projects: self.project.iter().cloned().collect(),
@@ -231,8 +231,8 @@ fn choice() -> Value {
     let date = "2026-11-03, 7d, 12h, 2w, today or yesterday";
     json!({
         "agent": {
-            "type": "array", "items": { "type": "string", "enum": agents },
-            "description": "Only these agents",
+            "type": "array", "items": { "type": "string" },
+            "description": format!("Only these agents: {} or another one in the journal", agents.join(", ")),
         },
         "project": text("Only projects whose name or path has this in it"),
         "branch": text("Only this git branch"),

@@ -217,7 +217,8 @@ impl Reading<'_> {
             return None;
         }
         let at = message.at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..16]));
-        Some((format!("#{} {who}{at}", position + 1), parts.join("\n")))
+        let imported = if message.imported { " (imported)" } else { "" };
+        Some((format!("#{} {who}{at}{imported}", position + 1), parts.join("\n")))
     }
 
     fn block(&mut self, block: &Block) -> Option<String> {

@@ -103,6 +103,8 @@ pub(crate) struct View<'m> {
     is_sidechain: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_error: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<&'static str>,
     content: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<agent_journal::model::Tokens>,
@@ -120,6 +122,7 @@ impl<'m> View<'m> {
             model: message.model.as_deref(),
             is_sidechain: message.sidechain,
             is_error: message.failed,
+            recording: message.imported.then_some("imported"),
             content: message.blocks.iter().map(block).collect(),
             tokens: message.usage.as_ref().map(|usage| usage.tokens),
         }

@@ -60,6 +60,8 @@ pub(crate) struct Transcript<'a, W: Write> {
     pub(crate) is_rendered: bool,
     /// Calls that are shown otherwise than `detail` says: in full, or in one line.
     pub(crate) flipped: Arc<BTreeSet<String>>,
+    /// What the journal does not have of the session.
+    pub(crate) notices: Vec<String>,
     /// Names of the tools that were called, by call.
     calls: HashMap<String, String>,
     /// Whose heading was written last.
@@ -75,6 +77,7 @@ impl<'a, W: Write> Transcript<'a, W> {
             width: width.min(120),
             is_rendered: false,
             flipped: Arc::default(),
+            notices: Vec::new(),
             calls: HashMap::new(),
             speaker: None,
         }
@@ -131,6 +134,9 @@ impl<'a, W: Write> Transcript<'a, W> {
         }
         for line in lineage(entry) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
+        }
+        for notice in &self.notices {
+            writeln!(out, "{DIM}notice {notice}{DIM:#}")?;
         }
         for (name, several) in [("branches", &entry.branches), ("directories", &entry.directories)]
         {
@@ -266,7 +272,9 @@ impl<'a, W: Write> Transcript<'a, W> {
         });
         if says {
             self.speaker = Some(name);
-            let aside = if message.sidechain { " · side conversation" } else { "" };
+            let side = if message.sidechain { " · side conversation" } else { "" };
+            let imported = if message.imported { " · imported" } else { "" };
+            let aside = format!("{side}{imported}");
             writeln!(
                 self.out,
                 "\n{DIM}{number:>4}{DIM:#} {style}{name}{style:#}{DIM}{aside}{DIM:#}"

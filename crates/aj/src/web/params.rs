@@ -1,7 +1,7 @@
 //! What the address of a page says: filters, order, place. The same names everywhere.
 
 use agent_journal::model::Timestamp;
-use agent_journal::search::{Edge, Filter, MAX_QUERY_WORDS, Scope, State, agent, date};
+use agent_journal::search::{Edge, Filter, MAX_QUERY_WORDS, Scope, State, agent_name, date};
 use agent_journal::{Browse, Error, Order};
 use anyhow::Result;
 use jiff::Zoned;
@@ -109,7 +109,7 @@ impl Params {
             None => Filter::default(),
         };
         for name in self.all("agent") {
-            filter.agents.push(agent(name)?);
+            filter.agents.push(agent_name(name)?);
         }
         filter.projects.extend(self.all("project").map(str::to_owned));
         filter.branches.extend(self.all("branch").map(str::to_owned));

@@ -37,7 +37,9 @@ impl Inputs {
     /// Reads the typed lines that belong to a log; none when they are not there.
     pub(super) fn of(chat: &Path) -> Self {
         let mut inputs = Self::default();
-        let Some(mut lines) = beside(chat).and_then(|path| Lines::open(&path, 0).ok()) else {
+        let Some(mut lines) =
+            beside(chat).and_then(|path| Lines::open(&path, 0).ok()).map(Lines::with_all_values)
+        else {
             return inputs;
         };
         let mut entry: Option<(Timestamp, String)> = None;

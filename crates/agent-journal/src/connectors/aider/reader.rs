@@ -6,7 +6,7 @@ use std::path::Path;
 use super::inputs::Inputs;
 use super::line;
 use super::run::Run;
-use crate::connectors::formats::jsonl::{self, End, Lines};
+use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -14,7 +14,7 @@ use crate::model::Timestamp;
 /// Reads a log from a checkpoint on.
 pub(super) fn read(path: &Path, start: &Checkpoint, sink: &mut dyn Sink) -> Result<Checkpoint> {
     let mut reader = Reader::new(path, start, sink)?;
-    let mut lines = Lines::open(path, start.offset)?;
+    let mut lines = Lines::open(path, start.offset)?.with_all_values();
     while let Some(line) = lines.next()? {
         reader.line(&line)?;
     }
@@ -58,7 +58,7 @@ impl<'s> Reader<'s> {
 
     fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
         if line.end == End::TooLong {
-            return self.sink.accept(Record::bad(line.offset, "line too long"));
+            return self.sink.accept(Record::bad(line.offset, LINE_TOO_LONG));
         }
         let text = String::from_utf8_lossy(line.bytes);
         let text = text.strip_prefix('\u{feff}').filter(|_| line.offset == 0).unwrap_or(&text);
@@ -130,7 +130,7 @@ impl<'s> Reader<'s> {
 /// Looks ahead for when each run began, last first.
 fn starts(path: &Path, offset: u64) -> Result<Vec<Option<Timestamp>>> {
     let mut starts = Vec::new();
-    let mut lines = Lines::open(path, offset)?;
+    let mut lines = Lines::open(path, offset)?.with_all_values();
     while let Some(line) = lines.next()? {
         let header = std::str::from_utf8(line.bytes).ok().and_then(line::header);
         starts.extend(header.map(line::instant));

@@ -17,7 +17,7 @@ use super::usage::{Threads, Totals};
 use super::{AGENT, Name};
 use crate::connectors::formats::files;
 use crate::connectors::formats::json::{self, FromOddValue, Text};
-use crate::connectors::formats::jsonl::{self, End, Lines};
+use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::model::{Block, Extensions, Json, Message, Origin, Role, Session, Timestamp};
@@ -233,7 +233,7 @@ impl<'s> Reader<'s> {
         self.offset = line.offset;
         match line.end {
             End::Newline => {}
-            End::TooLong => return self.bad("line too long"),
+            End::TooLong => return self.bad(LINE_TOO_LONG),
             End::File => {
                 let pending = self.open.as_ref().map(|open| &open.mark);
                 let pending = pending.or(self.asked.as_ref().map(|asked| &asked.mark)).cloned();

@@ -10,7 +10,7 @@ use serde::Serializer;
 
 use super::entry::Calls;
 use super::{place, prompt};
-use crate::connectors::formats::jsonl::{End, Lines};
+use crate::connectors::formats::jsonl::{End, LINE_TOO_LONG, Lines};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
 use crate::model::{Block, Json, Message, Origin, Role};
@@ -28,10 +28,10 @@ pub(super) fn read(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let mut session = place::session(path);
     session.cwd = session.cwd.take().or_else(|| place::folder(path));
     reader.sink.accept(Record::Session(Box::new(session)))?;
-    let mut lines = Lines::open(path, 0)?;
+    let mut lines = Lines::open(path, 0)?.with_all_values();
     while let Some(line) = lines.next()? {
         if line.end == End::TooLong {
-            reader.sink.accept(Record::bad(line.offset, "line too long"))?;
+            reader.sink.accept(Record::bad(line.offset, LINE_TOO_LONG))?;
             continue;
         }
         let text = String::from_utf8_lossy(line.bytes);

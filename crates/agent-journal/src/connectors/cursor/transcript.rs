@@ -11,7 +11,7 @@ use super::entry::{Calls, Entry};
 use super::value::{self, Moment};
 use super::{place, prompt};
 use crate::connectors::formats::json;
-use crate::connectors::formats::jsonl::{self, End, Lines};
+use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::model::{Block, Json, Message, Origin, Session, Timestamp, TitleRank};
@@ -30,7 +30,7 @@ pub(super) fn read_lines(
     let mut settled = (start.offset, start.messages, reader.calls.clone());
     while let Some(line) = lines.next()? {
         match line.end {
-            End::TooLong => reader.sink.accept(Record::bad(line.offset, "line too long"))?,
+            End::TooLong => reader.sink.accept(Record::bad(line.offset, LINE_TOO_LONG))?,
             _ if jsonl::is_blank(line.bytes) => {}
             end => reader.line(line.bytes, line.offset, end)?,
         }

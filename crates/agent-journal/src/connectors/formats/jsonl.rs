@@ -5,6 +5,7 @@
 //! can show it now and read it again later.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,33 @@ use std::path::{Path, PathBuf};
 use memchr::memchr;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::fold::fold;
+use super::large::{LARGE_BYTES, LargeTurn};
 use crate::error::{Error, Result};
 use crate::model::Checkpoint;
 
-/// A longer line is not read.
+/// A longer line is not read, unless the user wants it otherwise.
 pub const MAX_LINE: usize = 64 << 20;
+
+/// Why a line was left out.
+pub const LINE_TOO_LONG: &str = "line too long";
+
+thread_local! {
+    static LIMIT: Cell<usize> = const { Cell::new(MAX_LINE) };
+}
+
+/// Reads with another limit on the length of lines: it holds for everything that is opened on this
+/// thread meanwhile.
+pub fn with_max_line<T>(bytes: usize, read: impl FnOnce() -> T) -> T {
+    struct Before(usize);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            LIMIT.set(self.0);
+        }
+    }
+    let _before = Before(LIMIT.replace(bytes));
+    read()
+}
 
 /// How many bytes before a checkpoint its guard covers.
 const GUARD: u64 = 1024;
@@ -34,6 +57,14 @@ pub struct Lines {
     /// File offset of `buffer[start]`.
     offset: u64,
     at_end: bool,
+    /// A longer line is passed over.
+    max_line: usize,
+    /// Whether a line may have any number of values.
+    has_all_values: bool,
+    /// The line that was handed out last, where it had more values than it may.
+    folded: Vec<u8>,
+    /// While the buffer is large.
+    turn: Option<LargeTurn>,
 }
 
 /// One line, without its newline.
@@ -54,7 +85,7 @@ pub enum End {
     Newline,
     /// With the file: it may still be being written.
     File,
-    /// Beyond `MAX_LINE`.
+    /// Beyond the limit.
     TooLong,
 }
 
@@ -69,18 +100,38 @@ impl Lines {
     /// Reads the lines of what was made of a file, such as its decompressed form.
     pub fn over(input: Box<dyn Read>, path: &Path) -> Self {
         let (buffer, path) = (vec![0; STEP], path.to_owned());
-        Self { input, path, buffer, start: 0, end: 0, offset: 0, at_end: false }
+        Self {
+            input,
+            path,
+            buffer,
+            start: 0,
+            end: 0,
+            offset: 0,
+            at_end: false,
+            max_line: LIMIT.get(),
+            has_all_values: false,
+            folded: Vec::new(),
+            turn: None,
+        }
+    }
+
+    /// Hands out lines as they are, however many values they have: for readers that keep what
+    /// they read as text.
+    #[must_use]
+    pub fn with_all_values(self) -> Self {
+        Self { has_all_values: true, ..self }
     }
 
     /// Returns the next line, or `None` at the end of the file.
     #[expect(clippy::should_implement_trait, reason = "a line borrows from its reader")]
     pub fn next(&mut self) -> Result<Option<Line<'_>>> {
+        self.give_back_room();
         let mut searched = 0;
         loop {
             let unread = &self.buffer[self.start..self.end];
             let found = memchr(b'\n', &unread[searched..]).map(|found| searched + found);
             searched = unread.len();
-            if found.unwrap_or(searched) > MAX_LINE {
+            if found.unwrap_or(searched) > self.max_line {
                 return self.skip_line().map(Some);
             }
             if let Some(length) = found {
@@ -103,8 +154,34 @@ impl Lines {
         let offset = self.offset;
         self.start += length + newline;
         self.offset += (length + newline) as u64;
-        let bytes = &self.buffer[from..from + length];
+        let folded = match self.has_all_values {
+            true => Cow::Borrowed(&[][..]),
+            false => fold(&self.buffer[from..from + length]),
+        };
+        let bytes = if let Cow::Owned(folded) = folded {
+            // The line itself is not needed any more.
+            let rest = self.buffer[self.start..self.end].to_vec();
+            (self.start, self.end) = (0, rest.len());
+            (self.buffer, self.folded) = (rest, folded);
+            &self.folded[..]
+        } else {
+            &self.buffer[from..from + length]
+        };
         Line { offset, bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes), end }
+    }
+
+    /// Makes the buffer small again after a large line.
+    fn give_back_room(&mut self) {
+        self.folded = Vec::new();
+        let unread = self.end - self.start;
+        if self.turn.is_none() || unread > LARGE_BYTES / 2 {
+            return;
+        }
+        let mut buffer = vec![0; unread.max(STEP)];
+        buffer[..unread].copy_from_slice(&self.buffer[self.start..self.end]);
+        self.buffer = buffer;
+        (self.start, self.end) = (0, unread);
+        self.turn = None;
     }
 
     /// Reads more; `false` at the end of the file.
@@ -118,8 +195,12 @@ impl Lines {
             self.start = 0;
         }
         if self.buffer.len() - self.end < STEP {
-            let doubled = (self.buffer.len() * 2).min(MAX_LINE + 2 * STEP);
-            self.buffer.resize(doubled.max(self.end + STEP), 0);
+            let doubled = (self.buffer.len() * 2).min(self.max_line.saturating_add(2 * STEP));
+            let size = doubled.max(self.end + STEP);
+            if size > LARGE_BYTES && self.turn.is_none() {
+                self.turn = Some(LargeTurn::wait());
+            }
+            self.buffer.resize(size, 0);
         }
         let read =
             self.input.read(&mut self.buffer[self.end..]).map_err(Error::read(&self.path))?;

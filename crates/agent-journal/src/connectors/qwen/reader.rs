@@ -13,7 +13,7 @@ use super::system::{self, Told};
 use super::telemetry::{Event, Payload};
 use crate::connectors::formats::genai;
 use crate::connectors::formats::json::{self, Text, lenient};
-use crate::connectors::formats::jsonl::{self, End, Lines};
+use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::model::{
@@ -202,7 +202,7 @@ impl<'s> Reader<'s> {
 
     fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
         if line.end == End::TooLong {
-            return self.sink.accept(Record::bad(line.offset, "line too long"));
+            return self.sink.accept(Record::bad(line.offset, LINE_TOO_LONG));
         }
         if jsonl::is_blank(line.bytes) {
             return Ok(());

@@ -71,7 +71,7 @@ pub(super) fn part(raw: &RawValue) -> Node {
 pub(super) fn replay(path: &Path, sink: &mut dyn Sink) -> Result<Node> {
     // A log that lost its first line still says what was added later.
     let mut document = Node::empty();
-    let mut lines = Lines::open(path, 0)?;
+    let mut lines = Lines::open(path, 0)?.with_all_values();
     while let Some(line) = lines.next()? {
         let (offset, end) = (line.offset, line.end);
         let change = match end {

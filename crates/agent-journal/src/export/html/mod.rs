@@ -130,6 +130,9 @@ impl Writer for Page<'_> {
             return Ok(());
         }
         self.branch(message)?;
+        if notes.recording.is_some() {
+            writeln!(self.out, "<p class=\"imported\">Imported, not recorded here:</p>")?;
+        }
         if (origin.is_prompt() || origin == Origin::Command) && !notes.sidechain {
             return self.prompt(message);
         }

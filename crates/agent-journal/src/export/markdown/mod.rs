@@ -137,6 +137,9 @@ impl Writer for Page<'_> {
         if !is_shown || message.content.is_empty() && self.detail < Detail::Everything {
             return Ok(());
         }
+        if notes.recording.is_some() && self.detail > Detail::Answers {
+            writeln!(self.out, "\n*Imported, not recorded here:*")?;
+        }
         if is_prompt {
             return self.prompt(message);
         }

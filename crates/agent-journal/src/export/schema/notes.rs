@@ -141,6 +141,9 @@ pub struct MessageNotes {
     /// A failure of the agent's own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// `imported`, on a message that an imported file adds to a session of this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<String>,
     /// The model, on a message that is not the assistant's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

@@ -23,8 +23,6 @@ pub(super) struct Fingerprint {
     voice: Voice,
     at: Option<i64>,
     parts: Vec<Part>,
-    /// Lines of what tools were asked and returned: a digest may tell them as messages.
-    tool_lines: Vec<u64>,
 }
 
 /// Whose words a message has, as far as that matters here.
@@ -41,8 +39,9 @@ enum Voice {
 enum Part {
     /// Its lines, without the white space around words.
     Text { lines: Vec<u64>, length: usize },
-    /// A tool call, a result or a picture, by its id.
-    Named(u64),
+    /// A tool call, a result or a picture, by its id, with the lines of what a tool was asked or
+    /// returned: a digest may have them as messages.
+    Named { id: u64, lines: Vec<u64> },
     /// Something that only the same format can have.
     Foreign,
 }
@@ -57,7 +56,6 @@ impl Fingerprint {
             voice: voice(message),
             at: message.at.map(Timestamp::as_millis),
             parts: message.blocks.iter().map(Part::new).collect(),
-            tool_lines: tool_lines(message),
         }
     }
 
@@ -85,7 +83,10 @@ fn voice(message: &Message) -> Voice {
 
 impl Part {
     fn new(block: &Block) -> Self {
-        let named = |kind: &str, id: &str| Self::Named(xxh3_64(format!("{kind} {id}").as_bytes()));
+        let named = |kind: &str, id: &str| Self::Named {
+            id: xxh3_64(format!("{kind} {id}").as_bytes()),
+            lines: tool_lines(block),
+        };
         match block {
             Block::Text(text) | Block::Thinking(text) => {
                 Self::Text { lines: line_hashes(text).collect(), length: text.trim().len() }
@@ -101,16 +102,14 @@ impl Part {
     }
 }
 
-fn tool_lines(message: &Message) -> Vec<u64> {
+fn tool_lines(block: &Block) -> Vec<u64> {
     let mut lines = Vec::new();
-    for block in &message.blocks {
-        match block {
-            Block::ToolCall { input, .. } => {
-                input.strings(&mut |text| lines.extend(line_hashes(text)));
-            }
-            Block::ToolResult { output, .. } => lines.extend(line_hashes(output)),
-            _ => {}
+    match block {
+        Block::ToolCall { input, .. } => {
+            input.strings(&mut |text| lines.extend(line_hashes(text)));
         }
+        Block::ToolResult { output, .. } => lines.extend(line_hashes(output)),
+        _ => {}
     }
     lines
 }
@@ -144,6 +143,8 @@ fn without_targets(line: &str) -> impl Iterator<Item = &str> {
 /// A message of the combined recording: where it is recorded, and which of its blocks are taken.
 pub(super) struct SequenceItem {
     pub(super) telling: u64,
+    /// Whether it comes from an imported file, beside a recording of this machine.
+    pub(super) is_import: bool,
     print: Fingerprint,
     /// The blocks that are taken, unless all are.
     blocks: Option<Vec<usize>>,
@@ -155,13 +156,15 @@ impl SequenceItem {
         self.print.position
     }
 
-    /// The hash under which the store has the message; `None` when some blocks are left out.
+    /// The hash under which the store has the message; `None` when some blocks are left out, or
+    /// when it is labelled.
     pub(super) fn stored_hash(&self) -> Option<u64> {
-        self.blocks.is_none().then_some(self.print.hash)
+        (self.blocks.is_none() && !self.is_import).then_some(self.print.hash)
     }
 
-    /// Leaves the blocks out that the leading recording has.
-    pub(super) fn cut(&self, mut message: Message) -> Message {
+    /// Leaves the blocks out that the leading recording has, and labels what was imported.
+    pub(super) fn labelled(&self, mut message: Message) -> Message {
+        message.imported = self.is_import;
         if let Some(blocks) = &self.blocks {
             let mut at = 0..;
             message.blocks.retain(|_| at.next().is_some_and(|at| blocks.contains(&at)));
@@ -200,20 +203,17 @@ impl Known {
         if print.voice == Voice::Prompt {
             self.prompts.entry(print.words()).or_default().push(at);
         }
-        for line in &print.tool_lines {
-            self.lines.entry(*line).or_insert(at);
-        }
         for part in &print.parts {
-            match part {
-                Part::Text { lines, .. } => {
-                    for line in lines {
-                        self.lines.entry(*line).or_insert(at);
-                    }
+            let lines = match part {
+                Part::Text { lines, .. } => lines,
+                Part::Named { id, lines } => {
+                    self.named.entry(*id).or_insert(at);
+                    lines
                 }
-                Part::Named(name) => {
-                    self.named.entry(*name).or_insert(at);
-                }
-                Part::Foreign => {}
+                Part::Foreign => continue,
+            };
+            for line in lines {
+                self.lines.entry(*line).or_insert(at);
             }
         }
     }
@@ -221,6 +221,23 @@ impl Known {
     fn same(&self, print: &Fingerprint) -> Option<usize> {
         let by_uuid = print.uuids.iter().find_map(|uuid| self.uuids.get(uuid));
         by_uuid.or_else(|| self.hashes.get(&print.hash)).copied()
+    }
+}
+
+/// How an answer is compared with a sequence.
+#[derive(Clone, Copy)]
+struct Compared {
+    /// Whether it follows a prompt that the sequence lacks.
+    is_new_turn: bool,
+    is_same_format: bool,
+    /// Whether ids are not believed.
+    is_import: bool,
+}
+
+impl Compared {
+    /// Compares what an import says under an id that the sequence has.
+    fn of_import() -> Self {
+        Self { is_new_turn: false, is_same_format: false, is_import: true }
     }
 }
 
@@ -235,7 +252,7 @@ enum Relation {
 impl Sequence {
     /// Begins with all messages of the leading recording.
     pub(super) fn new(telling: u64, prints: Vec<Fingerprint>) -> Self {
-        let item = |print| SequenceItem { telling, print, blocks: None };
+        let item = |print| SequenceItem { telling, is_import: false, print, blocks: None };
         let mut sequence =
             Self { items: prints.into_iter().map(item).collect(), known: Known::default() };
         sequence.learn();
@@ -246,10 +263,11 @@ impl Sequence {
         &self.items
     }
 
-    /// Adds what another recording has and the sequence lacks. Returns whether there was any.
-    pub(super) fn add(&mut self, telling: u64, prints: Vec<Fingerprint>) -> bool {
+    /// Adds what another recording has and the sequence lacks. Returns whether there was any. An
+    /// import may use the ids of messages and say something else: that is added, too.
+    pub(super) fn add(&mut self, telling: u64, prints: Vec<Fingerprint>, is_import: bool) -> bool {
         let is_same_format = self.is_same_format(&prints);
-        let relations = self.relations(&prints, is_same_format);
+        let relations = self.relations(&prints, is_same_format, is_import);
         if relations.iter().all(|relation| matches!(relation, Relation::Had(_))) {
             return false;
         }
@@ -257,7 +275,7 @@ impl Sequence {
         let mut new = Vec::new();
         for ((print, relation), slot) in prints.into_iter().zip(relations).zip(slots) {
             if let Relation::Lacking(blocks) = relation {
-                new.push((slot, SequenceItem { telling, print, blocks }));
+                new.push((slot, SequenceItem { telling, is_import, print, blocks }));
             }
         }
         self.insert(new);
@@ -267,8 +285,9 @@ impl Sequence {
 
     /// Whether a recording is of the format of the leading one: up to the last message that both
     /// have, they share most. A few may come from a combination that was exported and imported.
+    /// Recordings that both have ids and nothing in common are two conversations.
     fn is_same_format(&self, prints: &[Fingerprint]) -> bool {
-        let (mut shared, mut is_same) = (0, false);
+        let (mut shared, mut is_same) = (0, self.is_unrelated(prints));
         for (at, print) in prints.iter().enumerate() {
             if self.known.same(print).is_some() {
                 shared += 1;
@@ -276,6 +295,18 @@ impl Sequence {
             }
         }
         is_same
+    }
+
+    /// Whether every message has an id, here and there, and no prompt occurs in both.
+    fn is_unrelated(&self, prints: &[Fingerprint]) -> bool {
+        let has_id = |print: &Fingerprint| !print.uuids.is_empty();
+        let is_known = |print: &Fingerprint| {
+            self.known.same(print).is_some()
+                || (print.voice == Voice::Prompt && self.known.prompts.contains_key(&print.words()))
+        };
+        prints.iter().all(has_id)
+            && self.items.iter().all(|item| has_id(&item.print))
+            && !prints.iter().any(is_known)
     }
 
     /// Notes where everything stands.
@@ -287,15 +318,24 @@ impl Sequence {
         self.known = known;
     }
 
-    fn relations(&self, prints: &[Fingerprint], is_same_format: bool) -> Vec<Relation> {
+    fn relations(
+        &self,
+        prints: &[Fingerprint],
+        is_same_format: bool,
+        is_import: bool,
+    ) -> Vec<Relation> {
         let mut seen: HashMap<u64, usize> = HashMap::new();
         let mut is_new_turn = false;
         let mut relations = Vec::with_capacity(prints.len());
         for print in prints {
             let is_prompt = print.voice == Voice::Prompt;
             let same = self.known.same(print);
-            let relation = if same.is_some() {
-                Relation::Had(same)
+            let relation = if let Some(at) = same {
+                // What an import says under the id of another message is compared by its words.
+                match is_import.then(|| self.reply(print, Compared::of_import())) {
+                    Some(lacking @ Relation::Lacking(_)) => lacking,
+                    _ => Relation::Had(Some(at)),
+                }
             } else if is_same_format && !print.uuids.is_empty() {
                 Relation::Lacking(None)
             } else if is_prompt {
@@ -303,7 +343,7 @@ impl Sequence {
             } else if print.voice == Voice::Notice && !is_same_format {
                 Relation::Had(None)
             } else {
-                self.reply(print, is_new_turn, is_same_format)
+                self.reply(print, Compared { is_new_turn, is_same_format, is_import })
             };
             if is_prompt {
                 *seen.entry(print.words()).or_default() += 1;
@@ -335,12 +375,13 @@ impl Sequence {
             }
         }
         let is_empty =
-            length == 0 && !print.parts.iter().any(|part| matches!(part, Part::Named(_)));
+            length == 0 && !print.parts.iter().any(|part| matches!(part, Part::Named { .. }));
         if is_empty { Relation::Had(None) } else { Relation::Lacking(None) }
     }
 
     /// Of an answer those blocks are lacking that stand nowhere.
-    fn reply(&self, print: &Fingerprint, is_new_turn: bool, is_same_format: bool) -> Relation {
+    fn reply(&self, print: &Fingerprint, compared: Compared) -> Relation {
+        let Compared { is_new_turn, is_same_format, is_import } = compared;
         let (mut place, mut lacking) = (None, Vec::new());
         for (at, part) in print.parts.iter().enumerate() {
             let known = match part {
@@ -350,7 +391,11 @@ impl Sequence {
                     let is_sure = !is_new_turn || *length >= LONG_TEXT || lines.is_empty();
                     places.filter(|_| is_sure).map(|places| places.last().copied())
                 }
-                Part::Named(name) => self.known.named.get(name).map(|place| Some(*place)),
+                Part::Named { id, lines } => {
+                    let has_lines = || lines.iter().all(|line| self.known.lines.contains_key(line));
+                    let place = self.known.named.get(id).filter(|_| !is_import || has_lines());
+                    place.map(|place| Some(*place))
+                }
                 Part::Foreign => (!is_same_format).then_some(None),
             };
             match known {
@@ -454,7 +499,7 @@ mod tests {
     /// positions.
     fn combined(log: &[&str], digest: &[&str], later: i64) -> String {
         let mut sequence = Sequence::new(1, recording("log", log, 100));
-        sequence.add(2, recording("digest", digest, 100 + later));
+        sequence.add(2, recording("digest", digest, 100 + later), false);
         let name = |item: &SequenceItem| {
             format!("{}{}", if item.telling == 1 { 'a' } else { 'b' }, item.position())
         };

@@ -15,9 +15,6 @@ use crate::index::{Calls, Targets};
 use crate::model::{Kind, Message, SessionId};
 use crate::store::{ChunkBuilder, FULL_RUN, Packed, READER_VERSION, Recording, Store, Writer};
 
-/// Messages unpacked at a time.
-const STEP: u64 = 256;
-
 /// Brings the combined recordings of the sessions that changed up to date. `store` is the journal
 /// that is written. Without `index` the caller has the index catch up with the journal.
 pub(crate) fn combine_changed(
@@ -46,7 +43,10 @@ impl Combination<'_, '_> {
         let combined = recordings.iter().position(|one| one.is_combined);
         let combined = combined.map(|at| recordings.remove(at));
         recordings.retain(|one| one.messages > 0);
-        let is_copy = recordings.iter().any(|one| one.kind == Kind::Copy);
+        // What an import says of a session of this machine does not hide it.
+        let has_own = recordings.iter().any(|one| !one.is_import);
+        let is_copy =
+            recordings.iter().any(|one| one.kind == Kind::Copy && !(one.is_import && has_own));
         if recordings.len() < 2 || is_copy {
             return combined.map_or(Ok(()), |combined| self.clear(session, &combined));
         }
@@ -60,7 +60,8 @@ impl Combination<'_, '_> {
         }
     }
 
-    /// Measures how rich recordings are, and puts the richest first.
+    /// Measures how rich recordings are, and puts the richest first. Nothing that was imported leads
+    /// where there is a recording of this machine.
     fn rank(&mut self, session: u64, recordings: &mut [Recording]) -> Result<()> {
         for recording in recordings.iter_mut() {
             let richness = self.store.richness(recording.telling)?;
@@ -70,7 +71,7 @@ impl Combination<'_, '_> {
             }
         }
         recordings.sort_by_key(|one| {
-            (Reverse(one.richness), Reverse(one.messages), one.is_import, one.telling)
+            (one.is_import, Reverse(one.richness), Reverse(one.messages), one.telling)
         });
         Ok(())
     }
@@ -101,7 +102,9 @@ impl Combination<'_, '_> {
         let mut sequence = Sequence::new(leader.telling, self.fingerprints(leader)?);
         let mut is_complete = true;
         for other in rest {
-            if sequence.add(other.telling, self.fingerprints(other)?) {
+            // Between imports none is somebody's own.
+            let is_import = other.is_import && !leader.is_import;
+            if sequence.add(other.telling, self.fingerprints(other)?, is_import) {
                 is_complete = false;
             } else if is_complete {
                 // Nothing was added yet: the leading recording alone has all of it.
@@ -117,12 +120,10 @@ impl Combination<'_, '_> {
 
     fn fingerprints(&self, recording: &Recording) -> Result<Vec<Fingerprint>> {
         let mut all = Vec::new();
-        for from in (0..recording.messages).step_by(STEP as usize) {
-            let messages = self.store.messages(recording.telling, from..from + STEP)?;
-            all.extend(messages.iter().map(|(position, message)| {
-                Fingerprint::new(*position, Packed::new(message).hash, message)
-            }));
-        }
+        self.store.each_message(recording.telling, |position, message: Message| {
+            all.push(Fingerprint::new(position, Packed::new(&message).hash, &message));
+            Ok(())
+        })?;
         Ok(all)
     }
 
@@ -162,7 +163,7 @@ impl Combination<'_, '_> {
             return Ok(hash);
         }
         let message = self.store.message(item.telling, item.position())?.unwrap_or_default();
-        Ok(Packed::new(&item.cut(message)).hash)
+        Ok(Packed::new(&item.labelled(message)).hash)
     }
 
     fn rewrite(
@@ -182,11 +183,15 @@ impl Combination<'_, '_> {
         for item in items {
             let cursor = cursors.entry(item.telling).or_default();
             let Some(message) = cursor.message(self.store, item)? else { continue };
-            let mut message = item.cut(message);
+            let mut message = item.labelled(message);
             if let Some(index) = self.index {
                 index.message((telling, builder.next()), &message, &mut calls)?;
             }
             let packed = Packed::new(&message);
+            if item.is_import {
+                // Its calls count where they were imported, after those of this machine.
+                message.usage = None;
+            }
             builder.add_recorded(session, &mut message, &packed, item.position());
             if builder.is_full() {
                 let chunk = builder.pack(&self.writer.packer());
@@ -217,7 +222,7 @@ impl Combination<'_, '_> {
     }
 }
 
-/// Reads the messages of a recording in order, some at a time.
+/// Reads the messages of a recording in order, one run at a time.
 #[derive(Default)]
 struct Cursor {
     messages: VecDeque<(u64, Message)>,
@@ -229,8 +234,8 @@ impl Cursor {
             self.messages.pop_front();
         }
         if self.messages.front().is_none_or(|(position, _)| *position != item.position()) {
-            let range = item.position()..item.position() + STEP;
-            self.messages = store.messages(item.telling, range)?.into();
+            let end = store.run_end(item.telling, item.position())?.unwrap_or(item.position());
+            self.messages = store.messages(item.telling, item.position()..end)?.into();
         }
         let found = self.messages.front().is_some_and(|(position, _)| *position == item.position());
         Ok(if found { self.messages.pop_front().map(|(_, message)| message) } else { None })

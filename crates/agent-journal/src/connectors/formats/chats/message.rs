@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use crate::connectors::formats::fold::fold_text;
 use crate::connectors::formats::genai;
 use crate::connectors::formats::json::{self, Text, lenient, lossless};
 use crate::connectors::formats::jsonl;
@@ -83,7 +84,8 @@ pub(super) fn gist(held: &str) -> Option<String> {
 /// Makes messages of a recorded one; what is not understood is kept as it is.
 pub(super) fn messages(held: &str) -> Vec<Message> {
     let mended = jsonl::mend_escapes(held.as_bytes());
-    let text = std::str::from_utf8(&mended).unwrap_or(held);
+    let text = fold_text(std::str::from_utf8(&mended).unwrap_or(held));
+    let text = &*text;
     match json::parse::<Line<'_>>(text) {
         Some(line) => told(line, text),
         None => vec![Message { blocks: other(text), ..Message::default() }],

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::connectors::Record;
 use crate::connectors::formats::json::{self, Rest, Text, lossless};
-use crate::connectors::formats::jsonl::{self, End, Lines};
+use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, Lines};
 use crate::error::{Error, Result};
 use crate::model::{Extensions, Json};
 
@@ -114,7 +114,7 @@ fn before(log: &Path) -> Option<Chat> {
 
 /// A log has an object on each line. One broken line does not make it a document.
 fn is_log(path: &Path) -> Result<bool> {
-    let mut lines = Lines::open(path, 0)?;
+    let mut lines = Lines::open(path, 0)?.with_all_values();
     let mut looked = 0;
     while let Some(line) = lines.next()? {
         if jsonl::is_blank(line.bytes) && line.end != End::TooLong {
@@ -135,10 +135,10 @@ fn is_log(path: &Path) -> Result<bool> {
 }
 
 fn log(path: &Path, chat: &mut Chat) -> Result<()> {
-    let mut lines = Lines::open(path, 0)?;
+    let mut lines = Lines::open(path, 0)?.with_all_values();
     while let Some(line) = lines.next()? {
         if line.end == End::TooLong {
-            chat.skip(line.offset, "line too long");
+            chat.skip(line.offset, LINE_TOO_LONG);
         } else if !jsonl::is_blank(line.bytes) && !chat.line(line.bytes) {
             let mended = jsonl::mend(line.bytes);
             // A line that is still being written is read again when it is whole.

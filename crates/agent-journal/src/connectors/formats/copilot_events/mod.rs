@@ -22,7 +22,7 @@ use self::event::Event;
 use self::order::RecentEvents;
 use self::usage::CallState;
 use super::json;
-use super::jsonl::{self, End, Lines};
+use super::jsonl::{self, End, LINE_TOO_LONG, Lines};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
 use crate::model::{Block, Extensions, Json, Message, Session, TitleRank};
@@ -253,7 +253,7 @@ impl<'s> Reader<'s> {
 
     fn line(&mut self, line: &jsonl::Line<'_>) -> Result<()> {
         if line.end == End::TooLong {
-            return self.sink.accept(Record::bad(line.offset, "line too long"));
+            return self.sink.accept(Record::bad(line.offset, LINE_TOO_LONG));
         }
         if let Some(broken) = self.broken.take()
             && !self.mend_broken(broken, line)?
