@@ -172,7 +172,10 @@ pub fn query(data: &[u8]) {
         let options = Asking { limit: 10, mode, ..Asking::default() };
         let _ = small.journal.find(&query, &options);
     }
-    small.journal.sessions(&query.filter, Some(10)).unwrap();
+    // An agent that nobody knows is a mistake of the query.
+    if let Err(error) = small.journal.sessions(&query.filter, Some(10)) {
+        assert!(matches!(error, agent_journal::Error::Query { .. }), "{error}");
+    }
 }
 
 /// The bytes are a file to be imported. A journal that took it in can show it.

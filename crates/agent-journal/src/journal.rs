@@ -673,6 +673,7 @@ impl Journal {
 
     /// Scores the chosen sessions, by repository and by agent.
     pub fn score(&self, query: &StatsQuery) -> Result<ScoreReport> {
+        self.check_agents(&query.filter)?;
         let known = Known {
             servers: &|projects| mcp_config::servers(&self.machine, projects),
             agent_name: &|id| {

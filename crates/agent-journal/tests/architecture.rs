@@ -16,16 +16,30 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("escape", &[]),
     ("uri", &[]),
     ("error", &[]),
+    ("interrupt", &["error"]),
     // A user may name prices and further homes.
     ("config", &["analyze", "connectors"]),
     // Threads take part in a look.
-    ("connectors", &["model", "helper", "uri", "error"]),
+    ("connectors", &["model", "maps", "helper", "uri", "error"]),
     // `search::Filter` says itself in SQL; the kind of a home is recorded.
     ("store", &["model", "maps", "uri", "error", "search", "config"]),
     // The index lies in a directory as private as the store's; the user chooses the embedder.
     ("index", &["model", "escape", "error", "store", "config"]),
     // A query resolves the names of agents.
-    ("search", &["model", "maps", "helper", "escape", "error", "store", "index", "connectors"]),
+    (
+        "search",
+        &[
+            "model",
+            "maps",
+            "helper",
+            "interrupt",
+            "escape",
+            "error",
+            "store",
+            "index",
+            "connectors",
+        ],
+    ),
     ("analyze", &["model", "maps", "error", "store", "search"]),
     // A piece is looked for in a text without what steers a terminal.
     ("export", &["model", "escape", "error"]),

@@ -600,16 +600,17 @@ fn one_of_anything_is_no_plural() {
     let server = Server::start(test, &[]);
     for path in ["/", "/analytics?since=all", "/insights", "/sources", "/search?q=only"] {
         let page = server.page(path);
-        let text: String = page
+        let words: String = page
             .split('<')
             .filter_map(|part| part.split_once('>'))
-            .fold(String::new(), |text, (tag, after)| format!("{text}{tag} {after}"));
+            .fold(String::new(), |words, (tag, after)| format!("{words}{tag} {after}"));
         for noun in ["days", "active days", "sessions", "prompts", "messages", "weeks", "files"] {
             let wrong = format!("1 {noun}");
-            let at = text.match_indices(&wrong).find(|(at, _)| {
-                !text[..*at].ends_with(|one: char| one.is_ascii_digit() || one == '.' || one == ',')
+            let at = words.match_indices(&wrong).find(|(at, _)| {
+                !words[..*at]
+                    .ends_with(|one: char| one.is_ascii_digit() || one == '.' || one == ',')
             });
-            let around = at.map(|(at, _)| text[at.saturating_sub(60)..].chars().take(120));
+            let around = at.map(|(at, _)| words[at.saturating_sub(60)..].chars().take(120));
             assert_eq!(around.map(Iterator::collect::<String>), None, "{path}");
         }
     }

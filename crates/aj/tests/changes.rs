@@ -260,7 +260,7 @@ fn word(random: &mut Random) -> String {
 /// A session that says something else each time.
 fn chatter(number: u64, random: &mut Random) -> Transcript {
     let mut session = Transcript::new(number);
-    for _ in 0..1 + random.below(12) {
+    for _ in 0..=random.below(12) {
         let mut text = |most| {
             let words: Vec<String> = (0..3 + random.below(most)).map(|_| word(random)).collect();
             words.join(" ")

@@ -283,7 +283,7 @@ fn every_answer_names_its_schema() {
         assert_eq!(document["schema"], schema, "{words}");
         assert_eq!(keys(&document), fields, "{words}");
     };
-    let index = ["bytes", "failures", "meaning", "schema", "sources", "took_ms"];
+    let index = ["bytes", "failures", "meaning", "pending", "schema", "sources", "took_ms"];
     check("index --json", "aj.index/1", &index);
     check("list --json", "aj.list/1", &["pending", "schema", "sessions", "total"]);
     check("show 0199 --json", "aj.show/1", &["messages", "schema", "session"]);

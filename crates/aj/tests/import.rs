@@ -156,8 +156,8 @@ fn with_many_blocks(blocks: usize) -> (Test, std::path::PathBuf) {
     let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     document["session"]["id"] = "many-blocks".into();
     document["agent"] = "strange-agent".into();
-    let text = |at: usize| serde_json::json!({ "type": "text", "text": format!("wombat{at}") });
-    let content: Vec<Value> = (0..blocks).map(text).collect();
+    let block = |at: usize| serde_json::json!({ "type": "text", "text": format!("wombat{at}") });
+    let content: Vec<Value> = (0..blocks).map(block).collect();
     document["messages"] = serde_json::json!([{ "index": 1, "role": "user", "uuid": "u1",
         "timestamp": "2026-03-02T09:00:00Z", "content": content }]);
     fs::write(&file, document.to_string()).unwrap();

@@ -154,7 +154,9 @@ fn unfinished(journal: &Path) -> Vec<PathBuf> {
         let segment = name.split('.').next().unwrap_or_default();
         let plain = |id: &str| id.replace('-', "");
         let is_named = segment.len() == 32 && plain(&list).contains(segment);
-        let is_own = name == "meta.json" || name == ".managed.json" || name.ends_with(".lock");
+        let is_own = name == "meta.json"
+            || name == ".managed.json"
+            || entry.path().extension().is_some_and(|kind| kind == "lock");
         if !is_named && !is_own {
             left.push(entry.path());
         }
@@ -326,7 +328,9 @@ fn a_journal_that_cannot_be_written_answers_and_says_why() {
             (QUOTA, "no space left for "),
             (READ_ONLY, "Read-only file system"),
         ] {
-            gone.iter().for_each(|name| drop(fs::remove_file(test.journal(name))));
+            for name in gone {
+                drop(fs::remove_file(test.journal(name)));
+            }
             check(&format!("{what}, {error}"), error, cause);
         }
     }

@@ -317,7 +317,7 @@ fn no_door_shows_what_another_removes() {
         arguments["query"] = json!("copper");
         look("mcp search", &client.ask("search", &arguments));
     }
-    look("mcp files", &client.ask("files", &json!({ "path": "" })));
+    look("mcp files", &client.ask("files", &json!({ "text": "" })));
     look("mcp stats", &client.ask("stats", &room));
     client.end();
     assert!(leaks.is_empty(), "{} leaks: {leaks:#?}", leaks.len());

@@ -7,7 +7,9 @@
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::Field;
-use tantivy::{DocId, Score, Searcher, SegmentReader};
+use tantivy::{DocId, Score, SegmentReader};
+
+use super::statistics::Statistics;
 
 /// The constants of BM25 as the engine has them: `k1` and `b`.
 const SATURATION: Score = 1.2;
@@ -33,9 +35,9 @@ pub(super) struct PartLengths<'l> {
 
 impl DocumentLengths {
     /// Reads how long the passages of an index are on average.
-    pub(super) fn of(searcher: &Searcher, field: Field) -> tantivy::Result<Self> {
-        let tokens = searcher.total_num_tokens(field)? as Score;
-        let passages = searcher.total_num_docs()?.max(1) as Score;
+    pub(super) fn of(statistics: &Statistics<'_>, field: Field) -> tantivy::Result<Self> {
+        let tokens = statistics.total_num_tokens(field)? as Score;
+        let passages = statistics.total_num_docs()?.max(1) as Score;
         let average = (tokens / passages).max(1.0);
         let weights = std::array::from_fn(|id| {
             let length = FieldNormReader::id_to_fieldnorm(id as u8) as Score;

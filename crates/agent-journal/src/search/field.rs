@@ -228,8 +228,12 @@ pub(crate) fn unknown_agent(name: &str, imported: &[String]) -> Error {
     let hint = match nearest(name, &known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
-            let ids = built_in.map(|agent| agent.id);
-            let ids: Vec<&str> = ids.chain(imported.iter().map(String::as_str)).collect();
+            let mut ids: Vec<&str> = built_in.map(|agent| agent.id).collect();
+            for name in imported {
+                if !ids.contains(&name.as_str()) {
+                    ids.push(name);
+                }
+            }
             format!("known are {}", ids.join(", "))
         }
     };

@@ -625,7 +625,7 @@ mod tests {
             scope: Scope::All,
             ..Filter::default()
         };
-        let sql = "sessions.shown = 1 AND (sessions.agent = ?1 OR sessions.agent = ?2) \
+        let sql = "sessions.shown = 1 AND ((sessions.agent = ?1) OR (sessions.agent = ?2)) \
             AND (sessions.project LIKE ?3 ESCAPE '\\' OR sessions.project_path LIKE ?3 ESCAPE '\\' \
             OR sessions.cwd LIKE ?3 ESCAPE '\\' OR sessions.repository LIKE ?3 ESCAPE '\\') \
             AND sessions.ended_at >= ?4";

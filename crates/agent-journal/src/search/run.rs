@@ -98,7 +98,7 @@ impl Search<'_> {
         let places = Places::of(&searcher).map_err(self.error())?;
         let every = query.has_regex() || options.group == Grouping::Message;
         let keep = if every { usize::MAX } else { BEST };
-        let lengths = DocumentLengths::of(&searcher, engine.field).map_err(self.error())?;
+        let lengths = DocumentLengths::of(&statistics, engine.field).map_err(self.error())?;
         let gather = self.gather(&query.filter, keep, places.clone())?;
         let gather = Arc::new(Gather { document_lengths: Some(lengths), ..gather });
         let mut progress = Progress {

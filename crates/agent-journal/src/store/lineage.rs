@@ -181,15 +181,16 @@ impl Writer<'_> {
     /// Has forks read again that refer to a session which is new, and forks of those: their files
     /// hold only what follows, and what they go on from could not be read before.
     pub(super) fn find_incomplete_forks(&mut self) -> Result<()> {
+        // `CROSS JOIN` keeps this order: another one goes through all sources for each recording.
         let sql = "WITH RECURSIVE forks (session) AS (
                        SELECT continuations.session FROM tellings
-                       JOIN continuations ON continuations.origin = tellings.session
+                       CROSS JOIN continuations ON continuations.origin = tellings.session
                        WHERE tellings.key = ?1 AND continuations.shared = 0
-                       UNION SELECT continuations.session FROM continuations
-                       JOIN forks ON continuations.origin = forks.session)
+                       UNION SELECT continuations.session FROM forks
+                       CROSS JOIN continuations ON continuations.origin = forks.session)
                    SELECT DISTINCT tellings.source FROM forks
-                   JOIN tellings ON tellings.session = forks.session
-                   JOIN sources ON sources.id = tellings.source
+                   CROSS JOIN tellings ON tellings.session = forks.session
+                   CROSS JOIN sources ON sources.id = tellings.source
                    WHERE NOT tellings.combined AND sources.present AND sources.home != 'import'";
         let mut found = BTreeSet::new();
         let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;

@@ -183,9 +183,10 @@ impl Sync<'_> {
     /// reader read and that cannot be read again, as long as there is time; when everything is read
     /// again, of all sources that cannot be. Returns whether there were any.
     fn rederive_gone(&self, writer: &mut Writer<'_>, deadline: Option<Instant>) -> Result<bool> {
-        let sources = match self.options.full {
-            true => self.store.all_kept_sources()?,
-            false => self.store.outdated_and_gone()?,
+        let sources = if self.options.full {
+            self.store.all_kept_sources()?
+        } else {
+            self.store.outdated_and_gone()?
         };
         for source in &sources {
             if deadline.is_some_and(|deadline| Instant::now() > deadline) {

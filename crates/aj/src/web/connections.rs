@@ -262,14 +262,17 @@ impl Drop for Slot {
 /// The address that connections are counted by. One machine has a whole network of addresses in
 /// the sixth version of the protocol.
 fn counted_address(address: IpAddr) -> Option<IpAddr> {
-    match address.to_canonical() {
-        own if own.is_loopback() => None,
+    let address = address.to_canonical();
+    if address.is_loopback() {
+        return None;
+    }
+    Some(match address {
+        IpAddr::V4(_) => address,
         IpAddr::V6(address) => {
             let network = address.to_bits() & !u128::from(u64::MAX);
-            Some(IpAddr::V6(Ipv6Addr::from_bits(network)))
+            IpAddr::V6(Ipv6Addr::from_bits(network))
         }
-        address => Some(address),
-    }
+    })
 }
 
 /// Answers connections, without end.

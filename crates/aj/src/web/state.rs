@@ -336,7 +336,7 @@ mod tests {
         runtime.block_on(async {
             let app = App::start(&context).unwrap();
             for _ in 0..=readers() {
-                let (begin, begun) = tokio::sync::oneshot::channel();
+                let (begin, has_begun) = tokio::sync::oneshot::channel();
                 let endless = app.ask(move |journal, now| -> Result<()> {
                     let query = Query::parse("word", now)?;
                     assert_eq!(journal.find(&query, &Options::default())?.total, 1);
@@ -347,7 +347,7 @@ mod tests {
                 });
                 tokio::select! {
                     ended = endless => panic!("{ended:?}"),
-                    begun = begun => begun.unwrap(),
+                    done = has_begun => done.unwrap(),
                 }
             }
             let readers = app.readers.acquire_many(readers() as u32).await.unwrap();

@@ -28,6 +28,7 @@ pub struct WriteFaults {
     library: PathBuf,
 }
 
+#[allow(clippy::unused_self, reason = "only a library that was built can be asked")]
 impl WriteFaults {
     /// `None` where there is no compiler.
     pub fn new(test: &Test) -> Option<Self> {

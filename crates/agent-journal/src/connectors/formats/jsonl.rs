@@ -154,9 +154,10 @@ impl Lines {
         let offset = self.offset;
         self.start += length + newline;
         self.offset += (length + newline) as u64;
-        let folded = match self.has_all_values {
-            true => Cow::Borrowed(&[][..]),
-            false => fold(&self.buffer[from..from + length]),
+        let folded = if self.has_all_values {
+            Cow::Borrowed(&[][..])
+        } else {
+            fold(&self.buffer[from..from + length])
         };
         let bytes = if let Cow::Owned(folded) = folded {
             // The line itself is not needed any more.

@@ -117,10 +117,14 @@ impl Writer for Page<'_> {
         // Checkpoints, a plan, an overview: they say what the conversation came to.
         for (name, text) in &notes.all_documents() {
             let text = quote(&self.local(text));
-            writeln!(self.out, "
+            writeln!(
+                self.out,
+                "
 ## {}
 
-{text}", escape(&one_line(name)))?;
+{text}",
+                escape(&one_line(name))
+            )?;
         }
         Ok(())
     }

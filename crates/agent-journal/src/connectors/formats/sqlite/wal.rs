@@ -152,13 +152,9 @@ impl LogHeader {
     /// Adds bytes to a checksum.
     fn add(&self, sum: &mut [u32; 2], bytes: &[u8]) {
         let [mut first, mut second] = *sum;
-        for pair in bytes.as_chunks::<8>().0 {
-            let [a, b, c, d, e, f, g, h] = *pair;
-            let (left, right) = if self.is_big_endian {
-                (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
-            } else {
-                (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
-            };
+        let read = if self.is_big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+        for pair in bytes.as_chunks::<4>().0.as_chunks::<2>().0 {
+            let [left, right] = pair.map(read);
             first = first.wrapping_add(left).wrapping_add(second);
             second = second.wrapping_add(right).wrapping_add(first);
         }
