@@ -297,7 +297,7 @@ fn every_answer_names_its_schema() {
         assert_eq!(document["schema"], format!("aj.{name}/1"));
     }
     check("sources --json", "aj.sources/1", &["agents", "journal", "meaning", "pending", "schema"]);
-    check("config show --json", "aj.config/1", &["file", "journal", "schema", "settings"]);
+    check("config show --json", "aj.config/1", &["file", "homes", "journal", "schema", "settings"]);
     check("config path --json", "aj.config/1", &["file", "schema"]);
     check("config init --json", "aj.config/1", &["file", "schema", "written"]);
     check("demo --json", "aj.demo/1", &["schema", "steps"]);

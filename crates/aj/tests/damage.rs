@@ -333,7 +333,7 @@ fn a_program_that_has_the_journal_open_leaves_it_to_a_newer_one() {
     assert!(said.contains("has format 999") && said.contains("update aj"), "{said}");
     assert_eq!(count(), before);
     // The newer program gives way: nothing was lost meanwhile.
-    database.execute_batch("PRAGMA user_version = 3").unwrap();
+    database.execute_batch("PRAGMA user_version = 4").unwrap();
     drop(database);
     test.aj("search newer").found();
     same(&answers(&test), &undisturbed(&test), "afterwards");

@@ -72,7 +72,7 @@ use crate::error::{Error, Result};
 use crate::uri;
 
 /// Version of the schema; each step up has its entry in `MIGRATIONS`.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// The version of everything that turns a source into stored messages and facts: connectors,
 /// facts, packing. A higher number has every source read again once, and the facts of sources
@@ -80,8 +80,12 @@ const VERSION: i64 = 3;
 pub(crate) const READER_VERSION: i64 = 2;
 
 /// SQL that leads from each version to the next, the first from nothing.
-const MIGRATIONS: [&str; VERSION as usize] =
-    [include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: [&str; VERSION as usize] = [
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// Whoever reads has the file mapped, as much of it as SQLite can: a page that the system holds
 /// is not copied. Nothing is ever cut off it but by SQLite itself.
