@@ -1,6 +1,6 @@
 //! The one door to other programs' SQLite databases.
 //!
-//! A database is read where it lies, as a [`Snapshot`]: SQLite would take locks, would create
+//! A database is read where it lies, as a `Snapshot`: SQLite would take locks, would create
 //! `-shm` files beside a live database, and ignores its log when the file is opened as immutable.
 //! Copies were tried first; a copy of some gigabytes for every row that an editor writes was too
 //! dear, hard links and symbolic links lead SQLite to the wrong log, and only few file systems can
