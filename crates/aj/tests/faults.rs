@@ -477,3 +477,14 @@ fn a_source_that_cannot_be_understood_costs_its_neighbours_nothing() {
     assert_eq!((ids.len(), ids.iter().filter(|id| id.starts_with("00000001")).count()), (4, 1));
     test.aj("sources").found().shows(["skipped 50 × ", "nothing understood in"]);
 }
+
+#[test]
+fn an_export_never_takes_the_place_of_a_device_or_a_pipe() {
+    use std::os::unix::fs::FileTypeExt;
+    let test = two_agents();
+    let path = test.beside("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let run = test.args(["export", FLAKY, "-o", path.to_str().unwrap(), "--force"]).code(2);
+    assert!(run.stderr.contains("is not a regular file"), "{}", run.stderr);
+    assert!(fs::symlink_metadata(&path).unwrap().file_type().is_socket());
+}

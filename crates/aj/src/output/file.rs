@@ -111,6 +111,10 @@ impl Draft {
         if replace == Replace::Never && path.exists() {
             bail!("{} is there already; `--force` replaces it", path.display());
         }
+        // A device or a pipe would be replaced by the file, for everybody.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            bail!("{} is not a regular file; `-o -` writes to standard output", path.display());
+        }
         let attempt = || format!("could not write {}", path.display());
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
