@@ -8,13 +8,20 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use agent_journal::connectors::{ALL, Checkpoint, Connector, Machine};
-use agent_journal::export::schema::{Block, Document, Message, Role, Session, Source, SourceKind};
-use agent_journal::export::{AgentLook, Detail, Options, Whole, format, replay};
+use agent_journal::export::schema::{
+    DocumentBlock, DocumentMessage, DocumentRole, DocumentSession, DocumentSource, SourceKind,
+    UnifiedDocument,
+};
+use agent_journal::export::{
+    AgentLook, DetailLevel, ExportOptions, SingleFileOutput, find_format, replay_document,
+};
 use agent_journal::model::{Json, Timestamp};
-use agent_journal::search::{Filter, Mode, Options as Asking, Query, Scope};
-use agent_journal::{Arriving, Config, Entry, Journal, SyncOptions};
+use agent_journal::search::{Filter, Mode, Query, Scope, SearchOptions};
+use agent_journal::{Config, Entry, ImportSource, Journal, SyncOptions};
 
-use super::support::{Home, Records, Tellings, copy, directories, each_file, fold};
+use crate::support::{
+    Home, RecordedSessions, Records, copy, directories, each_file, fixtures, fold,
+};
 
 /// Something to be fuzzed: its name and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -28,13 +35,6 @@ pub const TARGETS: [Target; 6] = [
     ("files", files),
     ("model", model),
 ];
-
-/// The fixtures, seen from the library and from here.
-pub fn fixtures() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let near = here.join("tests/fixtures");
-    if near.is_dir() { near } else { here.join("../crates/agent-journal/tests/fixtures") }
-}
 
 /// A file of a fixture's home, which takes the bytes.
 pub struct Spot {
@@ -99,12 +99,12 @@ pub fn connectors(data: &[u8]) {
 fn read_twice(connector: &dyn Connector, home: &Home) {
     let machine = Machine { projects: vec![home.path().join("project")], ..home.machine() };
     let roots = connector.roots(&machine).into_iter().filter(|root| root.exists());
-    for source in roots.flat_map(|root| connector.discover(&root).unwrap_or_default()) {
+    for source in roots.flat_map(|root| connector.discover_sources(&root).unwrap_or_default()) {
         let mut records = Records::default();
-        let end = connector.read(&source, Checkpoint::default(), &mut records);
-        fold(Tellings::new(), &Checkpoint::default(), records.0);
+        let end = connector.read_source(&source, Checkpoint::default(), &mut records);
+        fold(RecordedSessions::new(), &Checkpoint::default(), records.0);
         if let Ok(end) = end {
-            let _ = connector.read(&source, end, &mut Records::default());
+            let _ = connector.read_source(&source, end, &mut Records::default());
         }
     }
 }
@@ -129,7 +129,7 @@ impl Small {
         age(&directory.path().join("home"));
         let mut journal = open(directory.path());
         journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
-        assert!(journal.news().unwrap().is_nothing());
+        assert!(journal.pending_changes().unwrap().is_nothing());
         let mut vectors = Vec::new();
         each_file(&directory.path().join("journal/index"), &mut |path| {
             if path.file_name().unwrap().to_string_lossy().starts_with("vectors-") {
@@ -137,7 +137,7 @@ impl Small {
             }
         });
         let [vectors] = vectors.try_into().expect("there is one file of vectors");
-        let own = [vectors, directory.path().join("journal/seen")];
+        let own = [vectors, directory.path().join("journal/scan_cache")];
         let own = own.map(|path| (path.clone(), fs::read(path).unwrap()));
         let known = entries(&journal).len();
         Self { directory, journal, known, own }
@@ -169,11 +169,11 @@ pub fn query(data: &[u8]) {
     let Some(query) = parse(&String::from_utf8_lossy(data)) else { return };
     let small = SMALL.lock().unwrap_or_else(PoisonError::into_inner);
     for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
-        let options = Asking { limit: 10, mode, ..Asking::default() };
-        let _ = small.journal.find(&query, &options);
+        let options = SearchOptions { limit: 10, mode, ..SearchOptions::default() };
+        let _ = small.journal.search(&query, &options);
     }
     // An agent that nobody knows is a mistake of the query.
-    if let Err(error) = small.journal.sessions(&query.filter, Some(10)) {
+    if let Err(error) = small.journal.list_entries(&query.filter, Some(10)) {
         assert!(matches!(error, agent_journal::Error::Query { .. }), "{error}");
     }
 }
@@ -184,8 +184,8 @@ pub fn import(data: &[u8]) {
     let mut journal = open(directory.path());
     let path = directory.path().join("parcel");
     let open = || Ok(Box::new(Cursor::new(data.to_vec())) as Box<dyn Read>);
-    let file = Arriving { path: &path, open: &open };
-    if let Ok(arrival) = journal.import(&file, Duration::ZERO, &mut |_| {}) {
+    let file = ImportSource { path: &path, open: &open };
+    if let Ok(arrival) = journal.import_file(&file, Duration::ZERO, &mut |_| {}) {
         let entries = entries(&journal);
         assert!(entries.len() as u64 <= arrival.sessions);
         let told: u64 = entries.iter().map(|entry| entry.counts.messages).sum();
@@ -195,31 +195,32 @@ pub fn import(data: &[u8]) {
 
 fn entries(journal: &Journal) -> Vec<Entry> {
     let all = Filter { scope: Scope::All, ..Filter::default() };
-    journal.sessions(&all, None).unwrap()
+    journal.list_entries(&all, None).unwrap()
 }
 
 /// The bytes become a session, which leaves as a page and as Markdown.
 pub fn writers(data: &[u8]) {
     let document = document(data);
     for name in ["html", "markdown"] {
-        for detail in [Detail::Answers, Detail::Everything] {
+        for detail in [DetailLevel::Answers, DetailLevel::Everything] {
             let mut bytes = Vec::new();
-            let options = Options { detail, ..Options::default() };
-            let format = format(name).unwrap();
+            let options = ExportOptions { detail, ..ExportOptions::default() };
+            let format = find_format(name).unwrap();
             let look = AgentLook { name: "An agent".into(), color: (1, 2, 3) };
-            replay(&document, look, format, &options, &mut Whole(&mut bytes)).unwrap();
+            replay_document(&document, look, format, &options, &mut SingleFileOutput(&mut bytes))
+                .unwrap();
             String::from_utf8(bytes).unwrap();
         }
     }
 }
 
 /// A session of the pieces between zero bytes, each a block of the kind its first byte picks.
-fn document(data: &[u8]) -> Document {
+fn document(data: &[u8]) -> UnifiedDocument {
     let mut pieces = data.split(|byte| *byte == 0);
     let mut text = || String::from_utf8_lossy(pieces.next().unwrap_or_default()).into_owned();
     let (agent, id, workspace) = (text(), text(), text());
-    let roles = [Role::User, Role::Assistant, Role::System];
-    let messages = pieces.enumerate().map(|(at, piece)| Message {
+    let roles = [DocumentRole::User, DocumentRole::Assistant, DocumentRole::System];
+    let messages = pieces.enumerate().map(|(at, piece)| DocumentMessage {
         index: at as u64 + 1,
         uuid: None,
         parent_uuid: None,
@@ -229,17 +230,17 @@ fn document(data: &[u8]) -> Document {
         metadata: None,
         extensions: Default::default(),
     });
-    Document {
+    UnifiedDocument {
         schema_version: "1.1".into(),
         export_timestamp: Timestamp::default(),
         agent,
-        session: Session {
+        session: DocumentSession {
             id,
             workspace: workspace.clone(),
             workspace_encoded: workspace.clone(),
             started_at: None,
             ended_at: None,
-            source: Source { kind: SourceKind::Local, host: None, path: workspace },
+            source: DocumentSource { kind: SourceKind::Local, host: None, path: workspace },
             is_agent_session: false,
             parent_session_id: None,
             agent_id: None,
@@ -250,18 +251,18 @@ fn document(data: &[u8]) -> Document {
     }
 }
 
-fn block(kind: u8, rest: &[u8]) -> Block {
+fn block(kind: u8, rest: &[u8]) -> DocumentBlock {
     let text = String::from_utf8_lossy(rest).into_owned();
     let (name, value) = text.split_once('\n').unwrap_or(("Bash", &text));
     match kind % 5 {
-        0 | 1 => Block::Text { text },
-        2 => Block::Thinking { thinking: text },
+        0 | 1 => DocumentBlock::Text { text },
+        2 => DocumentBlock::Thinking { thinking: text },
         3 => {
             let input: Option<Json> = serde_json::from_str(value).ok();
             let input = input.unwrap_or_else(|| Json::from_value(&value));
-            Block::ToolUse { tool_id: "call".into(), tool_name: name.into(), input }
+            DocumentBlock::ToolUse { tool_id: "call".into(), tool_name: name.into(), input }
         }
-        _ => Block::ToolResult {
+        _ => DocumentBlock::ToolResult {
             tool_id: "call".into(),
             tool_name: name.into(),
             output: value.into(),
@@ -287,10 +288,10 @@ pub fn files(data: &[u8]) {
     put(&damaged(original, damages, pick & 0x80 != 0));
     let mut journal = open(small.directory.path());
     if file == 0 {
-        let options = Asking { limit: 10, mode: Mode::Semantic, ..Asking::default() };
-        journal.find(&parse("fix the parser").unwrap(), &options).unwrap();
+        let options = SearchOptions { limit: 10, mode: Mode::Semantic, ..SearchOptions::default() };
+        journal.search(&parse("fix the parser").unwrap(), &options).unwrap();
     } else {
-        journal.news().unwrap();
+        journal.pending_changes().unwrap();
     }
     // A look that trusts the file does not see that there is nothing new; it must not see more.
     journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();

@@ -1,22 +1,22 @@
-//! `bless`: rewrites the golden files of connectors and the snapshots of help pages. Reading them
-//! afterwards is the review.
+//! `bless`: rewrites the golden files of connectors and the snapshots of help pages. Review the
+//! changes afterwards.
 
 use anyhow::{Result, bail, ensure};
 
 use crate::cargo::{cargo, root, run as call};
 
-const FIXTURES: &str = "crates/agent-journal/tests/fixtures";
+const FIXTURES: &str = "crates/agent-sessions/tests/fixtures";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => {
-            bless("agent-journal", "connectors", "records_equal_their_golden_files", "1")?;
-            bless("aj", "help", "help_pages_are_as_they_were_read_last", "1")?;
+            bless("agent-sessions", "connectors::records_equal_their_golden_files", "1")?;
+            bless("aj", "help::help_pages_are_as_they_were_read_last", "1")?;
         }
         [agent] => {
             let known = root().join(FIXTURES).join(agent).is_dir();
             ensure!(known, "there are no fixtures of `{agent}` in {FIXTURES}");
-            bless("agent-journal", "connectors", "records_equal_their_golden_files", agent)?;
+            bless("agent-sessions", "connectors::records_equal_their_golden_files", agent)?;
         }
         _ => bail!("`bless` takes one agent, or none for everything"),
     }
@@ -24,8 +24,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs one test with leave to rewrite what it compares with.
-fn bless(package: &str, file: &str, test: &str, what: &str) -> Result<()> {
-    let words = ["test", "--package", package, "--test", file, "--", "--exact", test];
+/// Runs one test in the mode that rewrites its expected output.
+fn bless(package: &str, test: &str, what: &str) -> Result<()> {
+    let words = ["test", "--package", package, "--test", "runner", "--", "--exact", test];
     call(cargo(&words).env("BLESS", what))
 }

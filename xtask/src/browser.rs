@@ -1,30 +1,29 @@
-//! What the tests in a browser need: Chromium, Node, and two packages of development beside them.
-//! What is missing is fetched where that is possible; elsewhere those tests say that they were
-//! left out.
+//! Prepares the requirements of the browser tests: Chromium, Node, and two development packages.
+//! Missing ones are installed if possible; otherwise the tests report that they were skipped.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::cargo::{root, run as call, words};
 
-/// What to do where nothing can be fetched.
+/// Advice if nothing can be installed.
 pub(crate) const ADVICE: &str = "install `chromium` and `node` 18 or later with `npm`";
 
 const CHROMIUMS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// A browser, and what drives it.
+/// A browser, and the program that drives it.
 pub(crate) struct Browser {
     pub(crate) chromium: PathBuf,
     pub(crate) node: &'static str,
 }
 
-/// The directory of the scripts that drive the browser.
+/// Returns the directory of the scripts that drive the browser.
 pub(crate) fn directory() -> PathBuf {
     root().join("crates/aj/tests/browser")
 }
 
-/// Finds a browser or fetches one; `None` where that is impossible.
+/// Finds or installs a browser. Returns `None` if that is impossible.
 pub(crate) fn ready() -> Option<Browser> {
     if find(&CHROMIUMS).is_none() || find(&["npm"]).is_none() {
         fetch();
@@ -45,7 +44,7 @@ pub(crate) fn ready() -> Option<Browser> {
     Some(Browser { chromium, node: "node" })
 }
 
-/// Asks Debian's package manager for what is missing. Where there is none, nothing happens.
+/// Installs missing packages with Debian's package manager, if there is one.
 fn fetch() {
     if find(&["apt-get"]).is_none() {
         return;
@@ -61,7 +60,7 @@ fn fetch() {
     for arguments in [&["update"][..], &missing] {
         let mut command = if is_root { Command::new("apt-get") } else { Command::new("sudo") };
         if !is_root {
-            // Without a password to type: a test is no place to ask for one.
+            // `-n` fails instead of asking for a password, because a test is not interactive.
             command.args(["-n", "apt-get"]);
         }
         command.args(arguments).stdin(Stdio::null());
@@ -72,7 +71,7 @@ fn fetch() {
     }
 }
 
-/// Finds the first of some programs.
+/// Finds the first existing program of a list.
 fn find(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let places: Vec<PathBuf> = std::env::split_paths(&path).collect();

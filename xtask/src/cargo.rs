@@ -1,4 +1,4 @@
-//! Where the workspace lies, and how its commands are run.
+//! Paths of the workspace, and functions that run its commands.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// The workspace's directory.
+/// Returns the directory of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-/// The directory builds go to: this program is in one of its profiles.
+/// Returns the build directory. This program is in a subdirectory of it.
 pub(crate) fn target() -> Result<PathBuf> {
     let program = env::current_exe().context("could not find the build directory")?;
     let target = program.parent().and_then(Path::parent);
     Ok(target.context("could not find the build directory")?.to_owned())
 }
 
-/// A call of cargo in the workspace.
+/// Returns a cargo command that runs in the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Builds `aj` and returns where it is.
+/// Builds `aj` and returns its path.
 pub(crate) fn build(profile: &str) -> Result<PathBuf> {
     run(&mut cargo(&["build", "--quiet", "--workspace", "--bin", "aj", "--profile", profile]))?;
     let folder = if profile == "dev" { "debug" } else { profile };
@@ -34,7 +34,7 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A call of `aj` that knows nothing of this machine: another home, a journal of its own.
+/// Returns an `aj` command that is independent of this machine, with its own home and journal.
 pub(crate) fn aj(program: &Path, home: &Path, journal: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AJ_")) {
@@ -44,7 +44,7 @@ pub(crate) fn aj(program: &Path, home: &Path, journal: &Path) -> Command {
     command
 }
 
-/// Says what is run, runs it, and fails when it fails.
+/// Prints and runs a command. Fails if the command fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let words = words(command);
     eprintln!("$ {words}");
@@ -53,7 +53,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// A command as it would be typed.
+/// Formats a command as a command line.
 pub(crate) fn words(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_stem().unwrap_or_default().to_string_lossy();
     let words = command.get_args().map(|word| word.to_string_lossy());

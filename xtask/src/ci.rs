@@ -1,4 +1,4 @@
-//! `ci`: what has to pass before a change lands, here and on every other machine.
+//! `ci`: runs everything that must pass before a change lands.
 
 use anyhow::Result;
 

@@ -1,19 +1,21 @@
-//! `docs`: the parts of documents that the program knows better than anybody: the agents it reads,
-//! the settings it takes. They stand between markers and are written from its own answers.
+//! `docs`: generates parts of documents from the program's own output and the library's tables: the
+//! list of agents, the settings and the search fields. The parts are between markers; in the
+//! description of the API it is the description of a parameter.
 
 use std::fs;
 use std::path::Path;
 
+use agent_journal::search::{describe_query_language, search_fields};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::cargo::{aj, build, root};
 use crate::no_arguments;
 
-/// Places shown of an agent that has many.
+/// Maximum number of directories shown for an agent.
 const PLACES: usize = 2;
 
-/// A document with a generated part.
+/// A generated part of a document.
 struct Part {
     file: &'static str,
     name: &'static str,
@@ -34,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Fails when a generated part is out of date.
+/// Fails if a generated part is out of date.
 pub(crate) fn check() -> Result<()> {
     for part in parts()? {
         let (before, after) = part.apply(&root().join(part.file))?;
@@ -44,22 +46,51 @@ pub(crate) fn check() -> Result<()> {
 }
 
 impl Part {
-    /// Reads the document, and tells how it is and how it should be.
+    /// Returns the document as it is and as it should be.
     fn apply(&self, path: &Path) -> Result<(String, String)> {
         let text = fs::read_to_string(path).with_context(|| format!("no {}", self.file))?;
-        let after = replace(&text, self.name, &self.text)
-            .with_context(|| format!("{} has no place for `{}`", self.file, self.name))?;
+        let after = if path.extension().is_some_and(|extension| extension == "json") {
+            replace_description(&text, self.name, &self.text)
+        } else {
+            replace(&text, self.name, &self.text)
+        };
+        let after =
+            after.with_context(|| format!("{} has no place for `{}`", self.file, self.name))?;
         Ok((text, after))
     }
 }
 
-/// Puts a text between the markers of a name.
+/// Replaces the text between the markers of a name.
 fn replace(document: &str, name: &str, text: &str) -> Option<String> {
     let (begin, end) = (format!("<!-- {name}: "), format!("<!-- /{name} -->"));
     let start = document.find(&begin)?;
     let start = start + document[start..].find('\n')? + 1;
     let stop = start + document[start..].find(&end)?;
     Some(format!("{}\n{text}\n{}", &document[..start], &document[stop..]))
+}
+
+/// Replaces the description of the parameter `q` of an endpoint of the API.
+fn replace_description(document: &str, endpoint: &str, text: &str) -> Option<String> {
+    const BEGIN: &str = "\"description\": ";
+    let mut start = document.find(&format!("\"{endpoint}\": {{"))?;
+    start += document[start..].find("\"name\": \"q\"")?;
+    start += document[start..].find(BEGIN)? + BEGIN.len();
+    let stop = start + document[start..].find(",\n")?;
+    let text = serde_json::to_string(text).ok()?;
+    Some(format!("{}{text}{}", &document[..start], &document[stop..]))
+}
+
+/// Renders the table of search fields.
+fn fields() -> String {
+    let mut table = String::from("| field | selects | example |\n|---|---|---|\n");
+    for field in search_fields() {
+        let values: Vec<String> = field.values.iter().map(|value| format!("`{value}`")).collect();
+        let values =
+            if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) };
+        let (name, help, example) = (field.name, field.help, field.example);
+        table.push_str(&format!("| `{name}:` | {help}{values} | `{example}` |\n"));
+    }
+    table
 }
 
 fn parts() -> Result<Vec<Part>> {
@@ -82,6 +113,12 @@ fn parts() -> Result<Vec<Part>> {
     Ok(vec![
         Part { file: "README.md", name: "agents", text: agents },
         Part { file: "docs/configuration.md", name: "settings", text: settings },
+        Part { file: "docs/guide.md", name: "fields", text: fields() },
+        Part {
+            file: "crates/aj/web/openapi.json",
+            name: "/api/v1/search",
+            text: describe_query_language(),
+        },
     ])
 }
 
@@ -102,7 +139,7 @@ struct Root {
     path: String,
 }
 
-/// Writes the table of agents.
+/// Renders the table of agents.
 fn agents(json: &str, home: &Path) -> Result<String> {
     let sources: Sources = serde_json::from_str(json).context("aj sources changed its shape")?;
     let home = home.to_string_lossy();
@@ -141,6 +178,15 @@ mod tests {
         assert_eq!(replace(document, "x", "new").as_deref(), Some(wanted));
         assert_eq!(replace(wanted, "x", "new").as_deref(), Some(wanted));
         assert_eq!(replace(document, "y", "new"), None);
+    }
+
+    #[test]
+    fn only_the_query_of_the_named_endpoint_is_described() {
+        let q = |about: &str| format!("{{ \"name\": \"q\", \"description\": \"{about}\",\n }}");
+        let document = format!("\"/a\": {{ {} }} \"/b\": {{ {} }}", q("x"), q("y"));
+        let wanted = format!("\"/a\": {{ {} }} \"/b\": {{ {} }}", q("x"), q("a \\\"b\\\""));
+        assert_eq!(replace_description(&document, "/b", "a \"b\""), Some(wanted));
+        assert_eq!(replace_description(&document, "/c", "z"), None);
     }
 
     #[test]

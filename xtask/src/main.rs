@@ -12,26 +12,26 @@ mod eval;
 #[path = "../../crates/aj/tests/support/history.rs"]
 #[allow(missing_docs, unreachable_pub, reason = "shared with the tests of aj")]
 mod history;
+mod names;
 mod needs;
 mod new_connector;
 mod screenshots;
-mod shape;
 mod test;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-/// A chore.
+/// A task that `cargo xtask` can run.
 struct Chore {
     name: &'static str,
-    /// What may follow the name.
+    /// The arguments, for the usage text.
     arguments: &'static str,
     about: &'static str,
     run: fn(&[String]) -> Result<()>,
 }
 
-/// Every chore, in the order they are listed.
+/// All chores, in the order of the usage text.
 const CHORES: &[Chore] = &[
     Chore { name: "check", arguments: "", about: "format, lints, documentation", run: check::run },
     Chore { name: "test", arguments: "", about: "every test", run: test::run },
@@ -42,7 +42,12 @@ const CHORES: &[Chore] = &[
         about: "rewrite golden files and snapshots",
         run: bless::run,
     },
-    Chore { name: "shape", arguments: "", about: "sizes against their goals", run: shape::run },
+    Chore {
+        name: "names",
+        arguments: "",
+        about: "measure names and comments against their limits",
+        run: names::run,
+    },
     Chore {
         name: "docs",
         arguments: "",
@@ -103,7 +108,7 @@ fn run(words: &[String]) -> Result<()> {
         print!("{}", usage());
         return Ok(());
     };
-    // The bench measures processes with a process of its own.
+    // The benchmark measures commands in a child process of this program.
     if name == bench::process::MEASURED {
         return bench::process::run_measured(arguments);
     }
@@ -122,7 +127,7 @@ fn usage() -> String {
     text
 }
 
-/// Refuses arguments a chore does not take.
+/// Fails if a chore without arguments was given some.
 fn no_arguments(arguments: &[String]) -> Result<()> {
     match arguments.first() {
         Some(word) => bail!("this chore takes no arguments, but `{word}` was given"),

@@ -1,5 +1,5 @@
-//! `new-connector`: a connector's file from a template, its two lines in `connectors/mod.rs`, and
-//! the fixture that holds it to the laws from the first minute on.
+//! `new-connector`: creates a connector from a template, adds its two lines to `connectors/mod.rs`,
+//! and creates the fixture that tests it against the laws from the start.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const SESSION: &str = include_str!("../templates/session.jsonl");
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [id] = arguments else { bail!("`new-connector` takes the agent's id, such as `goose`") };
     let names = Names::of(id)?;
-    let library = root().join("crates/agent-journal");
+    let library = root().join("crates/agent-sessions");
     let list = library.join("src/connectors/mod.rs");
     let file = library.join(format!("src/connectors/{}.rs", names.snake));
     let fixture = library.join(format!("tests/fixtures/{id}/first-session/home/.{id}/sessions"));
@@ -34,10 +34,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What is left to do.
-const NEXT: &str = "made crates/agent-journal/src/connectors/{snake}.rs and its fixture. Next:
-  1. replace tests/fixtures/{id}/first-session/home by a small session the agent really wrote
-  2. fill in roots, discover and read
+/// The steps that are left to do.
+const NEXT: &str = "created crates/agent-sessions/src/connectors/{snake}.rs and its fixture. Next:
+  1. replace tests/fixtures/{id}/first-session/home with a small session that the agent wrote
+  2. implement roots, discover_sources and read_source
   3. cargo xtask bless {id}, then read records.jsonl: what is missing there is missing
   4. cargo xtask test
   5. write docs/formats/{id}.md and a line in CHANGELOG.md, run cargo xtask docs
@@ -47,7 +47,7 @@ fn attempt(path: &Path) -> String {
     format!("could not write {}", path.display())
 }
 
-/// The names of an agent in their spellings.
+/// The name of an agent in all spellings.
 struct Names {
     id: String,
     snake: String,
@@ -72,7 +72,7 @@ impl Names {
         })
     }
 
-    /// Puts the names into a template.
+    /// Inserts the names into a template.
     fn fill(&self, template: &str) -> String {
         template
             .replace("{id}", &self.id)
@@ -82,7 +82,8 @@ impl Names {
             .replace("{Name}", &self.title)
     }
 
-    /// Adds the connector to the list of all: its module in order, its value last.
+    /// Adds the connector to the list of connectors: its module in alphabetical order, its value
+    /// last.
     fn list(&self, text: &str) -> Option<String> {
         let module = format!("mod {};", self.snake);
         let value = format!("    &{}::{},", self.snake, self.camel);

@@ -1,4 +1,4 @@
-//! `screenshots`: pictures of the dashboard's pages in both themes, for the documents.
+//! `screenshots`: takes screenshots of the dashboard in both themes, for the documents.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::cargo::{aj, build, root, run as call};
 use crate::history::History;
 use crate::no_arguments;
 
-/// Pictures may be this large together, in bytes.
+/// Maximum total size of the screenshots, in bytes.
 const LIMIT: u64 = 1_500_000;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         bail!("pictures need Chromium and Node: {}", browser::ADVICE);
     };
     let program = build("dev")?;
-    // Its name is in the pictures.
+    // The name of the directory is visible in the screenshots.
     let place = tempfile::Builder::new().prefix("home").rand_bytes(0).tempdir();
     let place = place.context("could not make a directory")?;
     let (home, journal) = (place.path().join("sam"), place.path().join("journal"));

@@ -1,132 +1,100 @@
-//! What the caller decides: where the journal lives and how it is kept.
+//! Settings of a journal that the caller chooses.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
-use crate::analyze::Rate;
 use crate::connectors::Machine;
 use crate::connectors::formats::jsonl::MAX_LINE;
+use crate::home_kind::HomeKind;
+use crate::rate::Rate;
 
-/// Settings of a journal. The program fills them from its file, environment and flags.
+/// Settings of a journal. The program fills them from its settings file, the environment and flags.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The journal's own directory.
+    /// Directory of the journal's database.
     pub journal_dir: PathBuf,
-    /// The directory of the indexes, which can always be made anew.
+    /// Directory of the indexes, which can be rebuilt from the journal at any time.
     pub index_dir: PathBuf,
-    /// Roots that replace an agent's own, by agent id.
+    /// Roots that replace the default roots of an agent, by agent id.
     pub sources: BTreeMap<String, Vec<PathBuf>>,
     /// Memory of the index writer in MiB.
     pub writer_memory_mb: usize,
-    /// The longest line of a session file that is read, in bytes.
+    /// Maximum length of a line in a session file, in bytes; longer lines are skipped.
     pub max_line_bytes: usize,
-    /// Whether the model's reasoning can be found.
+    /// Whether the model's reasoning is indexed.
     pub include_thinking: bool,
-    /// The user's own prices, by model.
+    /// Prices that the user set, by model.
     pub prices: BTreeMap<String, Rate>,
-    /// Further home trees to read.
+    /// Additional home directories to read.
     pub homes: Vec<Home>,
-    /// The zone of agents that record local times.
+    /// Time zone of agents that record local times.
     pub zone: TimeZone,
-    /// How texts are found by what they mean.
+    /// Settings of search by meaning.
     pub meaning: Meaning,
-    /// What is taken out of everything that views read.
+    /// Redaction applied to everything that views read.
     pub redaction: ViewRedaction,
 }
 
-/// What is taken out of sessions, messages and answers before a view sees them.
+/// Redaction applied to sessions, messages and answers before a view receives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ViewRedaction {
-    /// Nothing.
+    /// No redaction.
     #[default]
     Off,
-    /// Secrets.
+    /// Secrets are redacted.
     Secrets,
-    /// Secrets, home directories and the name of their owner.
+    /// Secrets, home directories and the owner's name are redacted.
     Personal,
 }
 
-/// How texts are found by what they mean.
+/// Settings of search by meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meaning {
-    /// Whether they are not: then there is no vector, and no work for one.
+    /// Whether search by meaning is off. Then no vectors are computed or stored.
     pub off: bool,
-    /// How exactly vectors are kept.
+    /// Precision of the stored vectors.
     pub precision: Precision,
-    /// Where a model of the user's own would be.
+    /// Path of an embedding model that the user supplies.
     pub model_path: Option<PathBuf>,
-    /// What to do when there is such a model and it cannot be used.
+    /// Behaviour when the user's model exists but cannot be used.
     pub fallback: Fallback,
 }
 
-/// How exactly vectors are kept for the final ranking.
+/// Precision of the vectors that are stored for the final ranking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// Two bytes for each component.
+    /// Two bytes per component.
     #[default]
     F16,
-    /// Four bytes for each component.
+    /// Four bytes per component.
     F32,
 }
 
-/// What to do when the user's own model cannot be used.
+/// Behaviour when the user's embedding model cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
     /// Compare texts by hashes of their words.
     #[default]
     Hash,
-    /// Find nothing by meaning.
+    /// Disable search by meaning.
     None,
 }
 
-/// Another home tree: a mounted disk, the other side of WSL, a copy from a server.
+/// An additional home directory: a mounted disk, the other side of WSL, a copy from a server.
 #[derive(Clone, Debug)]
 pub struct Home {
-    /// The machine whose home it is.
+    /// The machine that the home belongs to.
     pub machine: Machine,
-    /// How it is reached.
+    /// The way this system reaches the home.
     pub kind: HomeKind,
-    /// The machine's name, when it is another one.
+    /// Name of the machine, if it is not this one.
     pub host: Option<String>,
 }
 
-/// How a home is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HomeKind {
-    /// A home of this system.
-    #[default]
-    Local,
-    /// A Linux home, seen from Windows.
-    Wsl,
-    /// A Windows home, seen from WSL.
-    Windows,
-    /// A copy from another machine.
-    Remote,
-    /// None: what was exported from a journal.
-    Import,
-}
-
-impl HomeKind {
-    /// Every kind that a user can name.
-    pub const ALL: [Self; 4] = [Self::Local, Self::Wsl, Self::Windows, Self::Remote];
-
-    /// The kind's name in every output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Wsl => "wsl",
-            Self::Windows => "windows",
-            Self::Remote => "remote",
-            Self::Import => "import",
-        }
-    }
-}
-
 impl Config {
-    /// The defaults for a journal in a directory.
+    /// Creates the default settings for a journal in `journal_dir`.
     pub fn new(journal_dir: PathBuf) -> Self {
         Self {
             index_dir: journal_dir.join("index"),

@@ -1,37 +1,39 @@
-//! What can go wrong, by what the caller can do about it.
+//! The errors of the library, grouped by the action that the caller can take.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The library's result.
+use agent_sessions::Cause;
+
+/// The result type of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of the library. The cause is the `source`, never part of the message.
+/// An error of the library. The cause is returned by `source` and is never part of the message.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or directory could not be read.
     #[error("could not read {}", path.display())]
     Read {
-        /// What was read.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// A file or directory of the journal could not be written.
     #[error("could not write {}", path.display())]
     Write {
-        /// What was written.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// A source is not what its place promises.
-    #[error("could not understand {}: {what}", path.display())]
+    /// A source does not have the format that its location implies.
+    #[error("could not parse {}: {what}", path.display())]
     Format {
         /// The source.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         what: String,
     },
     /// Another program's database could not be read.
@@ -39,10 +41,11 @@ pub enum Error {
     Database {
         /// The database.
         path: PathBuf,
-        /// Why it failed.
-        source: rusqlite::Error,
+        /// The cause.
+        source: Cause,
     },
-    /// Another program's database is being changed, and could not be read at one moment.
+    /// Another program changed its database during the read, so no consistent snapshot was
+    /// possible.
     #[error("{} is being written by its agent; it will be read later", path.display())]
     Unsettled {
         /// The database.
@@ -51,33 +54,33 @@ pub enum Error {
     /// The journal's own database failed.
     #[error("could not use the journal {}", path.display())]
     Store {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: rusqlite::Error,
     },
     /// The journal's own database is damaged.
     #[error("the journal {} is damaged", path.display())]
     Damaged {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: rusqlite::Error,
     },
-    /// The disk has no room for the journal.
+    /// The disk has no space left for the journal.
     #[error("no space left for {}", path.display())]
     Full {
-        /// What could not grow.
+        /// The file that could not grow.
         path: PathBuf,
     },
-    /// The journal was written by a newer program.
-    #[error("the journal {} has format {found}, this program knows up to {known}", path.display())]
+    /// A newer version of the program wrote the journal.
+    #[error("the journal {} has format {found}; this version supports formats up to {known}", path.display())]
     Newer {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Its version.
+        /// The format version of the journal.
         found: i64,
-        /// The newest version this program knows.
+        /// The newest format version that this program supports.
         known: i64,
     },
     /// Another process is writing the journal.
@@ -86,85 +89,102 @@ pub enum Error {
         /// The lock file.
         path: PathBuf,
     },
-    /// The index of words failed.
+    /// The lexical index failed.
     #[error("could not use the index {}", path.display())]
     Index {
         /// The index directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: tantivy::TantivyError,
     },
+    /// The user has no home directory.
+    #[error("could not find your home directory; set HOME")]
+    NoHome,
     /// No session has this id.
     #[error("no session `{id}`")]
     UnknownSession {
-        /// What was asked for.
+        /// The requested id.
         id: String,
     },
     /// Several sessions begin with this id.
-    #[error("`{id}` could be any of {count} sessions")]
+    #[error("`{id}` matches {count} sessions; type more of the id")]
     AmbiguousSession {
-        /// What was asked for.
+        /// The requested id or prefix.
         id: String,
-        /// How many sessions fit.
+        /// Number of matching sessions.
         count: u64,
-        /// Full ids and titles of the first of them.
+        /// Full ids and titles of the first matching sessions.
         candidates: Vec<(String, String)>,
     },
-    /// What leaves the journal could not be written.
+    /// An export could not be written.
     #[error("could not write the export")]
     Export {
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// A file is no export that this program can read.
+    /// A file is not an export that this program can read.
     #[error("could not import {}: {what}", path.display())]
     Import {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         what: String,
     },
-    /// The query could not be understood.
+    /// The query is invalid.
     #[error("{message}")]
     Query {
-        /// What is wrong, and where.
+        /// A description of the problem and its position.
         message: String,
     },
-    /// What follows a checkpoint changes what was read before it: the source must be read from its
-    /// beginning.
-    #[error("the source must be read from its beginning")]
+    /// Data after a checkpoint changes the meaning of data before it, so the source must be read
+    /// again from its beginning.
+    #[error("the source must be read again from the start")]
     StartOver,
-    /// A consumer of the library asked to stop.
+    /// The caller asked the library to stop.
     #[error("stopped")]
     Stopped,
 }
 
 impl Error {
-    /// Says that reading `path` failed, for `map_err`.
+    /// Returns a function for `map_err` that reports a failed read of `path`.
     pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Read { path: path.to_owned(), source }
     }
 
-    /// Says that writing `path` failed, for `map_err`.
-    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    /// Returns a function for `map_err` that reports a failed write of `path`.
+    pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             let path = path.to_owned();
-            if is_full(&source) { Self::Full { path } } else { Self::Write { path, source } }
+            if is_disk_full(&source) { Self::Full { path } } else { Self::Write { path, source } }
         }
     }
 
-    /// Whether it failed because the journal may be read and not written.
-    pub fn is_refused(&self) -> bool {
-        matches!(self, Self::Write { source, .. } if is_refused(source))
+    /// Returns the message, followed by the messages of its causes, in one line.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(inner) = cause {
+            let reason = inner.to_string().replace('\n', " ");
+            if !text.ends_with(&reason) {
+                text = format!("{text}: {reason}");
+            }
+            cause = inner.source();
+        }
+        text
     }
 
-    /// Returns whether waiting or another try cannot help: the user has to do something first.
+    /// Returns whether the journal can be read but not written.
+    pub fn is_write_refused(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if is_access_refused(source))
+    }
+
+    /// Returns whether a retry cannot succeed until the user acts.
     pub fn is_lasting(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::Damaged { .. })
     }
 
-    /// Says that the journal at `path` failed, for `map_err`.
-    pub(crate) fn store(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
+    /// Returns a function for `map_err` that reports a failure of the journal at `path`.
+    pub(crate) fn store_error(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{
             CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure,
         };
@@ -174,19 +194,19 @@ impl Error {
             match source.sqlite_error_code() {
                 Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, source },
                 Some(DiskFull) => Self::Full { path },
-                // The file that readers and writers share cannot grow.
+                // The shared-memory file cannot grow.
                 _ if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Self::Full { path },
-                // The system knows better than SQLite why.
+                // The operating system reports the reason more exactly than SQLite.
                 Some(CannotOpen) => match std::fs::File::open(&path) {
                     Err(source) => Self::Read { path, source },
                     Ok(_) => match try_to_write_beside(&path) {
-                        Err(cause) => Self::write(&path)(cause),
+                        Err(cause) => Self::write_error(&path)(cause),
                         Ok(()) => Self::Store { path, source },
                     },
                 },
-                // SQLite knows a full disk, and no quota.
+                // SQLite recognises a full disk, but not an exceeded quota.
                 Some(SystemIoFailure)
-                    if try_to_write_beside(&path).is_err_and(|cause| is_full(&cause)) =>
+                    if try_to_write_beside(&path).is_err_and(|cause| is_disk_full(&cause)) =>
                 {
                     Self::Full { path }
                 }
@@ -195,10 +215,10 @@ impl Error {
         }
     }
 
-    /// Says that the index at `path` failed, for `map_err`.
-    pub(crate) fn index(path: &Path) -> impl FnOnce(tantivy::TantivyError) -> Self {
+    /// Returns a function for `map_err` that reports a failure of the index at `path`.
+    pub(crate) fn index_error(path: &Path) -> impl FnOnce(tantivy::TantivyError) -> Self {
         move |source| match source {
-            tantivy::TantivyError::IoError(cause) if is_full(&cause) => {
+            tantivy::TantivyError::IoError(cause) if is_disk_full(&cause) => {
                 Self::Full { path: path.to_owned() }
             }
             source => Self::Index { path: path.to_owned(), source },
@@ -206,18 +226,41 @@ impl Error {
     }
 }
 
-/// Returns whether the disk, or the user's share of it, is full.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+impl From<agent_sessions::Error> for Error {
+    fn from(error: agent_sessions::Error) -> Self {
+        use agent_sessions::Error as Reading;
+        match error {
+            Reading::Read { path, source } => Self::Read { path, source },
+            Reading::Format { path, what } => Self::Format { path, what },
+            Reading::Database { path, source } => Self::Database { path, source },
+            Reading::Unsettled { path } => Self::Unsettled { path },
+            Reading::NoHome => Self::NoHome,
+            Reading::StartOver => Self::StartOver,
+            // The journal's own sinks fail with the journal's errors.
+            Reading::Sink { source } => source.downcast().map_or(Self::Stopped, |own| *own),
+            _ => Self::Stopped,
+        }
+    }
+}
+
+impl From<Error> for agent_sessions::Error {
+    fn from(error: Error) -> Self {
+        Self::sink(error)
+    }
+}
+
+/// Returns whether the disk is full or the user's quota is exceeded.
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Writes a temporary file beside another one, to learn why the system refuses.
+/// Writes a temporary file into the directory of `path` to obtain the system's error.
 fn try_to_write_beside(path: &Path) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     tempfile::tempfile_in(directory)?.write_all(&[0; 8192])
 }
 
-/// Whether the system does not let somebody write.
-pub(crate) fn is_refused(error: &io::Error) -> bool {
+/// Returns whether the system denies write access.
+pub(crate) fn is_access_refused(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

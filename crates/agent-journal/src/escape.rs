@@ -1,23 +1,23 @@
-//! Sequences that steer a terminal: colours, titles, links, moves of the cursor. Tools print them
-//! between words; they are no part of any.
+//! Terminal escape sequences: colours, titles, links, cursor movement. Tools print them between
+//! words; they are not part of the text.
 
 use std::borrow::Cow;
 
-/// What every sequence begins with.
+/// The first byte of every escape sequence.
 const ESCAPE: u8 = 0x1b;
 
-/// What is longer than this is no title and no link.
+/// Maximum length of a string sequence such as a title or a link, in bytes.
 const LONGEST: usize = 4096;
 
-/// How many bytes the sequence has that a text begins with; one when it is no whole sequence, none
-/// when there is none.
+/// Returns the length of the escape sequence at the start of `bytes`: 1 for an incomplete sequence,
+/// 0 if there is none.
 #[inline]
-pub(crate) fn length(bytes: &[u8]) -> usize {
+pub(crate) fn escape_sequence_length(bytes: &[u8]) -> usize {
     let [ESCAPE, rest @ ..] = bytes else { return 0 };
     let more = match rest {
-        [b'[', rest @ ..] => command(rest),
-        [b']' | b'P' | b'X' | b'^' | b'_', rest @ ..] => string(rest),
-        // A set of characters.
+        [b'[', rest @ ..] => control_sequence_length(rest),
+        [b']' | b'P' | b'X' | b'^' | b'_', rest @ ..] => string_sequence_length(rest),
+        // Character set selection.
         [b'(' | b')' | b'*' | b'+', b'0'..=b'~', ..] => Some(1),
         [b'0'..=b'?', ..] => Some(0),
         _ => None,
@@ -25,13 +25,13 @@ pub(crate) fn length(bytes: &[u8]) -> usize {
     more.map_or(1, |more| 2 + more)
 }
 
-/// A text with something else in the place of every sequence.
-pub(crate) fn replaced<'t>(text: &'t str, with: &str) -> Cow<'t, str> {
+/// Replaces every escape sequence in `text` by `with`.
+pub(crate) fn replace_escape_sequences<'t>(text: &'t str, with: &str) -> Cow<'t, str> {
     let Some(first) = text.find(char::from(ESCAPE)) else { return text.into() };
     let mut kept = text[..first].to_owned();
     let mut left = &text[first..];
     while !left.is_empty() {
-        left = &left[length(left.as_bytes())..];
+        left = &left[escape_sequence_length(left.as_bytes())..];
         let next = left.find(char::from(ESCAPE)).unwrap_or(left.len());
         kept.push_str(with);
         kept.push_str(&left[..next]);
@@ -40,19 +40,19 @@ pub(crate) fn replaced<'t>(text: &'t str, with: &str) -> Cow<'t, str> {
     kept.into()
 }
 
-/// A text without the sequences that steer a terminal.
+/// Removes the terminal escape sequences from `text`.
 pub fn without_escapes(text: &str) -> Cow<'_, str> {
-    replaced(text, "")
+    replace_escape_sequences(text, "")
 }
 
-/// The length of numbers and the letter that says what to do with them.
-fn command(bytes: &[u8]) -> Option<usize> {
+/// Returns the length of a control sequence: its parameters and the final letter.
+fn control_sequence_length(bytes: &[u8]) -> Option<usize> {
     let end = bytes.iter().position(|byte| !matches!(byte, b' '..=b'?'))?;
     matches!(bytes[end], b'@'..=b'~').then_some(end + 1)
 }
 
-/// The length of a text in one line and the sign that ends it.
-fn string(bytes: &[u8]) -> Option<usize> {
+/// Returns the length of a string sequence: one line of text and its terminator.
+fn string_sequence_length(bytes: &[u8]) -> Option<usize> {
     let is_end = |byte: &u8| matches!(*byte, 0x07 | ESCAPE | b'\n');
     let end = bytes.iter().take(LONGEST).position(is_end)?;
     match bytes[end..] {
@@ -68,7 +68,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(replaced(text, "|"), expected, "{text:?}");
+        assert_eq!(replace_escape_sequences(text, "|"), expected, "{text:?}");
     }
 
     #[test]

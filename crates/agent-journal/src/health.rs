@@ -1,56 +1,57 @@
-//! Whether a journal is in order: its file, its index, what is still to be read.
+//! Checks the state of a journal: its file, its index and the sources that are still pending.
 
 use std::path::Path;
 use std::{fs, io};
 
 use serde::Serialize;
 
-use crate::error::{Result, is_refused};
+use crate::error::{Result, is_access_refused};
 use crate::journal::Journal;
 use crate::store::Store;
 use crate::sync::Plan;
 
-/// How a journal is.
+/// The state of a journal.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Health {
-    /// What is wrong with the journal's file; `None` when there is no file yet.
+    /// Faults of the journal's file; `None` if the file does not exist yet.
     pub faults: Option<Vec<String>>,
-    /// The size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Whether others on this machine may read it.
+    /// Whether the file is protected from other users of this machine.
     pub is_private: bool,
-    /// Whether something can be recorded in it.
+    /// Whether the journal can be written.
     pub is_writable: bool,
-    /// How the index is.
+    /// State of the index.
     pub index: IndexState,
-    /// Sources that changed since they were read.
+    /// Number of sources that changed since they were read.
     pub pending_sources: u64,
-    /// Their size.
+    /// Size of the pending sources in bytes.
     pub pending_bytes: u64,
-    /// The same, agent by agent: its id, the number of sources and their size.
+    /// Pending sources by agent: agent id, number of sources, size in bytes.
     pub pending_agents: Vec<(&'static str, u64, u64)>,
-    /// Places that could not be looked at, with the reason.
+    /// Directories that could not be scanned, with the reason.
     pub failures: Vec<(String, String)>,
 }
 
-/// How an index is.
+/// The state of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexState {
-    /// There is none, or none that can be used.
+    /// The index does not exist or cannot be used.
     Absent,
-    /// It lacks what the journal got last.
+    /// The index lacks the latest changes of the journal.
     Behind,
-    /// It has everything.
+    /// The index contains everything in the journal.
     Current,
 }
 
 impl Journal {
-    /// Looks whether the journal is in order. It reads the whole file.
-    pub fn health(&self) -> Result<Health> {
-        let plan = self.plan(false)?;
-        let file = fs::metadata(self.path());
-        let index = match self.lexical()? {
+    /// Checks the journal. Reads its whole file.
+    pub fn check_health(&self) -> Result<Health> {
+        let plan = self.make_plan(false)?;
+        let file = fs::metadata(self.database_path());
+        let index = match self.open_lexical_index()? {
             None => IndexState::Absent,
             Some(_) if self.is_indexed()? => IndexState::Current,
             Some(_) => IndexState::Behind,
@@ -58,7 +59,7 @@ impl Journal {
         Ok(Health {
             faults: self.store.as_ref().map(Store::faults).transpose()?,
             bytes: file.as_ref().map_or(0, fs::Metadata::len),
-            is_private: file.as_ref().map_or(true, is_private),
+            is_private: file.as_ref().map_or(true, is_private_file),
             is_writable: self.is_writable(),
             index,
             pending_sources: plan.changed.len() as u64,
@@ -68,32 +69,35 @@ impl Journal {
         })
     }
 
-    /// Whether a writer could take its lock.
+    /// Returns whether a writer could open the lock file.
     fn is_writable(&self) -> bool {
-        let lock = self.path().with_file_name("lock");
+        let lock = self.database_path().with_file_name("lock");
         match fs::OpenOptions::new().write(true).open(&lock) {
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => may_create(&lock),
-            Err(error) => !is_refused(&error) && error.kind() != io::ErrorKind::NotADirectory,
+            Err(error) => {
+                !is_access_refused(&error) && error.kind() != io::ErrorKind::NotADirectory
+            }
         }
     }
 }
 
-/// Whether a file can be made at a path: the nearest directory above it that exists lets us.
+/// Returns whether a file can be created at `path`, judged by the nearest existing directory above
+/// it.
 fn may_create(path: &Path) -> bool {
     let above = path.ancestors().skip(1).find(|one| one.symlink_metadata().is_ok());
     let above = above.filter(|one| !one.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    above.is_dir() && is_open_to_writing(above)
+    above.is_dir() && is_writable_directory(above)
 }
 
 #[cfg(unix)]
-fn is_open_to_writing(directory: &Path) -> bool {
+fn is_writable_directory(directory: &Path) -> bool {
     use rustix::fs::{Access, access};
     access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 #[cfg(not(unix))]
-fn is_open_to_writing(directory: &Path) -> bool {
+fn is_writable_directory(directory: &Path) -> bool {
     fs::metadata(directory).is_ok_and(|metadata| !metadata.permissions().readonly())
 }
 
@@ -111,14 +115,14 @@ fn pending_agents(plan: &Plan) -> Vec<(&'static str, u64, u64)> {
 }
 
 #[cfg(unix)]
-fn is_private(file: &fs::Metadata) -> bool {
+fn is_private_file(file: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    // Neither the group nor others have any of their bits.
+    // None of the permission bits of the group and of others are set.
     file.permissions().mode().trailing_zeros() >= 6
 }
 
 #[cfg(not(unix))]
-fn is_private(_: &fs::Metadata) -> bool {
+fn is_private_file(_: &fs::Metadata) -> bool {
     true
 }
 
@@ -140,7 +144,7 @@ mod tests {
         let closed = directory.path().join("closed");
         fs::create_dir(&closed).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
-        // Nothing is closed to the superuser.
+        // The superuser can write everywhere.
         let is_open = fs::create_dir(closed.join("probe")).is_ok();
         check("closed/new/lock", is_open);
     }

@@ -1,4 +1,4 @@
-//! The only door for views: open the journal, fold in what changed, ask.
+//! The public interface for all views: open the journal, apply pending changes, query it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,31 +10,36 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::analyze::{
-    self, Brief, BriefMaker, Figures, Known, Prices, ScoreReport, SessionFigures, Stats, StatsQuery,
+    self, Brief, BriefMaker, Figures, Prices, ScoreContext, ScoreReport, SessionFigures, Stats,
+    StatsQuery,
 };
 use crate::config::Config;
-use crate::connectors::formats::{glob, jsonl, sight, sqlite};
+use crate::connectors::formats::{glob, jsonl, scan_snapshot};
 use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
 use crate::error::{Error, Result};
 use crate::export::Redactor;
-use crate::helper::Helper;
-use crate::index::{Coverage, Lexical, LexicalWriter, Opened, Semantic, guarded};
+use crate::index::{Coverage, IndexCache, Lexical, LexicalWriter, Semantic, guarded};
 use crate::interrupt::{Interrupter, StopFlag};
+use crate::leftovers;
 use crate::model::{Message, Session, SessionId, Timestamp};
 use crate::search::{
-    Answer, Filter, Mode, Options, Query, Search, Tier, list_sessions, unknown_agent,
+    Answer, Filter, Mode, Query, Search, SearchOptions, Tier, list_sessions, unknown_agent,
 };
 use crate::store::{AgentTotals, Entry, Store};
-use crate::sync::{self, Lock, Look, Memory, News, Plan, Progress, Sync, SyncOptions, SyncReport};
+use crate::sync::{
+    self, ChangeCheck, PendingChanges, Plan, Progress, ScanCache, SyncOptions, SyncReport, SyncRun,
+    WriterLock,
+};
+use crate::work_share::WorkShare;
 
-/// How often a search looks for an index that another process is making.
+/// Maximum number of attempts to use an index that another process is building.
 const PATIENCE: usize = 50;
 
-/// How long it waits each time.
+/// Wait before each further attempt.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How news are looked for again.
-type Again<'a> = &'a dyn Fn(&Journal) -> Result<Plan>;
+/// Makes the plan again if the journal changed meanwhile.
+type MakePlanAgain<'a> = &'a dyn Fn(&Journal) -> Result<Plan>;
 
 /// The journal of one machine.
 pub struct Journal {
@@ -43,87 +48,101 @@ pub struct Journal {
     pub(crate) path: PathBuf,
     pub(crate) store: Option<Store>,
     pub(crate) now: Timestamp,
-    index: Opened,
-    helper: Arc<Helper>,
+    index: IndexCache,
+    helper: Arc<WorkShare>,
     holds_little: bool,
-    /// Set when nobody waits for the answer that is being made.
+    /// Set if the caller no longer needs the current answer.
     stop: StopFlag,
     tell: fn(Progress),
 }
 
-/// What an agent's files came to.
+/// The files of one agent and the totals read from them.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct AgentReport {
-    /// The agent.
+    /// The description of the agent.
     #[serde(skip)]
     pub agent: &'static Agent,
-    /// The agent's id.
+    /// The id of the agent.
     pub id: &'static str,
-    /// Its name.
+    /// The display name of the agent.
     pub name: &'static str,
-    /// Where its sessions were looked for.
+    /// Directories that are scanned for its sessions.
     pub roots: Vec<RootReport>,
-    /// Whether everything below those places is looked at, or only what lies in them directly.
+    /// Whether the scan is recursive or covers only the roots themselves.
     pub scans_below: bool,
-    /// How long the agent keeps them itself.
+    /// Time after which the agent itself deletes sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
-    /// What was found.
+    /// Totals of the sources that were read.
     #[serde(flatten)]
     pub totals: AgentTotals,
 }
 
-/// A place where sessions were looked for.
+/// An agent that is known only from imported files, and the totals of these files.
 #[derive(Clone, Debug, Serialize)]
+pub struct ImportedAgentReport {
+    /// The name of the agent in the imported files.
+    pub id: String,
+    /// Totals of the imported files.
+    #[serde(flatten)]
+    pub totals: AgentTotals,
+}
+
+/// A directory that is scanned for sessions.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct RootReport {
-    /// The place.
+    /// The path, which may contain a pattern.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
-    /// Whether it is there.
+    /// Whether the directory exists.
     pub present: bool,
-    /// Whether the user named it.
+    /// Whether the user configured it.
     pub configured: bool,
 }
 
-fn now() -> Timestamp {
+fn current_time() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
 }
 
-/// Writes a path; what is not UTF-8 in it is replaced.
+/// Serializes a path; invalid UTF-8 is replaced.
 fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
 
 impl Journal {
-    /// Opens a journal; there may be nothing in it yet.
+    /// Opens a journal, which may not exist yet.
     pub fn open(config: Config, machine: Machine) -> Result<Self> {
         let path = config.journal_dir.join("journal.db");
         let store = Store::open(&path)?;
-        let (index, helper) = (Opened::default(), Arc::default());
+        let (index, helper) = (IndexCache::default(), Arc::default());
         let tell = |_: Progress| {};
-        let (holds_little, now, stop) = (false, now(), StopFlag::default());
+        let (holds_little, now, stop) = (false, current_time(), StopFlag::default());
         Ok(Self { config, machine, path, store, now, index, helper, holds_little, stop, tell })
     }
 
-    /// Opens the same journal once more, for another thread; what is mapped is shared.
-    pub fn beside(&self) -> Result<Self> {
+    /// Opens the same journal again, for another thread. Memory maps are shared.
+    pub fn try_clone(&self) -> Result<Self> {
         let other = Self::open(self.config.clone(), self.machine.clone())?;
         Ok(Self { index: self.index.clone(), ..other })
     }
 
-    /// Lets another thread take part in what takes long.
+    /// Lets the worker thread of `helper` take part in long operations.
+    #[doc(hidden)]
     #[must_use]
-    pub fn helped_by(self, helper: Arc<Helper>) -> Self {
+    pub fn helped_by(self, helper: Arc<WorkShare>) -> Self {
         Self { helper, ..self }
     }
 
-    /// Tells somebody who waits for an answer why it takes long.
+    /// Sets a callback for the progress of an operation that delays an answer.
     #[must_use]
-    pub fn telling(self, tell: fn(Progress)) -> Self {
+    pub fn with_progress(self, tell: fn(Progress)) -> Self {
         Self { tell, ..self }
     }
 
-    /// Holds as little as it can between questions: for those who keep several open.
+    /// Keeps memory use low between queries, for callers that hold several journals open.
+    #[doc(hidden)]
     #[must_use]
     pub fn holding_little(self) -> Self {
         if let Some(store) = &self.store {
@@ -132,17 +151,18 @@ impl Journal {
         Self { holds_little: true, ..self }
     }
 
-    /// Lets go of what is held for the next question only; that one takes a little longer.
-    pub fn rest(&self) {
+    /// Releases the caches. The next query takes a little longer.
+    #[doc(hidden)]
+    pub fn release_caches(&self) {
         self.index.close();
         if let Some(store) = &self.store {
             store.rest();
         }
     }
 
-    /// Looks at the clock again, and for a journal that was made since, or in place of the one
-    /// that is open: for those who keep one open.
-    pub fn renew(&mut self) -> Result<()> {
+    /// Updates the current time and reopens the database if it was created or replaced since, for
+    /// callers that keep a journal open.
+    pub fn refresh(&mut self) -> Result<()> {
         let is_current = |store: &Store| store.is_there() && !store.is_frozen();
         if !self.store.as_ref().is_some_and(is_current) {
             self.store = Store::open(&self.path)?;
@@ -150,71 +170,74 @@ impl Journal {
                 store.hold_little();
             }
         }
-        self.now = now();
+        self.now = current_time();
         Ok(())
     }
 
-    /// Begins an answer that another thread may interrupt. An interruption of an earlier answer
-    /// does not affect this one.
-    pub fn interruptible(&mut self) -> Interrupter {
+    /// Returns a handle with which another thread can interrupt the next answer. Interruptions of
+    /// earlier answers do not affect it.
+    pub fn interrupter(&mut self) -> Interrupter {
         self.stop = StopFlag::default();
         let database = self.store.as_ref().map(Store::interrupt_handle);
         Interrupter { flag: self.stop.clone(), database }
     }
 
-    /// A number that grows with every change of what the journal holds.
-    pub fn generation(&self) -> Result<i64> {
+    /// Returns a number that grows with every change of the journal.
+    pub fn change_generation(&self) -> Result<i64> {
         self.store.as_ref().map_or(Ok(0), Store::generation)
     }
 
-    /// The agents that can be read.
-    pub fn agents() -> impl Iterator<Item = &'static Agent> {
+    /// Returns all supported agents.
+    pub fn supported_agents() -> impl Iterator<Item = &'static Agent> {
         ALL.iter().map(|connector| connector.agent())
     }
 
-    /// The journal's file.
-    pub fn path(&self) -> &Path {
+    /// Returns the path of the journal's database.
+    pub fn database_path(&self) -> &Path {
         &self.path
     }
 
-    /// Folds in what the agents wrote since the last time.
+    /// Reads everything that the agents wrote since the last sync.
     pub fn sync(
         &mut self,
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
         let mut news = if options.full {
-            News { plan: self.plan(true)?, ..News::default() }
+            PendingChanges { plan: self.make_plan(true)?, ..PendingChanges::default() }
         } else {
-            self.news()?
+            self.pending_changes()?
         };
-        // Vectors of another model serve until somebody takes the time to make new ones.
+        // Vectors of another model remain in use until a sync without a time limit replaces them.
         news.indexed &= options.budget.is_some() || self.is_embedded()?;
-        self.fold(news, options, progress)
+        self.apply(news, options, progress)
     }
 
-    /// Folds in news.
-    pub fn fold(
+    /// Applies pending changes.
+    #[doc(hidden)]
+    pub fn apply(
         &mut self,
-        news: News,
+        news: PendingChanges,
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
-        self.fold_in((news, &|journal| journal.plan(options.full)), options, progress)
+        self.apply_or_replan(news, &|journal| journal.make_plan(options.full), options, progress)
     }
 
-    /// Folds in news; they are looked for again if another process wrote meanwhile.
-    pub(crate) fn fold_in(
+    /// Applies pending changes. Calls `again` for a new plan if another process wrote the journal
+    /// meanwhile.
+    pub(crate) fn apply_or_replan(
         &mut self,
-        (news, again): (News, Again<'_>),
+        news: PendingChanges,
+        again: MakePlanAgain<'_>,
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
         if !options.full && news.indexed && news.plan.is_empty() {
             return Ok(SyncReport { failures: news.plan.failures, ..SyncReport::default() });
         }
-        crate::store::private_directory(&self.config.journal_dir)?;
-        let lock = Lock::take(&self.config.journal_dir.join("lock"), options.wait, progress)?;
+        crate::private::private_directory(&self.config.journal_dir)?;
+        let lock = WriterLock::take(&self.config.journal_dir.join("lock"), options.wait, progress)?;
         let Some(_lock) = lock else {
             let changed = &news.plan.changed;
             return Ok(SyncReport {
@@ -225,29 +248,29 @@ impl Journal {
                 ..SyncReport::default()
             });
         };
-        // Whoever was killed at work may have left copies of databases.
-        sqlite::sweep();
-        // One that is open is ready, unless somebody deleted or replaced it meanwhile.
+        // A process that was killed may have left temporary copies of databases.
+        leftovers::sweep_leftovers();
+        // An open database is ready for use unless it was deleted or replaced meanwhile.
         let is_replaced = self.store.as_ref().is_some_and(|store| !store.is_there());
         if is_replaced || self.store.as_ref().is_none_or(Store::is_frozen) {
             self.store = Some(Store::create(&self.path)?);
         }
-        // Whoever held the lock may have done the work.
+        // The process that held the lock may have done the work.
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let is_current = !is_replaced && store.generation()? == news.generation;
         let plan = if is_current { news.plan } else { again(self)? };
-        match self.run(plan, options, progress) {
-            // The index is damaged. The journal has all that it takes to rebuild it.
+        match self.execute_plan(plan, options, progress) {
+            // The index is damaged. It can be rebuilt from the journal.
             Err(Error::Index { .. }) => {
                 LexicalWriter::discard(&self.lexical_dir())?;
-                self.run(again(self)?, options, progress)
+                self.execute_plan(again(self)?, options, progress)
             }
             report => report,
         }
     }
 
-    /// Carries out a plan. The caller holds the lock.
-    fn run(
+    /// Executes a plan. The caller holds the lock.
+    fn execute_plan(
         &self,
         plan: Plan,
         options: SyncOptions,
@@ -255,44 +278,69 @@ impl Journal {
     ) -> Result<SyncReport> {
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let (config, store_path) = (&self.config, &*self.path);
-        Sync { config, store, store_path, options, progress }.run(plan)
+        SyncRun { config, store, store_path, options, progress }.run(plan)
     }
 
-    /// Returns whether anything is recorded.
+    /// Indexes everything in the journal that is not indexed yet. A damaged index is rebuilt. The
+    /// caller holds the lock.
+    pub(crate) fn update_index(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        match self.try_to_update_index(progress) {
+            Err(Error::Index { .. }) => {
+                LexicalWriter::discard(&self.lexical_dir())?;
+                self.try_to_update_index(progress)
+            }
+            updated => updated,
+        }
+    }
+
+    fn try_to_update_index(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let store = self.store.as_ref().ok_or(Error::Stopped)?;
+        let (config, store_path, options) = (&self.config, &*self.path, SyncOptions::default());
+        SyncRun { config, store, store_path, options, progress }.open_index()?.close()
+    }
+
+    /// Returns whether the journal contains any records.
     pub fn has_records(&self) -> bool {
-        self.generation().is_ok_and(|generation| generation > 0)
+        self.change_generation().is_ok_and(|generation| generation > 0)
     }
 
-    /// Looks for what the agents wrote since the last time.
-    pub fn news(&self) -> Result<News> {
-        self.news_by(&Look::new(&self.config))
+    /// Scans for changes that the agents wrote since the last sync.
+    #[doc(hidden)]
+    pub fn pending_changes(&self) -> Result<PendingChanges> {
+        self.pending_changes_since(&ChangeCheck::new(&self.config))
     }
 
-    /// Looks for what the agents wrote since the last time, by a look that has begun.
-    pub fn news_by(&self, look: &Look) -> Result<News> {
+    /// Scans for changes that the agents wrote since the last sync, using a change check that may
+    /// have started.
+    #[doc(hidden)]
+    pub fn pending_changes_since(&self, look: &ChangeCheck) -> Result<PendingChanges> {
         let Some(store) = &self.store else {
-            return Ok(News { plan: self.plan(false)?, indexed: true, ..News::default() });
+            return Ok(PendingChanges {
+                plan: self.make_plan(false)?,
+                indexed: true,
+                ..PendingChanges::default()
+            });
         };
-        let (identity, generation) = sync::state(store)?;
+        let (identity, generation) = sync::journal_state(store)?;
         let indexed = self.is_indexed()?;
-        let memory = Memory::new(&self.config, &self.machine, (identity, generation));
-        if indexed && memory.is_of(look) && look.holds() {
-            return Ok(News { generation, indexed, ..News::default() });
+        let cache = ScanCache::new(&self.config, &self.machine, (identity, generation));
+        if indexed && cache.matches(look) && look.holds() {
+            return Ok(PendingChanges { generation, indexed, ..PendingChanges::default() });
         }
         let began = jiff::Timestamp::now().as_nanosecond() as i64;
-        let (plan, sight) = sight::watch(|| self.plan(false));
-        let news = News { plan: plan?, generation, indexed };
-        if news.is_nothing() && sight.is_settled(began) {
-            memory.keep(&sight);
+        let (plan, snapshot) = scan_snapshot::observe_scan(|| self.make_plan(false));
+        let news = PendingChanges { plan: plan?, generation, indexed };
+        if news.is_nothing() && snapshot.is_settled(began) {
+            cache.keep(&snapshot);
         }
         Ok(news)
     }
 
-    pub(crate) fn plan(&self, full: bool) -> Result<Plan> {
+    pub(crate) fn make_plan(&self, full: bool) -> Result<Plan> {
         Plan::make(&self.config, &self.machine_now()?, self.store.as_ref(), full)
     }
 
-    /// The machine, with the projects the journal knows.
+    /// Returns the machine together with the project directories in the journal.
     pub(crate) fn machine_now(&self) -> Result<Machine> {
         let mut machine = self.machine.clone();
         if let Some(store) = &self.store {
@@ -301,7 +349,7 @@ impl Journal {
         Ok(machine)
     }
 
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn configuration(&self) -> &Config {
         &self.config
     }
 
@@ -311,7 +359,7 @@ impl Journal {
         Ok(indexed == Some(store.generation()?))
     }
 
-    /// Whether everything can be found by meaning that should be.
+    /// Returns whether the semantic index contains everything in the journal.
     fn is_embedded(&self) -> Result<bool> {
         let Some(store) = &self.store else { return Ok(true) };
         let semantic = Semantic::chosen(&self.config, store.identity()?);
@@ -319,26 +367,27 @@ impl Journal {
         Ok(semantic.is_none_or(|semantic| semantic.generation() == generation))
     }
 
-    /// Says why nothing can be found by meaning; `None` when something can, or nobody wants it.
+    /// Returns the reason why search by meaning is not available; `None` if it is available or
+    /// turned off.
     pub fn no_meaning(&self) -> Option<String> {
         Semantic::impediment(&self.config)
     }
 
-    /// Tells how much can be found by meaning.
-    pub fn coverage(&self) -> Result<Coverage> {
+    /// Returns how many sessions search by meaning covers.
+    pub fn semantic_coverage(&self) -> Result<Coverage> {
         let mut coverage =
             Coverage { problem: Semantic::problem(&self.config), ..Coverage::default() };
         let Some(store) = &self.store else { return Ok(coverage) };
         let semantic = Semantic::serving(&self.config, store.identity()?);
         let generation = semantic.as_ref().map_or(0, Semantic::generation);
-        (coverage.covered, coverage.sessions) = store.settled_sessions(generation)?;
+        (coverage.covered, coverage.sessions) = store.count_unchanged_sessions(generation)?;
         coverage.embedder = semantic.as_ref().map(|semantic| semantic.id().to_owned());
         let reader = semantic.and_then(|semantic| self.index.semantic(semantic));
         coverage.vectors = reader.map_or(0, |reader| reader.live());
         Ok(coverage)
     }
 
-    pub(crate) fn lexical(&self) -> Result<Option<Lexical>> {
+    pub(crate) fn open_lexical_index(&self) -> Result<Option<Lexical>> {
         let Some(store) = &self.store else { return Ok(None) };
         Ok(self.index.lexical(&self.lexical_dir(), store.identity()?))
     }
@@ -347,24 +396,26 @@ impl Journal {
         self.config.index_dir.join("lexical")
     }
 
-    /// Lists the sessions a filter chooses, the latest first.
-    pub fn sessions(&self, filter: &Filter, limit: Option<usize>) -> Result<Vec<Entry>> {
+    /// Lists the sessions that match a filter, the latest first.
+    pub fn list_entries(&self, filter: &Filter, limit: Option<usize>) -> Result<Vec<Entry>> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
-        let mut entries = store.sessions(&*self.resolved(filter)?, limit, self.now)?;
+        let mut entries =
+            store.sessions(&*self.resolve_message_conditions(filter)?, limit, self.now)?;
         self.redact_for_view(&mut entries)?;
         Ok(entries)
     }
 
-    /// Counts the sessions a filter chooses.
-    pub fn count(&self, filter: &Filter) -> Result<u64> {
+    /// Counts the sessions that match a filter.
+    pub fn count_sessions(&self, filter: &Filter) -> Result<u64> {
         let Some(store) = &self.store else { return Ok(0) };
-        store.count(&*self.resolved(filter)?)
+        store.count(&*self.resolve_message_conditions(filter)?)
     }
 
-    /// Refuses a filter that names an agent which is neither built in nor in the journal.
+    /// Returns an error if a filter names an agent that is neither built in nor in the journal.
     pub(crate) fn check_agents(&self, filter: &Filter) -> Result<()> {
         let named = filter.agents.iter().chain(filter.not.iter().flat_map(|not| &not.agents));
-        let mut others = named.filter(|name| crate::connectors::find(name).is_none()).peekable();
+        let mut others =
+            named.filter(|name| crate::connectors::find_connector(name).is_none()).peekable();
         if others.peek().is_none() {
             return Ok(());
         }
@@ -373,30 +424,33 @@ impl Journal {
         unknown.map_or(Ok(()), |name| Err(unknown_agent(name, &held)))
     }
 
-    /// Returns a filter that chooses sessions: where it asks something of messages, those that
-    /// have such a message.
-    pub(crate) fn resolved<'f>(&self, filter: &'f Filter) -> Result<Cow<'f, Filter>> {
+    /// Returns a filter on sessions only. Conditions on messages become the list of sessions that
+    /// have a matching message.
+    pub(crate) fn resolve_message_conditions<'f>(
+        &self,
+        filter: &'f Filter,
+    ) -> Result<Cow<'f, Filter>> {
         self.check_agents(filter)?;
-        if filter.message_field().is_none() || filter.chosen.is_some() {
+        if !filter.selects_messages() || filter.chosen.is_some() {
             return Ok(Cow::Borrowed(filter));
         }
         let chosen = self.with_index(&|search| search.choose_sessions(filter))?;
         Ok(Cow::Owned(Filter { chosen: Some(chosen.unwrap_or_default()), ..filter.clone() }))
     }
 
-    /// Finds one session by its id, its agent's id for it, or a beginning of either.
-    pub fn session(&self, id: &str) -> Result<Entry> {
+    /// Finds a session by its id, by the agent's own id, or by a prefix of either.
+    pub fn find_session(&self, id: &str) -> Result<Entry> {
         let mut entry = self.stored_session(id)?;
         self.redact_for_view(std::slice::from_mut(&mut entry))?;
         Ok(entry)
     }
 
-    /// Finds one session, as it was recorded.
+    /// Finds a session, without redaction.
     pub(crate) fn stored_session(&self, id: &str) -> Result<Entry> {
         let unknown = || Error::UnknownSession { id: id.to_owned() };
         let store = self.store.as_ref().ok_or_else(unknown)?;
         let (agent, prefix) = match id.split_once(':') {
-            Some((name, prefix)) => match crate::connectors::find(name) {
+            Some((name, prefix)) => match crate::connectors::find_connector(name) {
                 Some(connector) => (Some(connector.agent().id), prefix),
                 None => (None, id),
             },
@@ -405,12 +459,12 @@ impl Journal {
         if prefix.is_empty() {
             return Err(unknown());
         }
-        let mut begin = (agent, prefix);
-        let mut found = store.sessions_by_prefix(begin, self.now)?;
-        if let (true, None, Some((name, prefix))) = (found.is_empty(), agent, id.split_once(':')) {
-            // An import may tell of an agent that this program cannot read.
-            begin = (Some(name), prefix);
-            found = store.sessions_by_prefix(begin, self.now)?;
+        let (mut known_agent, mut known_prefix) = (agent, prefix);
+        let mut found = store.sessions_by_prefix(agent, prefix, self.now)?;
+        if let (true, None, Some((name, rest))) = (found.is_empty(), agent, id.split_once(':')) {
+            // An import may contain sessions of an agent without a connector.
+            (known_agent, known_prefix) = (Some(name), rest);
+            found = store.sessions_by_prefix(known_agent, known_prefix, self.now)?;
         }
         leave_out_bare(&mut found);
         if let Some(exact) = found.iter().position(|entry| entry.native_id == prefix) {
@@ -424,128 +478,122 @@ impl Journal {
             1 => Ok(found.remove(0)),
             _ => Err(Error::AmbiguousSession {
                 id: id.to_owned(),
-                count: store.count_by_prefix(begin)?,
+                count: store.count_by_prefix(known_agent, known_prefix)?,
                 candidates: self.named_candidates(found),
             }),
         }
     }
 
-    /// Reads a run of a session's messages, each with its position.
-    pub fn messages(&self, entry: &Entry, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
+    /// Reads a range of a session's messages, each with its position.
+    pub fn read_messages(&self, entry: &Entry, range: Range<u64>) -> Result<Vec<(u64, Message)>> {
         let mut messages = self.stored_messages(entry, range)?;
         if let Some(mut redactor) = self.view_redactor() {
             for (_, message) in &mut messages {
-                redactor.recorded(message);
+                redactor.redact_recorded_message(message);
             }
         }
         Ok(messages)
     }
 
-    /// Reads a run of a session's messages, as they were recorded.
+    /// Reads a range of a session's messages, without redaction.
     pub(crate) fn stored_messages(
         &self,
         entry: &Entry,
         range: Range<u64>,
     ) -> Result<Vec<(u64, Message)>> {
-        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.messages(entry.telling, range))
+        self.store.as_ref().map_or(Ok(Vec::new()), |store| store.messages(entry.recording, range))
     }
 
-    /// Reads messages of a session in order, never many at a time.
-    pub fn each_message(
+    /// Calls `take` with each message of a session in order, holding few messages in memory.
+    pub fn visit_messages(
         &self,
         entry: &Entry,
         range: Range<u64>,
         take: &mut dyn FnMut(u64, Message) -> Result<()>,
     ) -> Result<()> {
-        let read = |store: &Store| store.each_message_in(entry.telling, range, take);
+        let read = |store: &Store| store.each_message_in(entry.recording, range, take);
         self.store.as_ref().map_or(Ok(()), read)
     }
 
-    /// Says what of a session's files the journal does not have.
-    pub fn notices(&self, entry: &Entry) -> Result<Vec<String>> {
+    /// Returns notices about parts of a session's files that the journal lacks.
+    pub fn session_notices(&self, entry: &Entry) -> Result<Vec<String>> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let skipped = store.skipped_of_session(entry.key)?;
         let mut notices = Vec::new();
         if let Some(lines) = skipped.get(jsonl::LINE_TOO_LONG) {
-            let lines =
-                if *lines == 1 { "a line is".to_owned() } else { format!("{lines} lines are") };
+            let lines = if *lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
             let limit = self.config.max_line_bytes >> 20;
-            notices.push(format!("{lines} left out: longer than {limit} MiB (index.max_line_mb)"));
+            notices.push(format!("{lines} skipped: longer than {limit} MiB (index.max_line_mb)"));
         }
         Ok(notices)
     }
 
-    /// Reads what is recorded about a session as a whole, wherever it is told.
-    pub fn account(&self, entry: &Entry) -> Result<Option<Session>> {
+    /// Reads the metadata of a session, merged from all its recordings.
+    pub fn session_metadata(&self, entry: &Entry) -> Result<Option<Session>> {
         let mut account = self.stored_account(entry)?;
         if let (Some(account), Some(mut redactor)) = (&mut account, self.view_redactor()) {
-            redactor.account(account);
+            redactor.redact_metadata(account);
         }
         Ok(account)
     }
 
-    /// Reads what is recorded about a session, as it was recorded.
+    /// Reads the metadata of a session, without redaction.
     pub(crate) fn stored_account(&self, entry: &Entry) -> Result<Option<Session>> {
-        self.store.as_ref().map_or(Ok(None), |store| store.whole_account(entry.key))
+        self.store.as_ref().map_or(Ok(None), |store| store.merged_metadata(entry.key))
     }
 
-    /// Reads the summaries about a session, the latest first.
-    pub fn summaries(&self, entry: &Entry) -> Result<Vec<String>> {
+    /// Reads the summaries of a session, the latest first.
+    pub fn session_summaries(&self, entry: &Entry) -> Result<Vec<String>> {
         let id = SessionId { agent: entry.agent.clone(), native: entry.native_id.clone() };
         let Some(store) = &self.store else { return Ok(Vec::new()) };
-        let mut summaries = store.summaries(&id, entry.telling)?;
+        let mut summaries = store.summaries(&id, entry.recording)?;
         if let Some(mut redactor) = self.view_redactor() {
             for text in &mut summaries {
-                redactor.own(text);
+                redactor.redact_in_place(text);
             }
         }
         Ok(summaries)
     }
 
-    /// Reads the longer texts about a session, each with its name: plans, checkpoints, and the
-    /// summaries that are not its title.
-    pub fn documents(&self, entry: &Entry) -> Result<Vec<(String, String)>> {
-        let mut documents = self.account(entry)?.unwrap_or_default().documents;
+    /// Reads the documents of a session, each with its name: plans, checkpoints, and the summaries
+    /// that are not its title.
+    pub fn session_documents(&self, entry: &Entry) -> Result<Vec<(String, String)>> {
+        let mut documents = self.session_metadata(entry)?.unwrap_or_default().documents;
         let summaries = self.other_summaries(entry)?.into_iter();
         documents.extend(summaries.map(|text| ("summary".to_owned(), text)));
         Ok(documents)
     }
 
-    /// Reads the summaries about a session that are not its title.
+    /// Reads the summaries of a session that are not its title.
     pub(crate) fn other_summaries(&self, entry: &Entry) -> Result<Vec<String>> {
-        let mut summaries = self.summaries(entry)?;
+        let mut summaries = self.session_summaries(entry)?;
         summaries.retain(|text| text.trim() != entry.title);
         Ok(summaries)
     }
 
-    /// Works out what somebody needs who takes a session over. Secrets are taken out of whole
-    /// messages, before anything is cut out of them.
-    pub fn brief(&self, entry: &Entry, redactor: &mut Redactor) -> Result<Brief> {
+    /// Builds a brief for handing a session over. Redaction is applied to whole messages, before
+    /// excerpts are taken.
+    pub fn build_brief(&self, entry: &Entry, redactor: &mut Redactor) -> Result<Brief> {
         let mut maker = BriefMaker::default();
         if let Some(store) = &self.store {
             for path in [&entry.cwd, &entry.project_path].into_iter().flatten() {
-                redactor.add_home(path);
+                redactor.add_home_owner(path);
             }
             let mut account = self.stored_account(entry)?.unwrap_or_default();
-            redactor.account(&mut account);
-            maker.note(account.documents);
-            store.each_message(entry.telling, |position, mut message: Message| {
-                redactor.recorded(&mut message);
-                maker.add(position, &message);
+            redactor.redact_metadata(&mut account);
+            maker.add_documents(account.documents);
+            store.each_message(entry.recording, |position, mut message: Message| {
+                redactor.redact_recorded_message(&mut message);
+                maker.add_message(position, &message);
                 Ok(())
             })?;
         }
-        Ok(maker.finish())
+        Ok(maker.into_brief())
     }
 
-    /// Answers a query with at most `limit` sessions, after the first `offset`.
-    pub fn search(&self, query: &Query, limit: usize, offset: usize) -> Result<Answer> {
-        self.find(query, &Options { limit, offset, ..Options::default() })
-    }
-
-    /// Answers a query. One of fields alone lists what they choose, the latest first: messages,
-    /// where a field is about messages, else sessions.
-    pub fn find(&self, query: &Query, options: &Options) -> Result<Answer> {
+    /// Searches for a query. A query of fields only lists its matches, the latest first: messages
+    /// if a field is about messages, else sessions.
+    pub fn search(&self, query: &Query, options: &SearchOptions) -> Result<Answer> {
         let mut answer = self.stored_answer(query, options)?;
         if let Some(mut redactor) = self.view_redactor() {
             self.redact_answer(&mut answer, &mut redactor)?;
@@ -553,7 +601,7 @@ impl Journal {
         Ok(answer)
     }
 
-    fn stored_answer(&self, query: &Query, options: &Options) -> Result<Answer> {
+    fn stored_answer(&self, query: &Query, options: &SearchOptions) -> Result<Answer> {
         self.check_agents(&query.filter)?;
         let listed = Answer { mode: options.mode, tier: Tier::Listed, ..Answer::default() };
         if query.is_fields_only() {
@@ -565,17 +613,17 @@ impl Journal {
             };
             return Ok(Answer { mode: options.mode, ..answer.unwrap_or(listed) });
         }
-        self.patiently(&|| self.answer(query, options))
+        self.retry_until_answered(&|| self.try_search(query, options))
     }
 
-    /// Asks the index something that needs no meanings; `None` while the journal is empty.
+    /// Runs a query on the lexical index; returns `None` while the journal is empty.
     fn with_index<T: Send>(&self, ask: &dyn Fn(&Search<'_>) -> Result<T>) -> Result<Option<T>> {
         let Some(store) = &self.store else { return Ok(None) };
         if store.generation()? == 0 {
             return Ok(None);
         }
         let answer = || {
-            let Some(lexical) = self.lexical()? else { return Ok(None) };
+            let Some(lexical) = self.open_lexical_index()? else { return Ok(None) };
             let (path, helper, now) = (&*self.config.index_dir, &*self.helper, self.now);
             let stop = &self.stop;
             let search =
@@ -585,23 +633,23 @@ impl Journal {
                 asked => asked.map(Some),
             }
         };
-        self.patiently(&answer).map(Some)
+        self.retry_until_answered(&answer).map(Some)
     }
 
-    /// Asks the index until it answers: one that cannot be used is made anew, one that another
-    /// process makes is waited for.
-    fn patiently<T>(&self, answer: &dyn Fn() -> Result<Option<T>>) -> Result<T> {
+    /// Retries a query until it succeeds. Rebuilds an unusable index, and waits while another
+    /// process builds it.
+    fn retry_until_answered<T>(&self, answer: &dyn Fn() -> Result<Option<T>>) -> Result<T> {
         let mut is_mended = false;
         for _ in 0..PATIENCE {
-            // What panics on an index that was made anew is no fault of the index.
+            // A panic after the rebuild is not caused by a damaged index.
             let answered =
                 if is_mended { answer()? } else { guarded(answer).transpose()?.flatten() };
             if let Some(answer) = answered {
                 return Ok(answer);
             }
             let lock = self.config.journal_dir.join("lock");
-            // Whoever held the lock may have made it.
-            if let Some(_lock) = Lock::take(&lock, Some(PAUSE), &mut |_| {})?
+            // The process that held the lock may have built the index.
+            if let Some(_lock) = WriterLock::take(&lock, Some(PAUSE), &mut |_| {})?
                 && guarded(answer).transpose()?.flatten().is_none()
             {
                 self.mend_index()?;
@@ -611,20 +659,21 @@ impl Journal {
         Err(Error::Busy { path: self.path.clone() })
     }
 
-    /// Answers a query; `None` when the index cannot be used.
-    fn answer(&self, query: &Query, options: &Options) -> Result<Option<Answer>> {
+    /// Searches for a query; returns `None` if the index cannot be used.
+    fn try_search(&self, query: &Query, options: &SearchOptions) -> Result<Option<Answer>> {
         let empty = Answer { mode: options.mode, ..Answer::default() };
         let Some(store) = &self.store else { return Ok(Some(empty)) };
         if store.generation()? == 0 {
             return Ok(Some(empty));
         }
-        let Some(lexical) = self.lexical()? else { return Ok(None) };
+        let Some(lexical) = self.open_lexical_index()? else { return Ok(None) };
         let is_meant = query.has_meaning(options.mode);
         let journal = store.identity()?;
         let semantic = is_meant.then(|| Semantic::serving(&self.config, journal)).flatten();
-        let uncovered = semantic.as_ref().map_or(Ok(0), |semantic| uncovered(store, semantic))?;
+        let uncovered =
+            semantic.as_ref().map_or(Ok(0), |semantic| count_unembedded(store, semantic))?;
         let semantic = semantic.and_then(|semantic| self.index.semantic(semantic));
-        // By words alone where there are no vectors.
+        // Without vectors the search is lexical.
         let is_lost = self.config.meaning.off || is_meant && semantic.is_none();
         let mode = match options.mode {
             Mode::Hybrid if is_lost => Mode::Lexical,
@@ -643,58 +692,58 @@ impl Journal {
         }
     }
 
-    /// Makes the index anew. The caller holds the lock.
+    /// Rebuilds the lexical index. The caller holds the lock.
     fn mend_index(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         LexicalWriter::discard(&self.lexical_dir())?;
-        // Somebody waits for an answer: meanings have to wait.
+        // The caller waits for an answer, so the semantic index is not updated now.
         let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
         let (config, store_path, progress) = (&self.config, &self.path, &mut { self.tell });
-        Sync { config, store, store_path, options, progress }.open_index()?.close()
+        SyncRun { config, store, store_path, options, progress }.open_index()?.close()
     }
 
-    /// Sums up what the chosen sessions did and spent.
+    /// Computes statistics of the sessions that match a query.
     pub fn stats(&self, query: &StatsQuery) -> Result<Stats> {
         self.check_agents(&query.filter)?;
         let prices = Prices::new(&self.config.prices);
-        let mut stats = analyze::stats(self.store.as_ref(), query, &prices)?;
+        let mut stats = analyze::compute_stats(self.store.as_ref(), query, &prices)?;
         if let Some(mut redactor) = self.view_redactor() {
             self.redact_stats(&mut stats, &mut redactor)?;
         }
         Ok(stats)
     }
 
-    /// Sums up what was spent from an instant on.
-    pub fn spent_since(&self, since: Timestamp) -> Result<Figures> {
+    /// Sums up tokens and cost since an instant.
+    pub fn spending_since(&self, since: Timestamp) -> Result<Figures> {
         let prices = Prices::new(&self.config.prices);
-        let spent = |store| analyze::spent_since(store, since, &prices);
+        let spent = |store| analyze::sum_spending_since(store, since, &prices);
         self.store.as_ref().map_or_else(|| Ok(Figures::default()), spent)
     }
 
-    /// Scores the chosen sessions, by repository and by agent.
+    /// Scores the sessions that match a query, by repository and by agent.
     pub fn score(&self, query: &StatsQuery) -> Result<ScoreReport> {
         self.check_agents(&query.filter)?;
-        let known = Known {
-            servers: &|projects| mcp_config::servers(&self.machine, projects),
+        let known = ScoreContext {
+            servers: &|projects| mcp_config::configured_servers(&self.machine, projects),
             agent_name: &|id| {
-                let agent = Self::agents().find(|agent| agent.id == id);
+                let agent = Self::supported_agents().find(|agent| agent.id == id);
                 agent.map_or(id, |agent| agent.name).to_owned()
             },
         };
-        analyze::score(self.store.as_ref(), query, &known)
+        analyze::score_sessions(self.store.as_ref(), query, &known)
     }
 
-    /// Works out what sessions did and spent, each by the calls it made first, by itself and
+    /// Computes the figures of sessions: of each alone, from the model calls it owns, and of each
     /// together with its sub-agents.
-    pub fn session_figures(&self, entries: &[Entry]) -> Result<Vec<SessionFigures>> {
+    pub fn figures_of_entries(&self, entries: &[Entry]) -> Result<Vec<SessionFigures>> {
         let nothing = || vec![SessionFigures::default(); entries.len()];
         let Some(store) = &self.store else { return Ok(nothing()) };
         let keys: Vec<u64> = entries.iter().map(|entry| entry.key).collect();
-        analyze::session_figures(store, &keys, &Prices::new(&self.config.prices))
+        analyze::figures_of_sessions(store, &keys, &Prices::new(&self.config.prices))
     }
 
-    /// Tells what was looked at and found, agent by agent.
-    pub fn sources(&self) -> Result<Vec<AgentReport>> {
+    /// Returns the scanned directories and totals of each agent.
+    pub fn agent_reports(&self) -> Result<Vec<AgentReport>> {
         let mut reports = Vec::new();
         for connector in ALL {
             let agent = connector.agent();
@@ -707,39 +756,49 @@ impl Journal {
                 roots: roots
                     .into_iter()
                     .map(|root| RootReport {
-                        present: glob::base(&root.path).exists(),
+                        present: glob::pattern_base(&root.path).exists(),
                         path: root.path,
                         configured: root.configured,
                     })
                     .collect(),
                 scans_below: connector.scans_below(),
-                retention: connector.retention(&self.machine),
+                retention: connector.retention_period(&self.machine),
                 totals: totals.unwrap_or_default(),
             });
         }
         Ok(reports)
     }
 
-    /// Lists the places that the user named and that are not there.
+    /// Lists the agents in the journal that have no connector, because their sessions were imported.
+    pub fn imported_agents(&self) -> Result<Vec<ImportedAgentReport>> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let names = store.agent_names()?.into_iter();
+        names
+            .filter(|name| crate::connectors::find_connector(name).is_none())
+            .map(|id| Ok(ImportedAgentReport { totals: store.totals(&id)?, id }))
+            .collect()
+    }
+
+    /// Lists the configured roots that do not exist.
     pub fn absent_places(&self) -> Vec<PathBuf> {
         let roots = ALL.iter().flat_map(|one| sync::roots(*one, &self.config, &self.machine));
         let named = roots.filter(|root| root.configured).map(|root| root.path);
-        named.filter(|path| !glob::base(path).exists()).collect()
+        named.filter(|path| !glob::pattern_base(path).exists()).collect()
     }
 }
 
-/// Counts the sessions that cannot be found by meaning yet.
-fn uncovered(store: &Store, semantic: &Semantic) -> Result<u64> {
+/// Counts the sessions that search by meaning does not cover yet.
+fn count_unembedded(store: &Store, semantic: &Semantic) -> Result<u64> {
     let generation = semantic.generation();
     if generation == store.generation()? {
         return Ok(0);
     }
-    let (covered, sessions) = store.settled_sessions(generation)?;
+    let (covered, sessions) = store.count_unchanged_sessions(generation)?;
     Ok(sessions - covered)
 }
 
-/// Leaves the sessions out that have no message, where another of the same id has some: a note
-/// about a session never stands in the way of the session.
+/// Removes sessions without messages if another session with the same id has messages, so that a
+/// note about a session never hides the session.
 fn leave_out_bare(entries: &mut Vec<Entry>) {
     let talks = |entry: &Entry| entry.transcript_length() > 0;
     let ids: HashSet<String> =

@@ -1,12 +1,12 @@
-//! Maps and sets with a quick hash, for what is asked many thousand times while somebody waits.
-//! It is seeded at random, as that of the standard library is.
+//! Maps and sets with a fast hash function, for lookups that happen many thousand times per query.
+//! Like that of the standard library, the hash is seeded at random.
 
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-/// A map.
+/// A hash map with a fast hash function.
 pub(crate) type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// A set.
+/// A hash set with a fast hash function.
 pub(crate) type Set<K> = HashSet<K, RandomState>;

@@ -1,4 +1,5 @@
-//! Why a session is listed or missing: what the journal knows of it, and of the file it is in.
+//! Explains why a session is listed or missing, from the stored session and the files it comes
+//! from.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,30 +10,32 @@ use crate::connectors::formats::glob;
 use crate::error::Result;
 use crate::journal::Journal;
 use crate::store::{KnownSession, KnownSource, RecordedSource, SourceState};
-use crate::sync::{self, Found, Plan};
+use crate::sync::{self, FoundSource, Plan};
 
-/// What is known of a session or a file.
+/// Everything the journal contains about a session id or a path.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Presence {
-    /// The sessions that it is, or that are in it.
+    /// The matching sessions, or the sessions in the matching files.
     pub sessions: Vec<KnownSession>,
-    /// The files that it is, or that tell of it.
+    /// The matching files, or the files that contain the matching sessions.
     pub sources: Vec<KnownSource>,
-    /// The scanned directory that a path lies in, although no session is read from that path.
+    /// The scanned directory that contains the path, if no session was read from the path itself.
     pub inside: Option<ScannedDirectory>,
 }
 
-/// A directory that is scanned for an agent.
+/// A directory that is scanned for the sessions of an agent.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ScannedDirectory {
-    /// The agent's id.
+    /// Id of the agent.
     pub agent: &'static str,
-    /// The directory.
+    /// Path of the directory.
     pub path: String,
 }
 
 impl Journal {
-    /// Says what is known of the session with an id, or with the beginning of one.
+    /// Looks up a session by its id or by a prefix of its id.
     pub fn presence_of_session(&self, id: &str) -> Result<Presence> {
         let mut presence = Presence::default();
         let found = self.found_sources()?;
@@ -41,34 +44,40 @@ impl Journal {
             presence.sessions = store.known_sessions(prefix)?;
             for session in &presence.sessions {
                 for recorded in store.recorded_sources(&session.id)? {
-                    add_source(&mut presence.sources, self.current(recorded, &found));
+                    add_known_source(
+                        &mut presence.sources,
+                        self.current_source_state(recorded, &found),
+                    );
                 }
             }
         }
         self.redact_known(&mut presence.sessions)?;
-        // A file that carries the id in its name, when nothing was read from it.
-        let names_it = |one: &&Found| {
+        // A file whose name contains the id, although no session was read from it.
+        let names_it = |one: &&FoundSource| {
             let name = one.source.path.file_name().unwrap_or_default().to_string_lossy();
             id.len() >= MIN_ID && name.contains(id)
         };
         for found in found.iter().filter(names_it) {
             let known = self.source_at(found)?;
-            add_source(&mut presence.sources, known);
+            add_known_source(&mut presence.sources, known);
         }
         Ok(presence)
     }
 
-    /// Says what is known of a file, or of the files below a directory.
+    /// Looks up a file, or all files below a directory.
     pub fn presence_of_path(&self, path: &Path) -> Result<Presence> {
         let mut presence = Presence::default();
         let found = self.found_sources()?;
         for found in found.iter().filter(|one| one.source.path.starts_with(path)) {
             let known = self.source_at(found)?;
-            add_source(&mut presence.sources, known);
+            add_known_source(&mut presence.sources, known);
         }
         if let Some(store) = self.store.as_ref() {
             for recorded in store.recorded_below(path)? {
-                add_source(&mut presence.sources, self.current(recorded, &found));
+                add_known_source(
+                    &mut presence.sources,
+                    self.current_source_state(recorded, &found),
+                );
             }
             for source in &presence.sources {
                 presence.sessions.extend(store.sessions_in(&source.path)?);
@@ -81,12 +90,12 @@ impl Journal {
         Ok(presence)
     }
 
-    /// Lists every source that is there now.
-    fn found_sources(&self) -> Result<Vec<Found>> {
-        Ok(Plan::make(self.config(), &self.machine_now()?, None, true)?.changed)
+    /// Lists all sources that exist now.
+    fn found_sources(&self) -> Result<Vec<FoundSource>> {
+        Ok(Plan::make(self.configuration(), &self.machine_now()?, None, true)?.changed)
     }
 
-    fn source_at(&self, found: &Found) -> Result<KnownSource> {
+    fn source_at(&self, found: &FoundSource) -> Result<KnownSource> {
         let agent = found.connector.agent().id;
         let path = found.source.path.display().to_string();
         let store = self.store.as_ref();
@@ -95,7 +104,7 @@ impl Journal {
         let same =
             recorded.filter(|one| one.known.agent == agent).find(|one| one.known.path == path);
         Ok(match same {
-            Some(recorded) => self.current(recorded, std::slice::from_ref(found)),
+            Some(recorded) => self.current_source_state(recorded, std::slice::from_ref(found)),
             None => KnownSource {
                 agent: agent.to_owned(),
                 path,
@@ -108,14 +117,14 @@ impl Journal {
         })
     }
 
-    /// Compares what was recorded of a source with what is there now.
-    fn current(&self, recorded: RecordedSource, found: &[Found]) -> KnownSource {
+    /// Sets the state of a stored source by comparing it with the file that exists now.
+    fn current_source_state(&self, recorded: RecordedSource, found: &[FoundSource]) -> KnownSource {
         let RecordedSource { mut known, is_present } = recorded;
         let path = PathBuf::from(&known.path);
         let now = found.iter().find(|one| one.source.path == path);
         let row = self.store.as_ref().and_then(|store| store.source(&known.agent, &path).ok()?);
         let is_same =
-            |found: &Found| row.as_ref().is_some_and(|row| row.stamp == found.source.stamp);
+            |found: &FoundSource| row.as_ref().is_some_and(|row| row.stamp == found.source.stamp);
         known.state = match now {
             _ if known.error.is_some() => SourceState::Failed,
             Some(found) if is_same(found) => SourceState::Read,
@@ -126,13 +135,13 @@ impl Journal {
         known
     }
 
-    /// Finds the scanned directory that a path lies in, the deepest one.
+    /// Finds the deepest scanned directory that contains a path.
     fn scanned_directory(&self, path: &Path) -> Result<Option<ScannedDirectory>> {
         let machine = self.machine_now()?;
         let mut best: Option<(usize, ScannedDirectory)> = None;
         for connector in crate::connectors::ALL {
-            for root in sync::roots(*connector, self.config(), &machine) {
-                let base = glob::base(&root.path);
+            for root in sync::roots(*connector, self.configuration(), &machine) {
+                let base = glob::pattern_base(&root.path);
                 let depth = base.components().count();
                 let is_deeper = best.as_ref().is_none_or(|(known, _)| depth > *known);
                 let is_inside = if connector.scans_below() {
@@ -151,10 +160,11 @@ impl Journal {
     }
 }
 
-/// Shorter beginnings of an id are in too many names.
+/// Minimum length of an id prefix to search for in file names. Shorter ones occur in too many
+/// names.
 const MIN_ID: usize = 6;
 
-fn add_source(sources: &mut Vec<KnownSource>, source: KnownSource) {
+fn add_known_source(sources: &mut Vec<KnownSource>, source: KnownSource) {
     if !sources.iter().any(|known| known.path == source.path && known.agent == source.agent) {
         sources.push(source);
     }

@@ -1,4 +1,4 @@
-//! Going on with a session: the agent's own command, where to run it, and what stands in the way.
+//! Resuming a session: the agent's command, the directory to run it in, and the obstacles.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,102 +6,103 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::config::HomeKind;
 use crate::connectors::{self, Machine, Os, Resume};
 use crate::error::Result;
+use crate::home_kind::HomeKind;
 use crate::journal::Journal;
 use crate::store::{Entry, Store};
 
-/// As many places as are worth telling when a directory is gone.
+/// The maximum number of suggested directories if a directory is gone.
 const GUESSES: usize = 5;
 
-/// A configuration of git larger than this is none.
+/// The largest git configuration that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// How to go on with a session.
+/// The plan to resume a session.
 #[derive(Clone, Debug, Serialize)]
 pub struct Resumption {
-    /// The agent's command; `None` when it has none for this session.
+    /// The command of the agent; `None` if it has none for this session.
     pub command: Option<Resume>,
-    /// The directory to run it in.
+    /// The directory to run the command in.
     pub directory: Option<PathBuf>,
-    /// What stands in the way; nothing when it can be run now.
+    /// The obstacles; empty if the command can be run now.
     pub obstacles: Vec<Obstacle>,
 }
 
-/// What keeps a session from being resumed.
+/// A reason why a session cannot be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The agent has no command that goes on with this session.
+    /// The agent has no command that resumes this session.
     NoCommand {
-        /// The agent's name.
+        /// The name of the agent.
         agent: String,
     },
-    /// Another session's agent ran it.
+    /// The session is a sub-agent of another session.
     SubAgent {
         /// The session that started it.
         parent: Option<String>,
     },
-    /// The id cannot be handed to a command safely.
+    /// The id is unsafe as an argument of a command.
     OddId {
-        /// The id.
+        /// The id of the session.
         id: String,
     },
-    /// It was recorded on another machine or system.
+    /// The session was recorded on another machine or system.
     Elsewhere {
         /// The machine, as far as it is known.
         host: String,
     },
-    /// The agent's program is not installed, as far as `PATH` tells.
+    /// The agent's program is not in `PATH`.
     NoProgram {
-        /// The program.
+        /// The name of the program.
         program: String,
     },
-    /// The agent's own record is gone: only the journal still has the session.
+    /// The agent's own file is gone. Only the journal still has the session.
     NoFile {
-        /// Where it was.
+        /// The former path of the file.
         path: String,
     },
-    /// Where the session took place is not recorded.
+    /// The directory of the session is not recorded.
     NoDirectory,
-    /// The directory is not there any more.
+    /// The directory does not exist any more.
     DirectoryGone {
-        /// Where it was.
+        /// The former path of the directory.
         path: String,
-        /// Where it may be now, the likeliest first.
+        /// Directories that may be its new location, the likeliest first.
         guesses: Vec<Guess>,
     },
 }
 
-/// Where a directory may be now.
+/// A directory that may be the new location of one that is gone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
 pub struct Guess {
-    /// The directory.
+    /// The path of the directory.
     pub path: PathBuf,
-    /// Why it is thought to be the one.
+    /// The reason for the suggestion.
     pub why: &'static str,
 }
 
 impl Journal {
-    /// Works out how to go on with a session; `directory` replaces the recorded one.
-    pub fn resume(&self, entry: &Entry, directory: Option<&Path>) -> Result<Resumption> {
-        // A view may have the session without its secrets; the command needs its real directory.
+    /// Plans how to resume a session. `directory` replaces the recorded one.
+    pub fn plan_resume(&self, entry: &Entry, directory: Option<&Path>) -> Result<Resumption> {
+        // The entry may be redacted for a view, but the command needs the real directory.
         let stored = self.view_redactor().map(|_| self.stored_session(&entry.id)).transpose()?;
         let entry = stored.as_ref().unwrap_or(entry);
-        let connector = connectors::find(&entry.agent);
-        let account = self.account(entry)?.unwrap_or_default();
+        let connector = connectors::find_connector(&entry.agent);
+        let account = self.session_metadata(entry)?.unwrap_or_default();
         let session = crate::model::Session { id: session_id(entry), ..account };
         let source = Path::new(&entry.source.path);
         let command = connector
-            .filter(|_| !entry.is_agent_session && is_plain(&entry.native_id))
+            .filter(|_| !entry.is_agent_session && is_safe_argument(&entry.native_id))
             .and_then(|connector| connector.resume_command(&session, source));
         let directory =
             directory.map(Path::to_owned).or_else(|| entry.cwd.as_deref().map(PathBuf::from));
         let mut obstacles = Vec::new();
         obstacles.extend(no_command(entry, command.as_ref()));
-        if entry.source.kind != HomeKind::Local.name() {
+        if entry.source.kind != HomeKind::Local.home_kind_name() {
             let host = entry.source.host.clone().unwrap_or_else(|| entry.source.kind.clone());
             obstacles.push(Obstacle::Elsewhere { host });
         }
@@ -117,31 +118,37 @@ impl Journal {
             None => obstacles.push(Obstacle::NoDirectory),
             Some(path) if !path.is_dir() => obstacles.push(Obstacle::DirectoryGone {
                 path: path.display().to_string(),
-                guesses: self.guesses(entry, path, session.repository.as_deref())?,
+                guesses: self.guess_new_locations(entry, path, session.repository.as_deref())?,
             }),
             Some(_) => {}
         }
         Ok(Resumption { command, directory, obstacles })
     }
 
-    /// Looks for a directory that moved: in places the journal knows and near its old place.
-    fn guesses(&self, entry: &Entry, gone: &Path, repository: Option<&str>) -> Result<Vec<Guess>> {
+    /// Suggests new locations of a directory: among the projects of the journal, and near the old
+    /// path.
+    fn guess_new_locations(
+        &self,
+        entry: &Entry,
+        gone: &Path,
+        repository: Option<&str>,
+    ) -> Result<Vec<Guess>> {
         let known = self.store.as_ref().map(Store::projects).transpose()?;
         let mut places: BTreeSet<PathBuf> = known.into_iter().flatten().collect();
-        places.extend(neighbours(gone));
+        places.extend(neighbouring_directories(gone));
         let mut guesses = Vec::new();
         if let Some(project) = entry.project_path.as_deref().map(PathBuf::from)
             && project != gone
             && project.is_dir()
         {
-            guesses.push((0, Guess { path: project, why: "the project it belonged to" }));
+            guesses.push((0, Guess { path: project, why: "project of the session" }));
         }
         for path in places.into_iter().filter(|path| path.as_path() != gone && path.is_dir()) {
             let is_same = repository.is_some_and(|wanted| has_remote(&path, wanted));
             if is_same {
-                guesses.push((1, Guess { path, why: "the same git remote" }));
+                guesses.push((1, Guess { path, why: "same git remote" }));
             } else if path.file_name() == gone.file_name() {
-                guesses.push((2, Guess { path, why: "the same name" }));
+                guesses.push((2, Guess { path, why: "same name" }));
             }
         }
         guesses.sort();
@@ -152,13 +159,13 @@ impl Journal {
 }
 
 impl Resumption {
-    /// Whether the command can be run as it is.
+    /// Returns whether the command can be run as it is.
     pub fn is_ready(&self) -> bool {
         self.command.is_some() && self.obstacles.is_empty()
     }
 }
 
-/// Why there is no command, if there is none.
+/// Returns the reason why there is no command, if there is none.
 fn no_command(entry: &Entry, command: Option<&Resume>) -> Option<Obstacle> {
     if entry.is_agent_session {
         return Some(Obstacle::SubAgent { parent: entry.parent_id.clone() });
@@ -166,10 +173,10 @@ fn no_command(entry: &Entry, command: Option<&Resume>) -> Option<Obstacle> {
     if command.is_some() {
         return None;
     }
-    if !is_plain(&entry.native_id) {
+    if !is_safe_argument(&entry.native_id) {
         return Some(Obstacle::OddId { id: entry.native_id.clone() });
     }
-    let agent = Journal::agents().find(|agent| agent.id == entry.agent);
+    let agent = Journal::supported_agents().find(|agent| agent.id == entry.agent);
     let agent = agent.map_or(entry.agent.as_str(), |agent| agent.name).to_owned();
     Some(Obstacle::NoCommand { agent })
 }
@@ -178,8 +185,9 @@ fn session_id(entry: &Entry) -> crate::model::SessionId {
     crate::model::SessionId { agent: entry.agent.clone(), native: entry.native_id.clone() }
 }
 
-/// Whether an id is nothing but an id: no option, no path, nothing a shell would read.
-fn is_plain(id: &str) -> bool {
+/// Returns whether an id is safe as an argument: not an option, not a path, and nothing that a
+/// shell would interpret.
+fn is_safe_argument(id: &str) -> bool {
     id.starts_with(|first: char| first.is_ascii_alphanumeric())
         && id.chars().all(|one| one.is_ascii_alphanumeric() || "-_.:@".contains(one))
 }
@@ -187,49 +195,50 @@ fn is_plain(id: &str) -> bool {
 /// Finds a program in the directories of `PATH`.
 fn find_program(name: &str, machine: &Machine) -> Option<PathBuf> {
     let (separator, endings) = match machine.os {
-        Os::Windows => (';', machine.var("PATHEXT").unwrap_or(".COM;.EXE;.BAT;.CMD")),
+        Os::Windows => (';', machine.env_var("PATHEXT").unwrap_or(".COM;.EXE;.BAT;.CMD")),
         _ => (':', ""),
     };
-    let directories = machine.var("PATH").unwrap_or_default().split(separator);
+    let directories = machine.env_var("PATH").unwrap_or_default().split(separator);
     let endings: Vec<&str> = endings.split(';').collect();
     directories
         .filter(|directory| !directory.is_empty())
         .flat_map(|directory| {
             endings.iter().map(move |end| Path::new(directory).join(format!("{name}{end}")))
         })
-        .find(|file| is_executable(file))
+        .find(|file| is_executable_file(file))
 }
 
 #[cfg(unix)]
-fn is_executable(file: &Path) -> bool {
+fn is_executable_file(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(not(unix))]
-fn is_executable(file: &Path) -> bool {
+fn is_executable_file(file: &Path) -> bool {
     file.is_file()
 }
 
-/// Directories near the old place: beside the nearest ancestor that is left, and one level below.
-fn neighbours(gone: &Path) -> Vec<PathBuf> {
+/// Returns the directories near an old path: those in its nearest existing ancestor, and one level
+/// below.
+fn neighbouring_directories(gone: &Path) -> Vec<PathBuf> {
     let Some(left) = gone.ancestors().skip(1).find(|one| one.is_dir()) else { return Vec::new() };
-    // At the root of a disk everything is near.
+    // Below the root of a disk everything would be near.
     if left.parent().is_none() {
         return Vec::new();
     }
-    let beside = directories(left);
-    let below = beside.iter().flat_map(|one| directories(one)).collect::<Vec<_>>();
+    let beside = subdirectories(left);
+    let below = beside.iter().flat_map(|one| subdirectories(one)).collect::<Vec<_>>();
     beside.into_iter().chain(below).collect()
 }
 
-fn directories(place: &Path) -> Vec<PathBuf> {
+fn subdirectories(place: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries.filter(is_directory).map(|entry| entry.path()).collect()
 }
 
-/// Whether a repository has a remote that ends like `owner/name`.
+/// Returns whether a repository has a remote that ends with `owner/name`.
 fn has_remote(directory: &Path, wanted: &str) -> bool {
     let file = directory.join(".git/config");
     let is_small = fs::metadata(&file).is_ok_and(|about| about.len() <= LARGEST);
@@ -252,7 +261,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_an_option_or_a_path_is_never_handed_on() {
-        let check = |id: &str, expected: bool| assert_eq!(is_plain(id), expected, "{id}");
+        let check = |id: &str, expected: bool| assert_eq!(is_safe_argument(id), expected, "{id}");
         check("3f1c0001-0000-4000-8000-000000000001", true);
         check("a2a-server@2026-01-02T03-04", true);
         check("--dangerously-skip-permissions", false);

@@ -1,5 +1,4 @@
-//! Notices when a new version of an agent writes records that are not understood, before they are
-//! many.
+//! Detects early that a new version of an agent writes records that cannot be parsed.
 
 use std::collections::BTreeMap;
 
@@ -10,45 +9,47 @@ use crate::journal::Journal;
 use crate::model::{Block, Message, Origin, Timestamp};
 use crate::store::{SourceUnderstanding, Store};
 
-/// Of a hundred records of an agent this many are understood, or its format has changed.
+/// Minimum percentage of parsed records. Below it the format has changed.
 const EXPECTED_PERCENT: u64 = 90;
 
-/// So many points less than before is a drop.
+/// Minimum decrease that counts as a drop, in percentage points.
 const DROP_PERCENT: f64 = 5.0;
 
-/// Fewer records say nothing about a version.
+/// Minimum number of records for judging a version.
 const MIN_RECORDS: u64 = 20;
 
-/// A version that was last seen this long before the agent's latest session is history.
+/// Versions last seen longer ago than this, before the agent's latest session, are ignored.
 const RECENT_MS: i64 = 30 * 86_400_000;
 
-/// Sources that are read to name the records, those with the most unknown ones first.
+/// Maximum number of sources that are read to name the record types, those with the most unparsed
+/// records first.
 const READ_SOURCES: usize = 20;
 
-/// Types of records that are named.
+/// Maximum number of record types that are named.
 const NAMED_TYPES: usize = 5;
 
-/// A version of an agent of whose records less is understood than of those before.
+/// A version of an agent whose records are parsed less completely than those of earlier versions.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct UnderstandingDrop {
-    /// The version, or the month where no version is recorded.
+    /// The version, or the month if no version is recorded.
     pub version: String,
-    /// How many records it wrote.
+    /// Number of records that the version wrote.
     pub records: u64,
-    /// How many of them are understood.
+    /// Number of records that were parsed.
     pub understood: u64,
-    /// The share of the records of earlier versions that is understood, in percent.
+    /// Percentage of parsed records of the earlier versions.
     pub percent_before: Option<f64>,
-    /// The types of the other records, the most frequent first, each with its number.
+    /// Types of the unparsed records with their number, the most frequent first.
     pub unknown_types: Vec<(String, u64)>,
-    /// The source with the most of them.
+    /// The source with the most unparsed records.
     pub path: String,
 }
 
 impl UnderstandingDrop {
-    /// Returns the share of the version's records that is understood, in percent.
-    pub fn percent(&self) -> f64 {
-        percent(self.understood, self.records)
+    /// Returns the percentage of parsed records of the version.
+    pub fn parsed_percent(&self) -> f64 {
+        percent_of(self.understood, self.records)
     }
 }
 
@@ -62,7 +63,7 @@ struct VersionSources {
 }
 
 impl Journal {
-    /// Finds the latest version of an agent of whose records less is understood than before.
+    /// Finds the latest version of an agent whose records are parsed less completely than before.
     pub fn understanding_drop(&self, agent: &str) -> Result<Option<UnderstandingDrop>> {
         let Some(store) = &self.store else { return Ok(None) };
         let mut versions = by_version(store.understanding(agent)?);
@@ -71,7 +72,7 @@ impl Journal {
         let (mut records, mut understood) = (0, 0);
         let mut dropped = None;
         for (at, one) in versions.iter().enumerate() {
-            let before = (records >= MIN_RECORDS).then(|| percent(understood, records));
+            let before = (records >= MIN_RECORDS).then(|| percent_of(understood, records));
             records += one.records;
             understood += one.understood;
             if is_recent(one.last_seen, latest) && is_drop(one, before) {
@@ -92,7 +93,7 @@ impl Journal {
     }
 }
 
-/// Gathers sources by the version that wrote them, or by month.
+/// Groups sources by the version that wrote them, or by month.
 fn by_version(sources: Vec<SourceUnderstanding>) -> Vec<VersionSources> {
     let mut versions: BTreeMap<String, VersionSources> = BTreeMap::new();
     for source in sources {
@@ -123,26 +124,25 @@ fn is_drop(one: &VersionSources, before: Option<f64>) -> bool {
     if one.records < MIN_RECORDS || one.understood >= one.records {
         return false;
     }
-    let share = percent(one.understood, one.records);
+    let share = percent_of(one.understood, one.records);
     one.understood * 100 < one.records * EXPECTED_PERCENT
         || before.is_some_and(|before| before - share >= DROP_PERCENT)
 }
 
-fn percent(part: u64, all: u64) -> f64 {
+fn percent_of(part: u64, all: u64) -> f64 {
     100.0 * part as f64 / all.max(1) as f64
 }
 
-/// Counts the records that are not understood by their type, or by the reason why they were
-/// skipped.
+/// Counts unparsed records by type, or by the reason why they were skipped.
 fn unknown_types(store: &Store, sources: &[SourceUnderstanding]) -> Result<Vec<(String, u64)>> {
     let mut types: BTreeMap<String, u64> = BTreeMap::new();
     for source in sources.iter().take(READ_SOURCES) {
         for (reason, count) in &source.skipped {
             *types.entry(reason.clone()).or_default() += count;
         }
-        for telling in &source.tellings {
-            store.each_message(*telling, |_, message: Message| {
-                // Context that the program attached is known for what it is.
+        for recording in &source.recordings {
+            store.each_message(*recording, |_, message: Message| {
+                // Attached context is of a known type, even if kept raw.
                 if message.origin != Origin::Injected {
                     let unknown = message.blocks.iter().filter_map(type_name);
                     unknown.for_each(|name| *types.entry(name).or_default() += 1);
@@ -157,14 +157,14 @@ fn unknown_types(store: &Store, sources: &[SourceUnderstanding]) -> Result<Vec<(
     Ok(types)
 }
 
-/// Returns the type of a record that is kept as it was written.
+/// Returns the type of a record that was kept raw.
 fn type_name(block: &Block) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Typed {
+    struct RecordTypeCounts {
         #[serde(rename = "type")]
         name: String,
     }
     let Block::Other(json) = block else { return None };
-    let typed: Option<Typed> = json.parse();
+    let typed: Option<RecordTypeCounts> = json.parse_as();
     Some(typed.map_or_else(|| "a record without a type".to_owned(), |typed| typed.name))
 }

@@ -1,19 +1,19 @@
-//! A file's name as SQLite takes it with a setting behind it.
+//! Builds `file:` URIs for SQLite.
 
 use std::path::Path;
 
-/// The address of a file, with a setting such as `mode=ro`.
-pub(crate) fn of(path: &Path, setting: &str) -> String {
-    format!("file:{}?{setting}", escape(path))
+/// Returns the URI of a file with a parameter such as `mode=ro`.
+pub(crate) fn file_uri(path: &Path, setting: &str) -> String {
+    format!("file:{}?{setting}", escape_uri_path(path))
 }
 
-/// Escapes what has a meaning in a `file:` URI.
-fn escape(path: &Path) -> String {
+/// Escapes the special characters of a path in a `file:` URI.
+fn escape_uri_path(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     if cfg!(windows) { escape_windows(bytes) } else { escape_bytes(bytes) }
 }
 
-/// The same for a path of Windows. Four slashes stand before the server of a shared folder.
+/// Escapes a Windows path. Four slashes precede the server of a network share.
 fn escape_windows(path: &[u8]) -> String {
     let (root, rest) = if let Some(shared) = path.strip_prefix(br"\\?\UNC\") {
         ("////", shared)

@@ -1,15 +1,13 @@
 //! Totals are what the raw files say: an independent, naive count that shares no code with the
 //! connectors, and laws that no way of laying out the same files may break.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
+use agent_journal::analyze::{Extent, Figures, GroupBy, Stats, StatsQuery};
 use agent_journal::connectors::Machine;
-use agent_journal::search::{Edge, Filter, Scope, date};
+use agent_journal::search::{DayEdge, Filter, Scope, date};
 use agent_journal::{Config, Journal, SyncOptions};
 use jiff::Zoned;
 use proptest::prelude::*;
@@ -174,12 +172,12 @@ fn now() -> Zoned {
     "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap()
 }
 
-fn query(by: Option<By>) -> StatsQuery {
+fn query(by: Option<GroupBy>) -> StatsQuery {
     let filter = Filter { scope: Scope::All, ..Filter::default() };
     StatsQuery { filter, by, extent: Extent::Tasks, now: now(), explain: true }
 }
 
-fn stats(journal: &Journal, by: Option<By>) -> Stats {
+fn stats(journal: &Journal, by: Option<GroupBy>) -> Stats {
     journal.stats(&query(by)).unwrap()
 }
 
@@ -243,15 +241,15 @@ fn every_way_of_sorting_adds_up_to_the_same() {
     let journal = home.journal();
     let whole = stats(&journal, None).totals;
     for by in [
-        By::Day,
-        By::Week,
-        By::Month,
-        By::Hour,
-        By::Agent,
-        By::Model,
-        By::Project,
-        By::Branch,
-        By::Session,
+        GroupBy::Day,
+        GroupBy::Week,
+        GroupBy::Month,
+        GroupBy::Hour,
+        GroupBy::Agent,
+        GroupBy::Model,
+        GroupBy::Project,
+        GroupBy::Branch,
+        GroupBy::Session,
     ] {
         let mut sum = [0; 4];
         for group in stats(&journal, Some(by)).groups {
@@ -286,7 +284,7 @@ fn sub_agents_count_for_their_task_and_can_be_left_out() {
     }
     home.write(".claude/projects/-src-web/a/subagents/agent-f00.jsonl", &inner);
     let journal = home.journal();
-    let whole = stats(&journal, Some(By::Session));
+    let whole = stats(&journal, Some(GroupBy::Session));
     assert_eq!(whole.groups.len(), 1, "one task");
     assert_eq!((whole.totals.sessions, whole.totals.prompts, whole.totals.model_calls), (1, 1, 4));
     let own = StatsQuery { extent: Extent::OwnOnly, ..query(None) };
@@ -303,7 +301,7 @@ fn a_session_across_midnight_counts_on_both_days_of_the_zone() {
     let journal = home.journal();
     let days = |zone: &str| {
         let now = now().in_tz(zone).unwrap();
-        let found = journal.stats(&StatsQuery { now, ..query(Some(By::Day)) }).unwrap();
+        let found = journal.stats(&StatsQuery { now, ..query(Some(GroupBy::Day)) }).unwrap();
         assert_eq!(found.totals.sessions, 1);
         found.groups.iter().map(|day| (day.key.clone(), day.figures.sessions)).collect::<Vec<_>>()
     };
@@ -317,7 +315,7 @@ fn a_period_is_compared_with_the_one_before() {
     let old: Vec<Call> = calls(1..3);
     home.write(&claude_path("-src-web", "a"), &claude("a", &old));
     let journal = home.journal();
-    let since = date("2026-11-08", &now(), Edge::Start).unwrap();
+    let since = date("2026-11-08", &now(), DayEdge::Start).unwrap();
     let filter = Filter { since: Some(since), scope: Scope::All, ..Filter::default() };
     let found = journal.stats(&StatsQuery { filter, ..query(None) }).unwrap();
     assert_eq!(found.totals.model_calls, 0);

@@ -1,9 +1,6 @@
 //! Whose lines: every line that a recorded session wrote is found to be its own, and nobody else's
 //! lines are. On sample histories that are not published (`AJ_CORPUS`); where they are absent
 //! the test says so and passes.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -15,7 +12,8 @@ use agent_journal::model::{Block, Message, Timestamp};
 use agent_journal::search::{Filter, Scope};
 use agent_journal::{BlamedFile, Config, Entry, Journal, SyncOptions};
 use serde_json::{Value, json};
-use support::{corpus, directories};
+
+use crate::support::{corpus, directories};
 
 /// A file as one session left it, played back without the library's help.
 #[derive(Default)]
@@ -37,7 +35,7 @@ fn play(messages: &[(u64, Message)]) -> BTreeMap<String, Played> {
     for (_, message) in messages {
         for block in &message.blocks {
             let Block::ToolCall { id, name, input } = block else { continue };
-            let Some(input) = input.parse::<Value>().filter(|_| !failed.contains(id)) else {
+            let Some(input) = input.parse_as::<Value>().filter(|_| !failed.contains(id)) else {
                 continue;
             };
             // Cells of notebooks are no lines, and an agent's memory is no file of a project.
@@ -116,8 +114,8 @@ fn every_line_a_session_wrote_is_its_own_and_others_are_nobodys() {
         let directory = tempfile::tempdir().unwrap();
         let journal = journal(&home, directory.path());
         let all = Filter { scope: Scope::All, ..Filter::default() };
-        for entry in journal.sessions(&all, None).unwrap() {
-            let messages = journal.messages(&entry, 0..u64::MAX).unwrap();
+        for entry in journal.list_entries(&all, None).unwrap() {
+            let messages = journal.read_messages(&entry, 0..u64::MAX).unwrap();
             for (path, played) in play(&messages) {
                 let file = blamed(&path, entry.cwd.as_deref(), &played);
                 lines += file.lines.len();
@@ -132,7 +130,7 @@ fn every_line_a_session_wrote_is_its_own_and_others_are_nobodys() {
 
 /// Every line of a file as the session left it is the session's.
 fn check_own(journal: &Journal, entry: &Entry, file: &BlamedFile) {
-    let blame = journal.blame(file).unwrap();
+    let blame = journal.blame_file(file).unwrap();
     for (line, author) in file.lines.iter().zip(&blame.lines) {
         let place = format!("{}: {:?}", file.paths[0].display(), line.text);
         let author = author.unwrap_or_else(|| panic!("nobody wrote {place} of {}", entry.id));
@@ -144,7 +142,7 @@ fn check_own(journal: &Journal, entry: &Entry, file: &BlamedFile) {
 /// nobody's; and neither is the file itself where it was committed before the session.
 fn check_control(journal: &Journal, mut file: BlamedFile) -> usize {
     let nobody = |file: &BlamedFile| {
-        let blame = journal.blame(file).unwrap();
+        let blame = journal.blame_file(file).unwrap();
         let written = blame.lines.iter().position(Option::is_some);
         assert_eq!(written.map(|at| &file.lines[at].text), None, "{}", file.paths[0].display());
     };
@@ -204,7 +202,7 @@ fn failed_edits_do_not_count() {
     fs::write(session, text).unwrap();
     let journal = journal(&home, &place.path().join("journal"));
     let text = "refused_by_the_user();\naccepted_by_the_user();\n".to_owned();
-    let blame = journal.blame(&blamed("/w/a.rs", None, &Played { text, at: None })).unwrap();
+    let blame = journal.blame_file(&blamed("/w/a.rs", None, &Played { text, at: None })).unwrap();
     let wrote: Vec<_> = blame.lines.iter().map(|line| line.map(|author| author.position)).collect();
     assert_eq!(wrote, [None, Some(2)]);
     assert_eq!(blame.candidates, 1);

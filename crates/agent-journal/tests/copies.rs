@@ -1,18 +1,15 @@
 //! One session told in several places: copies, summaries, resumed and moved files.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 
 use agent_journal::connectors::Machine;
 use agent_journal::{Entry, Journal, SyncOptions};
 use serde_json::json;
-use support::place::{Place, Script, all, found, query};
+
+use crate::support::place::{Place, Script, all, by_words, found, query};
 
 fn listed(journal: &Journal) -> Vec<Entry> {
-    journal.sessions(&all(), None).unwrap()
+    journal.list_entries(&all(), None).unwrap()
 }
 
 #[test]
@@ -66,8 +63,9 @@ fn a_summary_names_the_session_it_ends_in_whichever_is_read_first() {
             place.sync();
         }
         let journal = place.sync();
-        let title =
-            |id: &str| journal.session(id).map(|entry| (entry.title, entry.title_source)).unwrap();
+        let title = |id: &str| {
+            journal.find_session(id).map(|entry| (entry.title, entry.title_source)).unwrap()
+        };
         assert_eq!(title(&session.id), ("Port everything".into(), "summary".into()));
         assert_eq!(title(&other.id), ("something else".into(), "prompt".into()));
         assert_eq!(
@@ -90,9 +88,9 @@ fn a_summary_is_found_whatever_the_title_is() {
     place.file(&other.path(), &lines);
     let journal = place.sync();
     let id = format!("claude-code:{}", session.id);
-    assert_eq!(journal.session(&id).unwrap().title, "Parser work");
+    assert_eq!(journal.find_session(&id).unwrap().title, "Parser work");
     for word in ["zebra", "okapi"] {
-        let answer = journal.search(&query(word), 5, 0).unwrap();
+        let answer = journal.search(&query(word), &by_words(5)).unwrap();
         assert_eq!(answer.sessions.len(), 1, "{word}");
         assert_eq!(answer.sessions[0].entry.id, id);
         assert_eq!(answer.sessions[0].hits[0].snippet.text.to_lowercase(), word);
@@ -207,11 +205,11 @@ fn what_is_told_of_a_session_after_it_was_listed_counts_as_if_it_came_before() {
     };
     let told = |place: &Place| {
         let journal = place.sync();
-        let entry = journal.session(&short.id).unwrap();
+        let entry = journal.find_session(&short.id).unwrap();
         assert_eq!((entry.counts.messages, entry.title.as_str()), (4, "apple"));
-        assert_eq!(journal.session(&named.id).unwrap().title, "Port everything");
+        assert_eq!(journal.find_session(&named.id).unwrap().title, "Port everything");
         let sessions = "SELECT json_array(native, title, sessions.messages, input, \
-                        output, prompts, active_s, hidden) FROM sessions JOIN tellings ON tellings.key = telling \
+                        output, prompts, active_s, hidden) FROM sessions JOIN recordings ON recordings.key = recording \
                         ORDER BY native";
         let spent = "SELECT json_array(native, hex(calls)) FROM spending \
                      JOIN sessions ON sessions.key = spending.session ORDER BY native";

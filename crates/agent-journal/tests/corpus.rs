@@ -1,9 +1,5 @@
 //! Compares what connectors tell with facts counted independently, on sample histories that are
 //! not published (`AJ_CORPUS`). Where they are absent the test says so and passes.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -11,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use agent_journal::analyze::StatsQuery;
 use agent_journal::connectors::{ALL, Connector, Machine, Source};
-use agent_journal::model::{Counts, Facts, Message, Origin, Role, Timestamp, Tokens};
+use agent_journal::model::{Message, MessageFacts, Origin, Role, SessionCounts, Timestamp, Tokens};
 use serde::Deserialize;
-use support::shelf::{Shelf, of_all};
-use support::{Tellings, Told, corpus, directories, fold, read, sources};
+
+use crate::support::shelf::{Shelf, of_all};
+use crate::support::{RecordedSessions, Told, corpus, directories, fold, read, sources};
 
 #[derive(Debug, Deserialize)]
 struct Expected {
@@ -87,7 +84,8 @@ impl Expected {
 
 /// Reads a time; one without a zone is taken as it stands.
 fn instant(text: &str) -> Option<Timestamp> {
-    Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{}Z", text.replace(' ', "T"))))
+    Timestamp::parse_iso_time(text)
+        .or_else(|| Timestamp::parse_iso_time(&format!("{}Z", text.replace(' ', "T"))))
 }
 
 /// Which folder of the samples belongs to which connector.
@@ -136,7 +134,7 @@ fn sample_histories_give_the_expected_facts() {
 }
 
 /// One source's account of its sessions.
-type Read = (Source, Tellings);
+type Read = (Source, RecordedSessions);
 
 fn compare_case(
     connector: &dyn Connector,
@@ -152,14 +150,17 @@ fn compare_case(
     let mut found = sources(connector, &machine);
     // What was exported is read where someone says that it lies there.
     if home.join("exports").is_dir() {
-        found.extend(connector.discover(&home.join("exports")).unwrap());
+        found.extend(connector.discover_sources(&home.join("exports")).unwrap());
     }
     let reads: Vec<Read> = found
         .into_iter()
         .map(|source| {
             let records = read(connector, &source).0;
-            let told =
-                fold(Tellings::new(), &agent_journal::connectors::Checkpoint::default(), records);
+            let told = fold(
+                RecordedSessions::new(),
+                &agent_journal::connectors::Checkpoint::default(),
+                records,
+            );
             (source, told)
         })
         .collect();
@@ -204,15 +205,16 @@ fn find(home: &Path, reads: &[Read], row: &Expected) -> Option<Told> {
     let mut found = (*tellings.first()?).clone();
     let id = found.session.id.clone();
     for other in reads.iter().filter_map(|(_, told)| told.get(&id)) {
-        found.session.complete(other.session.clone());
+        found.session.complete_from(other.session.clone());
     }
     Some(found)
 }
 
 fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
-    let mut facts = Facts::default();
-    told.messages.iter().for_each(|message| facts.add(message));
-    let Counts { assistant_messages, tool_calls, tool_results, tool_errors, .. } = facts.counts();
+    let mut facts = MessageFacts::default();
+    told.messages.iter().for_each(|message| facts.add_message_facts(message));
+    let SessionCounts { assistant_messages, tool_calls, tool_results, tool_errors, .. } =
+        facts.count_items();
     let prompts = prompts(agent, told);
     let mut models: BTreeSet<String> = facts.models.keys().cloned().collect();
     models.extend(told.session.model.clone());
@@ -239,7 +241,7 @@ fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
     check("cwd", ours.cwd.clone().unwrap_or_default(), text(&row.cwd));
     check("branch", ours.branch.clone().unwrap_or_default(), text(&row.branch));
     check("parent", ours.parent.clone().unwrap_or_default(), text(&row.parent_session_id));
-    let is_agent = ours.kind != agent_journal::model::Kind::Root;
+    let is_agent = ours.kind != agent_journal::model::SessionKind::Root;
     check("is_agent_session", is_agent.to_string(), row.is_agent_session.map(|is| is.to_string()));
     let at = |at: Option<Timestamp>| at.map_or(String::new(), |at| at.to_string());
     // The scripts count the times of all records. Notices and the queue do not widen a session of
@@ -261,7 +263,7 @@ fn differences(agent: &str, told: &Told, row: &Expected) -> Vec<String> {
 }
 
 /// Compares a database as a whole.
-fn store_differences(told: &Tellings, row: &Expected) -> impl Iterator<Item = String> {
+fn store_differences(told: &RecordedSessions, row: &Expected) -> impl Iterator<Item = String> {
     let messages = || told.values().flat_map(|told| &told.messages);
     let calls = || messages().filter_map(|message| message.usage.as_ref());
     let input = |tokens: &Tokens| tokens.input + tokens.cache_read + tokens.cache_creation;
@@ -411,7 +413,7 @@ fn compare_journal(
             not_counted.iter().any(|reason| !within.iter().any(|it| reason.name.contains(it)));
         let total = Tokens { reasoning: None, ..stats.totals.tokens };
         // What several sessions record counts once; else the whole is the sum of its parts.
-        let fits = if repeated { total.total() <= sum.total() } else { total == sum };
+        let fits = if repeated { total.total_tokens() <= sum.total_tokens() } else { total == sum };
         if !fits {
             wrong.push(format!("{name} total: {total:?}, of sessions {sum:?}"));
         }
@@ -452,7 +454,7 @@ fn compare_originals(
         let source =
             Source { path: root.join(path), stamp: agent_journal::connectors::Stamp::default() };
         let told = fold(
-            Tellings::new(),
+            RecordedSessions::new(),
             &agent_journal::connectors::Checkpoint::default(),
             read(connector, &source).0,
         );

@@ -1,14 +1,11 @@
 //! Checkpoints, plans and overviews: texts about a session as a whole, wherever they are told.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
-mod support;
-
-use agent_journal::export::{Whole, format};
-use agent_journal::search::{Filter, Mode, Options};
-use agent_journal::{Entry, Journal, Window};
+use agent_journal::export::{SingleFileOutput, find_format};
+use agent_journal::search::{Filter, Mode, SearchOptions};
+use agent_journal::{Entry, Journal, TranscriptWindow};
 use serde_json::json;
-use support::place::{Place, query};
+
+use crate::support::place::{Place, query};
 
 const ID: &str = "aaaaaaa1-0000-4000-8000-000000000001";
 
@@ -34,22 +31,22 @@ fn told_twice(beside: &[(&str, &str)], elsewhere: &[(&str, &str)]) -> Place {
 }
 
 fn session(journal: &Journal) -> Entry {
-    journal.session(ID).unwrap()
+    journal.find_session(ID).unwrap()
 }
 
 /// The snippets of a query's hits.
 fn snippets(journal: &Journal, text: &str, mode: Mode) -> Vec<String> {
-    let options = Options { mode, limit: 10, ..Options::default() };
-    let answer = journal.find(&query(text), &options).unwrap();
+    let options = SearchOptions { mode, limit: 10, ..SearchOptions::default() };
+    let answer = journal.search(&query(text), &options).unwrap();
     let hits = answer.sessions.into_iter().flat_map(|session| session.hits);
     hits.map(|hit| hit.snippet.text).collect()
 }
 
 #[test]
-fn a_document_of_a_second_telling_is_there_and_quoted_where_it_is_found() {
+fn a_document_of_a_second_recording_is_there_and_quoted_where_it_is_found() {
     let place = told_twice(&[], &[("index.md", "The cache was never filled.")]);
     let journal = place.sync();
-    let account = journal.account(&session(&journal)).unwrap().unwrap();
+    let account = journal.session_metadata(&session(&journal)).unwrap().unwrap();
     assert_eq!(account.documents, [("index".into(), "The cache was never filled.".into())]);
     assert_eq!(snippets(&journal, "filled", Mode::Lexical), ["The cache was never filled."]);
     assert_eq!(snippets(&journal, "/nev.r f/", Mode::Lexical), ["The cache was never filled."]);
@@ -89,8 +86,8 @@ fn documents_leave_above_the_conversation() {
     let journal = place.sync();
     let written = |name: &str| {
         let mut bytes = Vec::new();
-        let mut export = journal.export(format(name).unwrap(), <_>::default());
-        export.write(&session(&journal), &mut Whole(&mut bytes)).unwrap();
+        let mut export = journal.start_export(find_format(name).unwrap(), <_>::default());
+        export.write_session(&session(&journal), &mut SingleFileOutput(&mut bytes)).unwrap();
         String::from_utf8(bytes).unwrap()
     };
     let markdown = written("markdown");
@@ -115,21 +112,21 @@ fn a_session_of_which_only_a_document_is_left_is_listed_and_found() {
     let place = Place::new();
     let folder = format!(".copilot/session-state/{ID}");
     place.file(&format!("{folder}/workspace.yaml"), format!("id: {ID}\ncwd: /home/mara/web\n"));
-    assert!(place.sync().sessions(&Filter::default(), None).unwrap().is_empty());
+    assert!(place.sync().list_entries(&Filter::default(), None).unwrap().is_empty());
     place.file(&format!("{folder}/plan.md"), " \n");
-    assert!(place.sync().sessions(&Filter::default(), None).unwrap().is_empty());
+    assert!(place.sync().list_entries(&Filter::default(), None).unwrap().is_empty());
     place.file(&format!("{folder}/plan.md"), "Find the leak in the cache.");
     let journal = place.sync();
-    let listed = journal.sessions(&Filter::default(), None).unwrap();
+    let listed = journal.list_entries(&Filter::default(), None).unwrap();
     assert_eq!(listed.iter().map(|entry| &*entry.native_id).collect::<Vec<_>>(), [ID]);
     assert_eq!(snippets(&journal, "leak", Mode::Lexical), ["Find the leak in the cache."]);
-    let shown = journal.window(&listed[0], &window()).unwrap();
+    let shown = journal.render_window(&listed[0], &window()).unwrap();
     assert_eq!((shown.html.as_str(), shown.next), ("", None));
-    assert!(journal.resume(&listed[0], None).is_ok());
+    assert!(journal.plan_resume(&listed[0], None).is_ok());
 }
 
-fn window() -> Window {
+fn window() -> TranscriptWindow {
     let (from, until, count, keep) = (1, None, 60, <_>::default());
     let (pictures, prefix) = (String::new(), String::new());
-    Window { from, until, count, keep, left: <_>::default(), pictures, prefix }
+    TranscriptWindow { from, until, count, keep, left: <_>::default(), pictures, prefix }
 }

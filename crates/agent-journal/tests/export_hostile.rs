@@ -1,12 +1,16 @@
 //! Pages made of hostile transcripts, read the way a browser reads them: whatever a session
 //! holds, there is one script and one style, and they are the program's own.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use agent_journal::export::schema::{Block, Document, Message, Role, Session, Source, SourceKind};
-use agent_journal::export::{AgentLook, AtOnce, Detail, Options, Whole, format, replay};
+use agent_journal::export::schema::{
+    DocumentBlock, DocumentMessage, DocumentRole, DocumentSession, DocumentSource, SourceKind,
+    UnifiedDocument,
+};
+use agent_journal::export::{
+    AgentLook, AtOnce, DetailLevel, ExportOptions, SingleFileOutput, find_format, replay_document,
+};
 use agent_journal::model::{Json, Timestamp};
 use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
@@ -115,20 +119,22 @@ impl Numbers {
         if self.below(8) == 0 { Json::from_value(&self.text()) } else { Json::from_value(&fields) }
     }
 
-    fn block(&mut self) -> Block {
+    fn block(&mut self) -> DocumentBlock {
         match self.below(6) {
-            0 | 1 => Block::Text { text: self.text() },
-            2 => Block::Thinking { thinking: self.text() },
-            3 => {
-                Block::ToolUse { tool_id: self.text(), tool_name: self.text(), input: self.json() }
-            }
-            4 => Block::ToolResult {
+            0 | 1 => DocumentBlock::Text { text: self.text() },
+            2 => DocumentBlock::Thinking { thinking: self.text() },
+            3 => DocumentBlock::ToolUse {
+                tool_id: self.text(),
+                tool_name: self.text(),
+                input: self.json(),
+            },
+            4 => DocumentBlock::ToolResult {
                 tool_id: self.text(),
                 tool_name: self.text(),
                 output: self.text(),
                 is_error: self.below(2) == 0,
             },
-            _ => Block::Image {
+            _ => DocumentBlock::Image {
                 media_type: Some(if self.below(2) == 0 { "image/png".into() } else { self.text() }),
                 bytes: 1,
                 location: Some(self.text()),
@@ -138,9 +144,9 @@ impl Numbers {
         }
     }
 
-    fn document(&mut self) -> Document {
-        let roles = [Role::User, Role::Assistant, Role::System];
-        let message = |numbers: &mut Self, index: u64| Message {
+    fn document(&mut self) -> UnifiedDocument {
+        let roles = [DocumentRole::User, DocumentRole::Assistant, DocumentRole::System];
+        let message = |numbers: &mut Self, index: u64| DocumentMessage {
             index,
             uuid: Some(numbers.text()),
             parent_uuid: Some(numbers.text()),
@@ -156,17 +162,17 @@ impl Numbers {
             ("branch", self.text()),
             ("agent_version", self.text()),
         ]);
-        Document {
+        UnifiedDocument {
             schema_version: "1.1".into(),
             export_timestamp: Timestamp::default(),
             agent: self.text(),
-            session: Session {
+            session: DocumentSession {
                 id: self.text(),
                 workspace: self.text(),
                 workspace_encoded: self.text(),
                 started_at: None,
                 ended_at: None,
-                source: Source { kind: SourceKind::Local, host: None, path: self.text() },
+                source: DocumentSource { kind: SourceKind::Local, host: None, path: self.text() },
                 is_agent_session: false,
                 parent_session_id: None,
                 agent_id: None,
@@ -313,15 +319,17 @@ fn faults(page: &str) -> Vec<String> {
 #[test]
 fn ten_thousand_hostile_transcripts_run_nothing() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
-    let html = format("html").unwrap();
+    let html = find_format("html").unwrap();
     let mut chunks = 0;
     for round in 0..10_000 {
         let document = numbers.document();
         let agent = AgentLook { name: numbers.text(), color: (1, 2, 3) };
         let at_once = if round % 2 == 0 { AtOnce(0) } else { AtOnce::default() };
-        let options = Options { detail: Detail::Everything, at_once, ..Options::default() };
+        let options =
+            ExportOptions { detail: DetailLevel::Everything, at_once, ..ExportOptions::default() };
         let mut bytes = Vec::new();
-        replay(&document, agent, html, &options, &mut Whole(&mut bytes)).unwrap();
+        replay_document(&document, agent, html, &options, &mut SingleFileOutput(&mut bytes))
+            .unwrap();
         let page = String::from_utf8(bytes).unwrap();
         // The program's own style and script are the same every time: they need no second look.
         assert!(page.contains(STYLE) && page.contains(SCRIPT));

@@ -1,10 +1,7 @@
 //! A smoke run of every fuzz target: inputs made from the fixtures, mutated the same way in every
 //! run. `AJ_FUZZ=5000` tries more of them; `AJ_FUZZ_CORPUS=fuzz/corpus` writes the seeds there for
 //! `cargo fuzz run`, and beside them a dictionary of the words that formats give a meaning.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
-mod support;
 #[path = "../../../fuzz/targets.rs"]
 #[allow(clippy::pedantic, missing_docs, unreachable_pub, reason = "test support")]
 mod targets;

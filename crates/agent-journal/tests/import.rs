@@ -1,8 +1,4 @@
 //! Sessions come back: what left one journal is the same in another, is kept, and counts once.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 use std::io::Read;
@@ -11,12 +7,13 @@ use std::time::Duration;
 
 use agent_journal::analyze::Stats;
 use agent_journal::connectors::Machine;
-use agent_journal::export::schema::Document;
-use agent_journal::export::{Detail, Options, Pick, Placement};
-use agent_journal::search::{Filter, Scope};
-use agent_journal::{Arrival, Arriving, SyncOptions};
-use support::fixtures;
-use support::shelf::{Shelf, every_fixture, of_all, samples};
+use agent_journal::export::schema::UnifiedDocument;
+use agent_journal::export::{DetailLevel, ExportOptions, Pick, Placement};
+use agent_journal::search::{Filter, Scope, SearchOptions};
+use agent_journal::{ImportReport, ImportSource, SyncOptions};
+
+use crate::support::fixtures;
+use crate::support::shelf::{Shelf, every_fixture, of_all, samples};
 
 const EXAMPLE: &str = include_str!("export/example.json");
 
@@ -40,11 +37,11 @@ impl Parcel {
         fs::write(self.path(), content).unwrap();
     }
 
-    fn enter(&self, journal: &mut Shelf) -> Result<Arrival, String> {
+    fn enter(&self, journal: &mut Shelf) -> Result<ImportReport, String> {
         let path = self.path();
         let open = || Ok(Box::new(fs::File::open(&path)?) as Box<dyn Read>);
-        let arriving = Arriving { path: &path, open: &open };
-        let arrival = journal.journal.import(&arriving, Duration::from_secs(9), &mut |_| {});
+        let arriving = ImportSource { path: &path, open: &open };
+        let arrival = journal.journal.import_file(&arriving, Duration::from_secs(9), &mut |_| {});
         let prefix = format!("could not import {}: ", path.display());
         arrival.map_err(|error| error.to_string().replace(&prefix, ""))
     }
@@ -56,7 +53,7 @@ fn elsewhere() -> Shelf {
 }
 
 fn everything(shelf: &Shelf, placement: Placement) -> String {
-    let options = Options { pictures: Pick::With, placement, ..Options::default() };
+    let options = ExportOptions { pictures: Pick::With, placement, ..ExportOptions::default() };
     let entries = shelf.entries();
     entries.iter().map(|entry| shelf.written(entry, "ndjson", options.clone())).collect()
 }
@@ -102,9 +99,10 @@ fn check_return(name: &str, shelf: &Shelf) -> usize {
         assert_eq!(left.lines().count(), again.lines().count(), "{name}");
         found = left.lines().count();
         for entry in shelf.entries() {
-            let options = Options { detail: Detail::Everything, ..Options::default() };
+            let options =
+                ExportOptions { detail: DetailLevel::Everything, ..ExportOptions::default() };
             let direct = shelf.written(&entry, "markdown", options.clone());
-            let back = other.journal.session(&entry.id).unwrap();
+            let back = other.journal.find_session(&entry.id).unwrap();
             assert_eq!(entry.counts, back.counts, "{name}");
             if placement == Placement::Separate {
                 assert_eq!(direct, other.written(&back, "markdown", options), "{name}");
@@ -135,9 +133,9 @@ fn every_sample_history_comes_back_as_it_left() {
 }
 
 #[test]
-fn what_was_spent_counts_once_and_the_own_telling_is_shown() {
+fn what_was_spent_counts_once_and_the_own_recording_is_shown() {
     let fixture = fixtures().join("claude-code/whole-session");
-    let home = support::Home::of(&fixture);
+    let home = crate::support::Home::of(&fixture);
     let mut shelf = Shelf::new(home.machine());
     let before = stats(&shelf);
     let left = everything(&shelf, Placement::Separate);
@@ -155,7 +153,7 @@ fn a_fuller_import_is_shown_and_stays_when_its_file_is_gone() {
     let shelf = Shelf::of(&fixtures().join("claude-code/whole-session"));
     let left = everything(&shelf, Placement::Separate);
     let line = left.lines().max_by_key(|line| line.len()).unwrap();
-    let mut document: Document = serde_json::from_str(line).unwrap();
+    let mut document: UnifiedDocument = serde_json::from_str(line).unwrap();
     let whole = document.messages.len() as u64;
     document.messages.truncate(2);
     let short = serde_json::to_string(&document).unwrap();
@@ -184,11 +182,11 @@ fn the_example_of_the_description_can_be_imported_found_and_read() {
     let arrival = Parcel::of(EXAMPLE).enter(&mut shelf).unwrap();
     assert_eq!((arrival.sessions, arrival.messages), (1, 3));
     let entry = shelf.entries().remove(0);
-    let text = shelf.journal.messages(&entry, 0..1).unwrap()[0].1.text();
+    let text = shelf.journal.read_messages(&entry, 0..1).unwrap()[0].1.joined_text();
     let word = text.split_whitespace().find(|word| word.len() > 4).unwrap();
     let now = jiff::Zoned::now();
     let query = agent_journal::search::Query::parse(word, &now).unwrap();
-    assert_eq!(shelf.journal.search(&query, 5, 0).unwrap().total, 1);
+    assert_eq!(shelf.journal.search(&query, &SearchOptions::default()).unwrap().total, 1);
 }
 
 #[test]
@@ -204,7 +202,7 @@ fn what_a_document_does_not_say_of_its_session_its_messages_say() {
         (entry.project.as_deref(), entry.branch.as_deref()),
         (Some("myproject"), Some("main"))
     );
-    let messages = shelf.journal.messages(&entry, 0..99).unwrap();
+    let messages = shelf.journal.read_messages(&entry, 0..99).unwrap();
     let times: Vec<_> = messages.iter().filter_map(|(_, message)| message.at).collect();
     assert_eq!(entry.started_at.as_ref(), times.iter().min());
     assert_eq!(entry.ended_at.as_ref(), times.iter().max());
@@ -232,20 +230,23 @@ fn a_wrong_file_says_so_in_one_line_and_leaves_nothing() {
     let line = serde_json::from_str::<serde_json::Value>(EXAMPLE).unwrap().to_string();
     let version = "\"schema_version\": \"1.0\"";
     let agent = {
-        let document: Document = serde_json::from_str(EXAMPLE).unwrap();
+        let document: UnifiedDocument = serde_json::from_str(EXAMPLE).unwrap();
         format!("\"agent\": \"{}\"", document.agent)
     };
     let cases = [
-        (String::new(), "there is no session in it"),
-        ("# A title\n".to_owned(), "it is no JSON"),
+        (String::new(), "the file contains no session"),
+        ("# A title\n".to_owned(), "not a JSON or ndjson export"),
         ("[]".to_owned(), "expected an exported session"),
         ("{}".to_owned(), "missing field `messages`"),
-        (format!("{line}\n{}", &line[..line.len() / 2]), "it ends in the middle of session 2"),
+        (
+            format!("{line}\n{}", &line[..line.len() / 2]),
+            "the file ends in the middle of session 2",
+        ),
         (format!("{line}\nand more"), "session 2"),
-        (change(version, "\"schema_version\": \"2.0\""), "its schema is version 2.0"),
-        (change(version, "\"schema_version\": \"new\""), "is no version of the schema"),
+        (change(version, "\"schema_version\": \"2.0\""), "schema version 2.0"),
+        (change(version, "\"schema_version\": \"new\""), "is not a schema version"),
         (change(version, "\"version\": \"1.0\""), "missing field `schema_version`"),
-        (change(&agent, "\"agent\": \"../x\""), "`agent` is no name of an agent"),
+        (change(&agent, "\"agent\": \"../x\""), "`agent` is not a valid agent name"),
         (change("\"role\": \"user\"", "\"role\": \"cook\""), "unknown variant `cook`"),
         (format!("{line}\n{}", line.replace("\"role\":\"assistant\"", "\"role\":7")), "session 2"),
     ];
@@ -310,14 +311,14 @@ fn what_a_later_minor_version_adds_survives_at_every_level() {
 
 #[test]
 fn agents_that_cannot_be_read_here_can_be_imported() {
-    let document: Document = serde_json::from_str(EXAMPLE).unwrap();
+    let document: UnifiedDocument = serde_json::from_str(EXAMPLE).unwrap();
     let foreign = EXAMPLE.replace(&format!("\"{}\"", document.agent), "\"some-other-agent\"");
     let mut shelf = elsewhere();
     Parcel::of(&foreign).enter(&mut shelf).unwrap();
     let entry = shelf.entries().remove(0);
     assert_eq!(entry.agent, "some-other-agent");
-    assert_eq!(shelf.journal.session(&entry.id).unwrap().id, entry.id);
-    let page = shelf.written(&entry, "html", Options::default());
+    assert_eq!(shelf.journal.find_session(&entry.id).unwrap().id, entry.id);
+    let page = shelf.written(&entry, "html", ExportOptions::default());
     assert!(page.contains("some-other-agent"));
 }
 
@@ -336,8 +337,8 @@ fn a_picture_cannot_pass_for_another() {
 fn whole(shelf: &Shelf) -> String {
     let mut whole = everything(shelf, Placement::Separate);
     let all = Filter { scope: Scope::All, ..Filter::default() };
-    for entry in shelf.journal.spenders(&all).unwrap() {
-        let line = shelf.written(&entry, "ndjson", Options::default());
+    for entry in shelf.journal.sessions_with_detached_usage(&all).unwrap() {
+        let line = shelf.written(&entry, "ndjson", ExportOptions::default());
         assert!(line.contains("\"messages\":[]"), "{line}");
         whole.push_str(&line);
     }
@@ -399,8 +400,8 @@ fn what_every_fixture_spent_comes_back() {
     let wrong: Vec<String> = every_fixture()
         .iter()
         .flat_map(|fixture| {
-            let home = support::Home::of(fixture);
-            let projects = support::directories(home.path());
+            let home = crate::support::Home::of(fixture);
+            let projects = crate::support::directories(home.path());
             let mut shelf = Shelf::new(Machine { projects, ..home.machine() });
             check_spent(&fixture.display().to_string(), &mut shelf)
         })
@@ -423,7 +424,8 @@ fn sub_agents_stay_with_their_parents() {
     for fixture in every_fixture() {
         let shelf = Shelf::of(&fixture);
         let all = Filter { scope: Scope::All, ..Filter::default() };
-        if shelf.journal.sessions(&all, None).unwrap().iter().all(|one| one.children.is_empty()) {
+        if shelf.journal.list_entries(&all, None).unwrap().iter().all(|one| one.children.is_empty())
+        {
             continue;
         }
         let mut other = elsewhere();

@@ -1,9 +1,5 @@
 //! The journal as a whole: whatever the order in which files appear and grow, there is one
 //! journal, and its answers are those of a plain look through everything in it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,18 +8,19 @@ use std::path::Path;
 use agent_journal::Journal;
 use agent_journal::connectors::ALL;
 use agent_journal::model::{Block, Message, Origin};
-use agent_journal::search::{Blend, Found, Mode, Options, Tier};
+use agent_journal::search::{Found, Mode, SearchOptions, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRng, TestRunner};
 use serde_json::{Value, json};
-use support::place::{Place, Script, all, found, query};
-use support::{Home, directories, each_file, fixtures};
+
+use crate::support::place::{Place, Script, all, by_words, found, query};
+use crate::support::{Home, directories, each_file, fixtures};
 
 /// The sessions with a text that can be compared with a word, however far.
 fn near(journal: &Journal, text: &str) -> BTreeSet<String> {
-    let blend = Blend { floor: 0.0, ..Blend::default() };
-    let options = Options { limit: 1000, mode: Mode::Semantic, blend, ..Options::default() };
-    let answer = journal.find(&query(text), &options).unwrap();
+    let (mode, min_similarity) = (Mode::Semantic, 0.0);
+    let options = SearchOptions { limit: 1000, mode, min_similarity, ..SearchOptions::default() };
+    let answer = journal.search(&query(text), &options).unwrap();
     answer.sessions.into_iter().map(|session| session.entry.id).collect()
 }
 
@@ -31,14 +28,14 @@ fn near(journal: &Journal, text: &str) -> BTreeSet<String> {
 fn everything(place: &Place, journal: &Journal) -> Value {
     let mut sessions = BTreeMap::new();
     let mut words = BTreeSet::new();
-    for entry in journal.sessions(&all(), None).unwrap() {
-        let messages = journal.messages(&entry, 0..u64::MAX).unwrap();
+    for entry in journal.list_entries(&all(), None).unwrap() {
+        let messages = journal.read_messages(&entry, 0..u64::MAX).unwrap();
         for (_, message) in &messages {
-            let text = message.text();
+            let text = message.joined_text();
             let plain = text.split(|one: char| !one.is_ascii_lowercase()).map(str::to_owned);
             words.extend(plain.filter(|word| word.len() > 3).take(4));
         }
-        let account = journal.account(&entry).unwrap();
+        let account = journal.session_metadata(&entry).unwrap();
         let told = json!({ "entry": entry, "messages": messages, "account": account });
         sessions.insert(entry.id, told);
     }
@@ -248,12 +245,12 @@ fn text() -> impl Strategy<Value = String> {
 fn look_through(journal: &Journal, query: &[Wanted]) -> BTreeMap<String, BTreeSet<Option<u64>>> {
     let fits = |passage: &str| query.iter().all(|one| one.fits(passage) != one.is_negated);
     let mut all_found: BTreeMap<String, BTreeSet<Option<u64>>> = BTreeMap::new();
-    for entry in journal.sessions(&all(), None).unwrap() {
+    for entry in journal.list_entries(&all(), None).unwrap() {
         let mut places = BTreeSet::new();
         if fits(&entry.title) {
             places.insert(None);
         }
-        for (position, message) in journal.messages(&entry, 0..u64::MAX).unwrap() {
+        for (position, message) in journal.read_messages(&entry, 0..u64::MAX).unwrap() {
             if passages(&message).any(fits) {
                 places.insert(Some(position));
             }
@@ -295,7 +292,7 @@ fn words_find_what_a_plain_look_through_everything_finds() {
             let text: Vec<String> = wanted.iter().map(Wanted::text).collect();
             let text = text.join(" ");
             let expected = look_through(&journal, wanted);
-            let answer = journal.search(&query(&text), 1000, 0).unwrap();
+            let answer = journal.search(&query(&text), &by_words(1000)).unwrap();
             if expected.is_empty() {
                 let is_honest = answer.sessions.is_empty() || answer.tier > Tier::AllWords;
                 prop_assert!(is_honest, "{} finds what is not there", text);
@@ -361,9 +358,10 @@ fn what_was_written_bit_by_bit_is_read_as_it_was_and_found_again_when_the_index_
         }
         let journal = place.sync();
         for (script, texts) in scripts.iter().zip(&sessions) {
-            let entry = journal.session(&script.id).unwrap();
-            let messages = journal.messages(&entry, 0..u64::MAX).unwrap();
-            let read: Vec<String> = messages.iter().map(|(_, message)| message.text()).collect();
+            let entry = journal.find_session(&script.id).unwrap();
+            let messages = journal.read_messages(&entry, 0..u64::MAX).unwrap();
+            let read: Vec<String> =
+                messages.iter().map(|(_, message)| message.joined_text()).collect();
             prop_assert_eq!(&read, texts);
             let positions: Vec<u64> = messages.iter().map(|(position, _)| *position).collect();
             prop_assert_eq!(positions, (0..texts.len() as u64).collect::<Vec<_>>());

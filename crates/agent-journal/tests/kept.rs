@@ -1,16 +1,13 @@
 //! What the journal keeps when sources break off, come twice or tell nonsense, and when the
 //! journal itself is damaged or put back.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 
 use agent_journal::connectors::Machine;
 use agent_journal::{Home, HomeKind, Journal, SyncOptions};
 use serde_json::{Value, json};
-use support::place::{Place, Script, all, found, query};
+
+use crate::support::place::{Place, Script, all, by_words, found, query};
 
 const CHAT: &str = ".gemini/tmp/depot/chats/session-2025-10-02T08-00-5e550001.json";
 
@@ -37,13 +34,13 @@ fn chat(answers: usize, tokens: &Value) -> String {
 
 /// The texts of the only session, in their order.
 fn texts(journal: &Journal) -> Vec<String> {
-    let entry = &journal.sessions(&all(), None).unwrap()[0];
-    let messages = journal.messages(entry, 0..u64::MAX).unwrap();
-    messages.iter().map(|(_, message)| message.text()).collect()
+    let entry = &journal.list_entries(&all(), None).unwrap()[0];
+    let messages = journal.read_messages(entry, 0..u64::MAX).unwrap();
+    messages.iter().map(|(_, message)| message.joined_text()).collect()
 }
 
 fn matches(journal: &Journal, text: &str) -> Vec<u64> {
-    let answer = journal.search(&query(text), 1000, 0).unwrap();
+    let answer = journal.search(&query(text), &by_words(1000)).unwrap();
     answer.sessions.iter().map(|found| found.matches).collect()
 }
 
@@ -96,8 +93,8 @@ fn figures_that_no_call_can_have_do_no_harm() {
     let session = Script::new(1).you("first").agent("word1");
     place.file(&session.path(), &session.lines);
     let journal = place.sync();
-    assert_eq!(journal.sessions(&all(), None).unwrap().len(), 2);
-    assert_eq!(journal.stats(&support::shelf::of_all()).unwrap().totals.sessions, 2);
+    assert_eq!(journal.list_entries(&all(), None).unwrap().len(), 2);
+    assert_eq!(journal.stats(&crate::support::shelf::of_all()).unwrap().totals.sessions, 2);
 }
 
 #[test]
@@ -119,7 +116,7 @@ fn an_index_that_is_ahead_of_its_journal_is_made_anew() {
     let journal = place.sync();
     // The prompt and the title of each.
     assert_eq!(matches(&journal, "plum"), [2, 2]);
-    assert_eq!(journal.coverage().unwrap().vectors, 4);
+    assert_eq!(journal.semantic_coverage().unwrap().vectors, 4);
 }
 
 /// A session that the journal cannot read any more.
@@ -172,13 +169,13 @@ fn a_journal_in_place_of_the_one_that_is_open_is_noticed() {
     fs::remove_file(place.home().join(one.path())).unwrap();
     place.file(&two.path(), &two.lines);
     let other = place.sync();
-    journal.renew().unwrap();
+    journal.refresh().unwrap();
     assert_eq!(texts(&journal), ["second plum"]);
     // Whoever writes writes there, too.
     let three = Script::new(3).you("third plum");
     place.file(&three.path(), &three.lines);
     journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
-    assert_eq!(other.sessions(&all(), None).unwrap().len(), 2);
+    assert_eq!(other.list_entries(&all(), None).unwrap().len(), 2);
     assert_eq!(matches(&other, "plum"), [2, 2]);
 }
 
@@ -196,7 +193,7 @@ fn of_a_session_that_got_shorter_nothing_is_said_of_what_is_gone() {
     place.database().execute_batch("UPDATE sources SET size = 1").unwrap();
     place.file(&session(5).path(), session(3).lines);
     let journal = place.sync();
-    let entry = &journal.sessions(&all(), None).unwrap()[0];
+    let entry = &journal.list_entries(&all(), None).unwrap()[0];
     assert_eq!(entry.ended_at.unwrap().to_string(), "2026-03-02T09:00:03.000Z");
     assert_eq!(texts(&journal), ["first", "word0", "word1", "word2"]);
     assert_eq!(matches(&journal, "word4"), [0; 0]);
@@ -284,7 +281,7 @@ fn what_changes_in_a_live_database_is_read_and_the_rest_is_kept() {
     editor.execute_batch(sql).unwrap();
     let journal = place.sync();
     assert_eq!((found(&journal, "apple").len(), found(&journal, "grape").len()), (0, 1));
-    let gone = "SELECT count(*) FROM tellings WHERE gone";
+    let gone = "SELECT count(*) FROM recordings WHERE gone";
     let count = |sql: &str| place.database().query_row(sql, [], |row| row.get::<_, i64>(0));
     assert_eq!(count(gone), Ok(0));
     // What was counted stays counted when a conversation is passed over.

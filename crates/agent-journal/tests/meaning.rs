@@ -1,13 +1,11 @@
 //! Search by meaning, from files to answers: vectors follow the journal whatever happens to them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent_journal::connectors::Machine;
-use agent_journal::search::{Answer, Blend, Fusion, Mode, Options, Query, Tier};
+use agent_journal::search::{Answer, Mode, Query, SearchOptions, Tier};
 use agent_journal::{Config, Coverage, Fallback, Journal, Meaning, Precision, SyncOptions};
 use serde_json::json;
 
@@ -86,7 +84,7 @@ fn name(path: &Path) -> String {
 }
 
 fn coverage(journal: &Journal) -> Coverage {
-    journal.coverage().unwrap()
+    journal.semantic_coverage().unwrap()
 }
 
 /// Two sessions: each with a title, which is its first prompt, and two messages.
@@ -234,7 +232,7 @@ fn three_topics() -> Place {
 fn ask(journal: &Journal, text: &str, mode: Mode) -> Answer {
     let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
     let query = Query::parse(text, &now).unwrap();
-    journal.find(&query, &Options { mode, ..Options::default() }).unwrap()
+    journal.search(&query, &SearchOptions { mode, ..SearchOptions::default() }).unwrap()
 }
 
 /// The numbers of the sessions of an answer.
@@ -344,12 +342,11 @@ fn an_answer_says_how_many_sessions_it_could_not_compare() {
 }
 
 #[test]
-fn lists_can_be_put_together_by_rank() {
-    let place = three_topics();
-    let journal = place.sync();
+fn a_search_without_options_finds_by_meaning_too() {
+    let home = three_topics();
+    let journal = home.sync();
     let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
-    let query = Query::parse("retry the upload when the server is busy", &now).unwrap();
-    let blend = Blend { fusion: Fusion::Ranks, ..Blend::default() };
-    let options = Options { mode: Mode::Hybrid, blend, ..Options::default() };
-    assert_eq!(sessions(&journal.find(&query, &options).unwrap())[0], 1);
+    let query = Query::parse("retry failed requests with increasing delay", &now).unwrap();
+    let answer = journal.search(&query, &SearchOptions::default()).unwrap();
+    assert_eq!((sessions(&answer)[0], answer.tier), (1, Tier::Meaning));
 }

@@ -1,9 +1,5 @@
 //! The last look that found nothing is remembered. What it saves must never hide news: whatever
 //! happens to any file or folder of any agent, a journal with a memory says what one without says.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use agent_journal::connectors::ALL;
 use agent_journal::{Config, Journal, SyncOptions};
-use support::{Home, directories, fixtures};
+
+use crate::support::{Home, directories, fixtures};
 
 /// A fixture's home that has been read, and its journal.
 struct Place {
@@ -33,23 +30,23 @@ impl Place {
     }
 
     fn memory(&self) -> PathBuf {
-        self.journal.path().join("seen")
+        self.journal.path().join("scan_cache")
     }
 
     /// Reads everything, and looks once more at files that nobody touched for an hour.
     fn settle(&self) {
         age(self.home.path());
         self.open().sync(SyncOptions::default(), &mut |_| {}).unwrap();
-        assert!(self.open().news().unwrap().is_nothing());
+        assert!(self.open().pending_changes().unwrap().is_nothing());
         assert!(self.memory().exists(), "the look was not remembered");
     }
 
     /// Whether there is news, with the memory and without it.
     fn has_news(&self) -> (bool, bool) {
-        let with = !self.open().news().unwrap().is_nothing();
+        let with = !self.open().pending_changes().unwrap().is_nothing();
         let kept = fs::read(self.memory()).unwrap();
         fs::remove_file(self.memory()).unwrap();
-        let without = !self.open().news().unwrap().is_nothing();
+        let without = !self.open().pending_changes().unwrap().is_nothing();
         fs::write(self.memory(), kept).unwrap();
         (with, without)
     }
@@ -139,7 +136,7 @@ fn a_folder_that_has_just_changed_is_not_remembered() {
     // However long it takes to look.
     let later = SystemTime::now() + std::time::Duration::from_hours(1);
     File::open(source.parent().unwrap()).unwrap().set_modified(later).unwrap();
-    assert!(place.open().news().unwrap().is_nothing());
+    assert!(place.open().pending_changes().unwrap().is_nothing());
     assert!(!place.memory().exists(), "what comes in the same tick of the clock would be missed");
 }
 
@@ -153,12 +150,12 @@ fn a_damaged_memory_is_looked_past() {
     fs::write(&source, b"").unwrap();
     for cut in [0, 3, 8, 16, 24, 30, whole.len() - 1] {
         fs::write(place.memory(), &whole[..cut]).unwrap();
-        assert!(!place.open().news().unwrap().is_nothing(), "cut at {cut}");
+        assert!(!place.open().pending_changes().unwrap().is_nothing(), "cut at {cut}");
     }
     for at in (0..whole.len()).step_by(7) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x40;
         fs::write(place.memory(), bytes).unwrap();
-        assert!(!place.open().news().unwrap().is_nothing(), "byte {at}");
+        assert!(!place.open().pending_changes().unwrap().is_nothing(), "byte {at}");
     }
 }

@@ -1,12 +1,9 @@
 //! Which project a session belongs to, and which sessions are scored as one.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use serde_json::{Value, json};
-use support::place::{Place, Script};
-use support::shelf::of_all;
+
+use crate::support::place::{Place, Script};
+use crate::support::shelf::of_all;
 
 /// Writes a session that says where it worked.
 fn worked(place: &Place, number: u8, context: &Value) -> String {
@@ -36,7 +33,7 @@ fn the_recorded_root_around_the_directory_is_the_project() {
     ];
     for (number, (context, project)) in (1..).zip(&contexts) {
         let id = worked(&place, number, context);
-        let entry = place.sync().session(&id).unwrap();
+        let entry = place.sync().find_session(&id).unwrap();
         assert_eq!(entry.project_path.as_deref(), Some(*project), "{context}");
         assert_eq!(entry.cwd.as_deref(), context["cwd"].as_str());
     }

@@ -1,12 +1,10 @@
 //! A small labelled journal: questions, and the sessions that answer them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
 use std::fmt::Write;
 use std::fs;
 
 use agent_journal::connectors::Machine;
-use agent_journal::search::{Answer, Facet, Grouping, Mode, Options, Query, Sort, Tier};
+use agent_journal::search::{Answer, Facet, Grouping, Mode, Query, SearchOptions, Sort, Tier};
 use agent_journal::{Config, Journal, SyncOptions};
 use serde_json::{Value, json};
 
@@ -122,8 +120,13 @@ fn query(text: &str) -> Query {
     Query::parse(text, &"2026-11-15T12:00:00+00:00[UTC]".parse().unwrap()).unwrap()
 }
 
+/// The options of a search by words alone.
+fn by_words() -> SearchOptions {
+    SearchOptions { mode: Mode::Lexical, ..SearchOptions::default() }
+}
+
 fn find(journal: &Journal, text: &str) -> Answer {
-    journal.find(&query(text), &Options::default()).unwrap()
+    journal.search(&query(text), &by_words()).unwrap()
 }
 
 /// The ids of what was found, in order.
@@ -231,8 +234,8 @@ fn most_words_of_a_question_in_a_prompt_beat_all_of_them_in_a_log() {
         Script::new("asked").you("how do I commit all the latest entries").title("Z"),
     ]);
     let journal = place.journal();
-    let one = Options { limit: 1, ..Options::default() };
-    let answer = journal.find(&query("how do I commit the latest changes"), &one).unwrap();
+    let one = SearchOptions { limit: 1, ..by_words() };
+    let answer = journal.search(&query("how do I commit the latest changes"), &one).unwrap();
     assert_eq!((ids(&answer), answer.total), (vec!["asked"], 2));
     assert_eq!(answer.sessions[0].tier, Tier::SomeWords);
     assert_eq!(ids(&find(&journal, "commit latest changes")), ["log"]);
@@ -246,8 +249,8 @@ fn the_later_of_two_comes_first() {
     ]);
     let journal = place.journal();
     assert_eq!(ids(&find(&journal, "kestrel")), ["new", "old"]);
-    let by_time = Options { sort: Sort::Time, ..Options::default() };
-    let answer = journal.find(&query("kestrel"), &by_time).unwrap();
+    let by_time = SearchOptions { sort: Sort::Time, ..by_words() };
+    let answer = journal.search(&query("kestrel"), &by_time).unwrap();
     assert_eq!(ids(&answer), ["new", "old"]);
 }
 
@@ -367,8 +370,8 @@ fn side_conversations_are_found_when_they_are_asked_for() {
     check("heron", &["main"]);
     let hits = |text: &str| find(&journal, text).sessions[0].hits.len();
     assert_eq!((hits("kestrel"), hits("kestrel include:sidechains")), (2, 3));
-    let options = Options { mode: Mode::Semantic, ..Options::default() };
-    let answer = journal.find(&query("warm up the nest of the osprey"), &options).unwrap();
+    let options = SearchOptions { mode: Mode::Semantic, ..SearchOptions::default() };
+    let answer = journal.search(&query("warm up the nest of the osprey"), &options).unwrap();
     let mut near = answer.sessions.iter().flat_map(|session| &session.hits);
     assert!(near.all(|hit| !hit.snippet.text.contains("nest")));
 }
@@ -416,13 +419,13 @@ fn sizes_and_hours_that_are_none_are_told() {
 fn messages_context_and_facets_come_when_asked_for() {
     let place = labelled();
     let journal = place.journal();
-    let options = Options {
-        group: Grouping::Message,
+    let options = SearchOptions {
+        grouping: Grouping::Message,
         context: 1,
         facets: vec![Facet::Agent, Facet::Month],
-        ..Options::default()
+        ..by_words()
     };
-    let answer = journal.find(&query("flaky OR cookie"), &options).unwrap();
+    let answer = journal.search(&query("flaky OR cookie"), &options).unwrap();
     assert_eq!((ids(&answer), answer.total), (vec!["flaky"; 3], 3));
     let reply = answer.sessions.iter().find(|found| found.hits[0].position == Some(1)).unwrap();
     let around: Vec<u64> = reply.hits[0].context.iter().map(|(at, _)| *at).collect();
@@ -455,11 +458,11 @@ fn an_answer_that_is_interrupted_ends_and_the_next_one_does_not() {
     let place = Place::of([Script::new("s1").you("marmalade and copper")]);
     let mut journal = place.journal();
     for text in ["marmalade", "marm*", "/marm.*e/", "marmalade OR nothing", "role:user"] {
-        let interrupter = journal.interruptible();
+        let interrupter = journal.interrupter();
         interrupter.interrupt();
-        let answer = journal.find(&query(text), &Options::default());
+        let answer = journal.search(&query(text), &by_words());
         assert!(matches!(answer, Err(agent_journal::Error::Stopped)), "{text}: {answer:?}");
-        let _unused = journal.interruptible();
+        let _unused = journal.interrupter();
         // The one before is over: it interrupts nothing.
         interrupter.interrupt();
         assert_eq!(find(&journal, text).total, 1, "{text}");

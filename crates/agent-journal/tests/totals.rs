@@ -1,9 +1,5 @@
 //! Totals do not depend on how the files of a history lie or arrive: laws over the fixtures of
 //! every agent. Nothing here names an agent; a new fixture is held to them as it is.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,8 +10,9 @@ use agent_journal::analyze::Figures;
 use agent_journal::connectors::{ALL, Machine, Source};
 use agent_journal::{Config, Home as Further, HomeKind, Journal, SyncOptions};
 use proptest::prelude::RngExt;
-use support::shelf::{every_fixture, of_all};
-use support::{Home, copy, each_file, fixtures};
+
+use crate::support::shelf::{every_fixture, of_all};
+use crate::support::{Home, copy, each_file, fixtures};
 
 /// What each agent and each model spent: calls, tokens, cost.
 type Totals = BTreeMap<String, String>;
@@ -48,7 +45,7 @@ impl Place {
     fn machine(&self, number: usize) -> Machine {
         let home = self.directory.path().join(format!("home-{number}"));
         // Agents that write beside the code are looked for wherever there is code.
-        let projects = support::directories(&home);
+        let projects = crate::support::directories(&home);
         Machine { home, projects, ..Machine::default() }
     }
 
@@ -79,13 +76,17 @@ impl Place {
     /// Everything that would be read, with what tells that it changed.
     fn sources(&self) -> Vec<Source> {
         let machine = self.machine(0);
-        ALL.iter().flat_map(|connector| support::sources(*connector, &machine)).collect()
+        ALL.iter().flat_map(|connector| crate::support::sources(*connector, &machine)).collect()
     }
 }
 
 fn spent(figures: &Figures) -> String {
     let Figures { model_calls, tokens, cost, .. } = figures;
-    format!("{model_calls} calls, {tokens:?}, {:?} of {:?}", cost.micros(), cost.priced_share())
+    format!(
+        "{model_calls} calls, {tokens:?}, {:?} of {:?}",
+        cost.known_micros(),
+        cost.priced_share()
+    )
 }
 
 /// Lays the files of every fixture out in other ways, and compares what they come to.

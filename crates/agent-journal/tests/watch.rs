@@ -1,7 +1,9 @@
-//! Watching: what is noticed, and how little is read and written for it.
+//! Watching: what is noticed, and how little is read and written for it. A program of its own, as it
+//! counts the bytes of the whole process.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
 
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
 use std::fs;
@@ -138,7 +140,10 @@ fn appends(place: &Place, journal: &mut Journal) -> Vec<(u64, u64, u64)> {
     let append = |(round, size): (u64, &usize)| {
         let news = lines(1, (1 << 20) + round * 1000, *size);
         let path = place.append(1, &news);
-        let (read, written) = counted(|| assert_eq!(sync_path(journal, &path).sources, 1));
+        let mut report = SyncReport::default();
+        let (read, written) = counted(|| report = sync_path(journal, &path));
+        assert_eq!(report.sources, 1);
+        assert!(report.read_bytes < 2 * news.len() as u64 + (64 << 10), "{report:?}");
         (news.len() as u64, read, written)
     };
     (0..).zip(sizes.iter().cycle().take(36)).map(append).collect()
@@ -193,14 +198,14 @@ const RESCAN: Duration = Duration::from_mins(10);
 /// A watch that looks at everything only when a test has failed to notice something.
 fn watch(journal: &Journal) -> Watch {
     let quiet = Duration::from_millis(50);
-    journal.watch(WatchOptions { quiet, rescan: RESCAN, ..Default::default() })
+    journal.start_watch(WatchOptions { quiet, rescan: RESCAN, ..Default::default() })
 }
 
 /// Waits for the changes of some files, and folds them in until all of them are.
 fn follow(journal: &mut Journal, watch: &mut Watch, sources: u64) {
     let mut read = 0;
     while read < sources {
-        let changes = journal.wait(watch).unwrap().unwrap();
+        let changes = journal.wait_for_changes(watch).unwrap().unwrap();
         read +=
             journal.sync_changes(&changes, SyncOptions::default(), &mut |_| {}).unwrap().sources;
     }
@@ -208,7 +213,7 @@ fn follow(journal: &mut Journal, watch: &mut Watch, sources: u64) {
 }
 
 fn sessions(journal: &Journal) -> Vec<(String, u64, bool)> {
-    let entries = journal.sessions(&Filter::default(), None).unwrap();
+    let entries = journal.list_entries(&Filter::default(), None).unwrap();
     let told =
         entries.into_iter().map(|one| (one.native_id, one.counts.messages, one.source.present));
     let mut told: Vec<_> = told.collect();
@@ -239,13 +244,13 @@ fn what_is_appended_created_moved_and_deleted_is_noticed() {
     let projects = place.path("home/.claude/projects");
     fs::remove_file(projects.join(format!("-home-mara-p1/{}.jsonl", id(1)))).unwrap();
     while sessions(&journal)[0].2 {
-        let changes = journal.wait(&mut watch).unwrap().unwrap();
+        let changes = journal.wait_for_changes(&mut watch).unwrap().unwrap();
         assert!(matches!(changes, Changes::Paths(_)));
         journal.sync_changes(&changes, SyncOptions::default(), &mut |_| {}).unwrap();
     }
     fs::rename(projects.join("-home-mara-p2"), place.path("elsewhere")).unwrap();
     while sessions(&journal)[1].2 {
-        let changes = journal.wait(&mut watch).unwrap().unwrap();
+        let changes = journal.wait_for_changes(&mut watch).unwrap().unwrap();
         journal.sync_changes(&changes, SyncOptions::default(), &mut |_| {}).unwrap();
     }
     assert_eq!(sessions(&journal), [(id(1), 2, false), (id(2), 2, false), (id(102), 1, false)]);
@@ -258,7 +263,7 @@ fn a_home_that_appears_later_is_noticed() {
     fs::create_dir_all(place.path("home")).unwrap();
     let mut journal = place.journal();
     let mut watch = watch(&journal);
-    assert_eq!(journal.wait(&mut watch).unwrap(), Some(Changes::Everything));
+    assert_eq!(journal.wait_for_changes(&mut watch).unwrap(), Some(Changes::Everything));
     sync(&mut journal);
     place.append(1, &lines(1, 0, 1));
     follow(&mut journal, &mut watch, 1);
@@ -279,7 +284,7 @@ fn what_another_writer_kept_from_being_read_is_looked_at_again() {
     lock.lock().unwrap();
     place.append(1, &lines(1, 1, 1));
     loop {
-        let changes = journal.wait(&mut watch).unwrap().unwrap();
+        let changes = journal.wait_for_changes(&mut watch).unwrap().unwrap();
         let options = SyncOptions::default();
         if journal.sync_changes(&changes, options, &mut |_| {}).unwrap().busy {
             break;
@@ -288,7 +293,7 @@ fn what_another_writer_kept_from_being_read_is_looked_at_again() {
     watch.missed();
     drop(lock);
     let asked = Instant::now();
-    let changes = journal.wait(&mut watch).unwrap();
+    let changes = journal.wait_for_changes(&mut watch).unwrap();
     assert_eq!(changes, Some(Changes::Everything));
     assert!(asked.elapsed() < RESCAN / 2, "this was the usual look");
     assert_eq!(sync(&mut journal).sources, 1);
@@ -300,10 +305,10 @@ fn a_watch_ends_when_it_is_told_to() {
     let place = Place::new();
     let journal = place.journal();
     let mut watch = watch(&journal);
-    assert_eq!(journal.wait(&mut watch).unwrap(), Some(Changes::Everything));
+    assert_eq!(journal.wait_for_changes(&mut watch).unwrap(), Some(Changes::Everything));
     let stop = watch.stopper();
     let ending = std::thread::spawn(move || stop.stop());
-    while journal.wait(&mut watch).unwrap().is_some() {}
+    while journal.wait_for_changes(&mut watch).unwrap().is_some() {}
     ending.join().unwrap();
 }
 
@@ -316,9 +321,9 @@ fn a_look_around_a_file_finds_what_a_look_at_everything_finds() {
             let home = Home::of(&fixture);
             let machine = Machine { projects: vec![home.path().join("project")], ..home.machine() };
             for root in connector.roots(&machine).iter().filter(|root| root.exists()) {
-                let all = connector.discover(root).unwrap();
+                let all = connector.discover_sources(root).unwrap();
                 each_file(root, &mut |path| {
-                    let Some(found) = connector.around(root, path) else { return };
+                    let Some(found) = connector.affected_sources(root, path) else { return };
                     looks += 1;
                     let itself: Vec<_> = all.iter().filter(|source| source.path == path).collect();
                     let stray = found.iter().find(|source| !all.contains(source));

@@ -1,4 +1,4 @@
-//! The command line: what every command shares, and the list of commands.
+//! The command line: global options and the list of commands.
 
 use std::ffi::OsString;
 use std::ops::Deref;
@@ -12,27 +12,31 @@ use crate::commands::{
     mcp, resume, score, search, secrets, serve, show, skill, sources, stats, statusline, tui, why,
 };
 
-/// The history of all your coding agents: one local journal, searchable.
+/// The layout of help pages: the examples come before the options.
+pub(crate) const HELP: &str =
+    "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}";
+
+/// Search, read and analyse the sessions of all your coding agents.
 #[derive(Parser)]
-#[command(name = "aj", version, max_term_width = 100)]
+#[command(name = "aj", version, max_term_width = 100, help_template = HELP)]
 #[command(after_help = "Examples:
-  aj                               look around, on a terminal
-  aj search flaky login test       find it, in any agent's history
-  aj list --agent claude           the latest sessions
-  aj show 3f1c#14                  read one, around message 14
-  aj stats --since 30d             tokens, cost, time and tools
-  aj export 3f1c                   take it along as a page
-  aj sources                       what was looked at, and what was found")]
-pub(crate) struct Args {
-    /// Read the agents' files of another home directory
+  aj                               browse all sessions in the terminal
+  aj search flaky login test       search the sessions of all agents
+  aj list --agent claude           list the latest sessions of one agent
+  aj show 3f1c#14                  show message 14 of a session
+  aj stats --since 30d             show tokens, cost, time and tools
+  aj export 3f1c                   export a session as an HTML page
+  aj sources                       list scanned directories and sessions found")]
+pub(crate) struct GlobalArgs {
+    /// Read agents' files from another home directory
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) home: Option<PathBuf>,
 
-    /// Write JSON
+    /// Print JSON
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 
-    /// Answer from what the journal holds, without looking for news
+    /// Do not read new sessions first
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) no_sync: bool,
 
@@ -47,28 +51,28 @@ pub(crate) struct Args {
     pub(crate) color: Color,
 
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<AjCommand>,
 }
 
-/// Lists the flags of a command.
+/// A function that adds the flags of a command to a clap command.
 type List = fn(clap::Command) -> clap::Command;
 
-/// Commands that take words of the query language, and who lists their flags.
+/// Commands that take words of the query language, each with the function that adds its flags.
 const ASKING: [(&str, List); 4] = [
-    ("search", <search::Args as clap::Args>::augment_args),
-    ("list", <list::Args as clap::Args>::augment_args),
-    ("stats", <stats::Args as clap::Args>::augment_args),
-    ("export", <export::Args as clap::Args>::augment_args),
+    ("search", <search::SearchArgs as clap::Args>::augment_args),
+    ("list", <list::ListArgs as clap::Args>::augment_args),
+    ("stats", <stats::StatsArgs as clap::Args>::augment_args),
+    ("export", <export::ExportArgs as clap::Args>::augment_args),
 ];
 
-impl Args {
-    /// The arguments this process was started with.
+impl GlobalArgs {
+    /// Parses the arguments of this process.
     pub(crate) fn of_process() -> Self {
         Self::parse_from(words_last(std::env::args_os().collect()))
     }
 }
 
-/// The words this process was called with, but for a flag and its value.
+/// Returns the arguments of this process without a flag and its value.
 pub(crate) fn words_without(flag: &str) -> Vec<String> {
     let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let mut kept = Vec::new();
@@ -87,13 +91,13 @@ pub(crate) fn words_without(flag: &str) -> Vec<String> {
     kept
 }
 
-/// Puts words such as `-draft`, which are no flags, behind `--`, so that they need no quotes.
+/// Moves words such as `-draft`, which are not flags, behind `--`, so that they need no quotes.
 fn words_last(args: Vec<OsString>) -> Vec<OsString> {
     let asking = args.iter().find_map(|arg| ASKING.iter().find(|(name, _)| arg == name));
     let Some((_, list_flags)) = asking.filter(|_| !args.iter().any(|arg| arg == "--")) else {
         return args;
     };
-    if !args.iter().any(|arg| word(&arg.to_string_lossy()).is_some()) {
+    if !args.iter().any(|arg| word_after_dash(&arg.to_string_lossy()).is_some()) {
         return args;
     }
     let command = &list_flags(clap::Command::default());
@@ -106,14 +110,14 @@ fn words_last(args: Vec<OsString>) -> Vec<OsString> {
     rest
 }
 
-/// What stands behind a single dash: a word, or flags.
-fn word(arg: &str) -> Option<&str> {
+/// Returns the text after a single dash: a word or short flags.
+fn word_after_dash(arg: &str) -> Option<&str> {
     arg.strip_prefix('-').filter(|word| !word.starts_with('-'))
 }
 
-/// Whether an argument is a word to leave out, and no flag of a command.
+/// Returns whether an argument is a word to exclude from the search, not a flag of the command.
 fn is_left_out(arg: &str, command: &clap::Command) -> bool {
-    let Some(word) = word(arg) else { return false };
+    let Some(word) = word_after_dash(arg) else { return false };
     let mut letters = word.chars();
     let Some(letter) = letters.next() else { return false };
     if letter == 'h' && letters.as_str().is_empty() {
@@ -128,62 +132,62 @@ fn is_left_out(arg: &str, command: &clap::Command) -> bool {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Find sessions by what was said and done in them
-    Search(Later<search::Args>),
-    /// List sessions, the latest first
-    List(Later<list::Args>),
-    /// Read a session
-    Show(Later<show::Args>),
-    /// Go on with a session in its own agent
-    Resume(Later<resume::Args>),
-    /// Sum a session up for whoever goes on with it
-    Handoff(Later<handoff::Args>),
-    /// Tell which session wrote the lines of a file
+pub(crate) enum AjCommand {
+    /// Search sessions
+    Search(Later<search::SearchArgs>),
+    /// List sessions, latest first
+    List(Later<list::ListArgs>),
+    /// Show a session
+    Show(Later<show::ShowArgs>),
+    /// Resume a session in its own agent
+    Resume(Later<resume::ResumeArgs>),
+    /// Write a brief for continuing a session elsewhere
+    Handoff(Later<handoff::HandoffArgs>),
+    /// Show which session wrote each line of a file
     Blame(Later<blame::Args>),
     /// List the files that sessions touched
-    Files(Later<files::Args>),
-    /// Sum up tokens, cost, time and tools
-    Stats(Later<stats::Args>),
-    /// Show how well the work with agents goes, and why
-    Score(Later<score::Args>),
-    /// Print one line for a prompt or an agent's status bar
-    Statusline(Later<statusline::Args>),
-    /// Write sessions down: a page, Markdown, JSON
-    Export(Later<export::Args>),
-    /// Take in sessions that were exported elsewhere
-    Import(Later<import::Args>),
-    /// Find keys, tokens and passwords in the history
-    Secrets(Later<secrets::Args>),
-    /// Browse, search, read and measure in the browser
-    Serve(Later<serve::Args>),
-    /// Show what was looked at, understood and skipped, agent by agent
-    Sources(Later<sources::Args>),
-    /// Say why a session or a file is listed or missing
-    Why(Later<why::Args>),
-    /// Read everything new into the journal
-    Index(Later<index::Args>),
-    /// Give agents the journal, as an MCP server
-    Mcp(Later<mcp::Args>),
-    /// Print a skill that teaches an agent to use the journal
-    Skill(Later<skill::Args>),
-    /// Show or make the configuration
-    // Help of its own commands is listed with all others.
-    Config(config::Args),
-    /// Look whether everything is in order, and what to do
-    Doctor(Later<doctor::Args>),
-    /// Print what a shell needs to complete commands
-    Completions(Later<completions::Args>),
+    Files(Later<files::FilesArgs>),
+    /// Show tokens, cost, time and tools
+    Stats(Later<stats::StatsArgs>),
+    /// Score how effectively you work with agents
+    Score(Later<score::ScoreArgs>),
+    /// Print one line for a shell prompt or a status bar
+    Statusline(Later<statusline::StatuslineArgs>),
+    /// Export sessions as HTML, Markdown, JSON or Parquet
+    Export(Later<export::ExportArgs>),
+    /// Import sessions exported on another machine
+    Import(Later<import::ImportArgs>),
+    /// Find keys, tokens and passwords in sessions
+    Secrets(Later<secrets::SecretsArgs>),
+    /// Serve a dashboard for your browser
+    Serve(Later<serve::ServeArgs>),
+    /// List scanned directories, sessions found and records skipped
+    Sources(Later<sources::SourcesArgs>),
+    /// Explain why a session or a file is listed or missing
+    Why(Later<why::WhyArgs>),
+    /// Read all new sessions into the journal
+    Index(Later<index::IndexArgs>),
+    /// Run an MCP server so that agents can search the journal
+    Mcp(Later<mcp::McpArgs>),
+    /// Print or install a skill that teaches agents to use aj
+    Skill(Later<skill::SkillArgs>),
+    /// Show or create the configuration
+    // Not deferred: the help lists its subcommands together with all others.
+    Config(config::ConfigArgs),
+    /// Check the installation and suggest fixes
+    Doctor(Later<doctor::DoctorArgs>),
+    /// Print shell completions
+    Completions(Later<completions::CompletionsArgs>),
     /// Print manual pages
-    Man(Later<man::Args>),
-    /// Try it on a few made-up sessions
-    Demo(Later<demo::Args>),
-    /// Look around in the history, on the whole screen
-    Tui(Later<tui::Args>),
+    Man(Later<man::ManArgs>),
+    /// Try aj on sample sessions
+    Demo(Later<demo::DemoArgs>),
+    /// Browse sessions in the terminal
+    Tui(Later<tui::TuiArgs>),
 }
 
-/// What a command is told, listed when that command is asked for: to list the flags of every
-/// command takes nearly as long as all the rest of reading arguments.
+/// The arguments of a command, registered only when that command is used. Registering the flags of
+/// every command takes nearly as long as the rest of argument parsing.
 pub(crate) struct Later<T>(T);
 
 impl<T> Deref for Later<T> {
@@ -201,9 +205,9 @@ impl<T: clap::Args> clap::Args for Later<T> {
 
     fn augment_args(command: clap::Command) -> clap::Command {
         command.defer(|command| {
-            // Flags that several commands share would put what they are about in its place.
+            // Flattened argument structs would replace the description of the command by their own.
             let about = command.get_about().cloned().unwrap_or_default();
-            T::augment_args(command).about(about)
+            T::augment_args(command).about(about).help_template(HELP)
         })
     }
 
@@ -222,8 +226,8 @@ impl<T: clap::Args> FromArgMatches for Later<T> {
     }
 }
 
-impl Args {
-    /// Tells what can be asked, as an answer to nothing, and ends.
+impl GlobalArgs {
+    /// Prints the usage and exits, because no command was given.
     pub(crate) fn ask_for_command() -> ! {
         Self::command().arg_required_else_help(true).subcommand_required(true).get_matches();
         unreachable!("without a command the arguments are never complete")

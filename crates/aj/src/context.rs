@@ -1,4 +1,4 @@
-//! What every command needs: the settings, the journal kept fresh, the time.
+//! The context of a command: the settings, the time, and access to an up-to-date journal.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -8,39 +8,38 @@ use std::time::Duration;
 
 use agent_journal::search::{Filter, Scope};
 use agent_journal::{
-    Config, Journal, Look, News, Progress, SyncOptions, SyncReport, ViewRedaction,
+    ChangeCheck, Config, Journal, PendingChanges, Progress, SyncOptions, SyncReport, ViewRedaction,
 };
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, Zoned};
 
-use crate::args::Args;
-use crate::commands::RedactArgs;
-use crate::error::{nothing_found, one_line, remark, warn};
-use crate::settings::Settings;
+use crate::args::GlobalArgs;
+use crate::error::{causes_on_one_line, print_nothing_found, print_remark, print_warning};
+use crate::settings::UserSettings;
 
-/// How long a command that answers may spend on news first. A debug build reads to the end: its
-/// tests are about answers, not about the speed of a machine.
+/// Time that a command may spend on reading new data before it answers. A debug build has no
+/// practical limit, because its tests check answers, not the speed of a machine.
 const BUDGET: Duration = Duration::from_millis(if cfg!(debug_assertions) { 600_000 } else { 300 });
 
-/// How long a command that writes waits for another one.
+/// Time that a writing command waits for another writer.
 pub(crate) const WAIT: Duration = Duration::from_mins(10);
 
-/// What every command needs.
+/// Settings, time and options of a command.
 #[derive(Clone)]
-pub(crate) struct Context {
-    pub(crate) settings: Settings,
+pub(crate) struct CommandContext {
+    pub(crate) settings: UserSettings,
     pub(crate) json: bool,
     pub(crate) now: Zoned,
-    /// Whether long answers may go through a pager.
+    /// Whether long output may go through a pager.
     pub(crate) paging: bool,
-    /// Whether the journal is taken as it is.
+    /// Whether to answer without reading new data first.
     pub(crate) no_sync: bool,
-    /// What is taken out of everything the journal answers.
+    /// The redaction of everything that is read from the journal.
     pub(crate) redaction: ViewRedaction,
 }
 
-/// How fresh an answer is.
+/// The amount of data that was not read before an answer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Freshness {
     pub(crate) pending_sources: u64,
@@ -48,13 +47,13 @@ pub(crate) struct Freshness {
 }
 
 impl Freshness {
-    /// What is still to be read, for programs.
-    pub(crate) fn document(self) -> serde_json::Value {
+    /// Returns the pending data as JSON.
+    pub(crate) fn pending_json(self) -> serde_json::Value {
         serde_json::json!({ "sources": self.pending_sources, "bytes": self.pending_bytes })
     }
 }
 
-/// An answer of the journal, and how fresh it is.
+/// An answer from the journal, with the pending data.
 pub(crate) struct Answered<T> {
     pub(crate) answer: T,
     pub(crate) journal: Journal,
@@ -62,16 +61,16 @@ pub(crate) struct Answered<T> {
 }
 
 impl<T> Answered<T> {
-    /// Ends with the process: it takes longer to take the journal apart than the system does, and
-    /// the next command finds the database's log as it was.
-    pub(crate) fn leave(self) {
+    /// Leaks the journal at the end of the process. Closing it takes longer than the exit itself,
+    /// and the next command finds the write-ahead log as it is.
+    pub(crate) fn leak_journal(self) {
         std::mem::forget(self.journal);
     }
 }
 
-impl Context {
-    pub(crate) fn new(args: &Args) -> Result<Self> {
-        let settings = Settings::load(args.home.as_deref())?;
+impl CommandContext {
+    pub(crate) fn new(args: &GlobalArgs) -> Result<Self> {
+        let settings = UserSettings::load_settings(args.home.as_deref())?;
         let zone = settings.zone.clone();
         Ok(Self {
             settings,
@@ -83,45 +82,54 @@ impl Context {
         })
     }
 
-    /// The same, later.
-    pub(crate) fn later(&self) -> Self {
+    /// Returns the same context with the current time.
+    pub(crate) fn with_current_time(&self) -> Self {
         Self { now: Zoned::now(), ..self.clone() }
     }
 
-    /// A context of its own for a made-up home: nothing of the user's is read or written.
-    pub(crate) fn made_up(home: &Path, json: bool) -> Result<Self> {
-        let settings = Settings::made_up(home)?;
+    /// Returns a context for the sample sessions of the demo. It neither reads nor writes the
+    /// user's data.
+    pub(crate) fn demo_context(home: &Path, json: bool) -> Result<Self> {
+        let settings = UserSettings::demo_settings(home)?;
         let now = Timestamp::now().to_zoned(settings.zone.clone());
         let redaction = ViewRedaction::Off;
         Ok(Self { settings, json, now, paging: false, no_sync: false, redaction })
     }
 
-    /// Asks the journal, and asks again if there was news. The look for news runs beside the
-    /// first question, so that it costs nothing when there is none; whoever is done first helps
-    /// the other.
-    pub(crate) fn answer<T>(&self, ask: impl Fn(&Journal) -> Result<T>) -> Result<Answered<T>> {
+    /// Runs a query on the journal, applies pending changes within the time budget, and runs the
+    /// query again if there were any. The change check runs concurrently with the first query, so
+    /// that it costs nothing if nothing changed. The thread that finishes first takes over work of
+    /// the other one.
+    pub(crate) fn answer_fresh<T>(
+        &self,
+        ask: impl Fn(&Journal) -> Result<T>,
+    ) -> Result<Answered<T>> {
         if self.no_sync {
-            let journal = self.journal()?;
+            let journal = self.open_journal_only()?;
             let freshness = Freshness::default();
             return Ok(Answered { answer: ask(&journal)?, journal, freshness });
         }
-        let look = Arc::new(Look::new(&self.settings.config()));
+        let look = Arc::new(ChangeCheck::new(&self.settings.library_config()));
         let helper = look.helper();
         let (answered, news) = std::thread::scope(|scope| {
             let beside = scope.spawn(|| {
                 helper.work_beside();
-                // What is new is sorted out beside the question; that nothing is, is said below.
+                // Changes are evaluated here, concurrently with the query. If nothing differs, the
+                // main thread confirms it below.
                 if look.differs() {
-                    return Some(self.journal().and_then(|journal| self.news(&journal, &look)));
+                    return Some(
+                        self.open_journal_only()
+                            .and_then(|journal| self.pending_if_synced(&journal, &look)),
+                    );
                 }
                 helper.wait_beside();
                 None
             });
             let here = helper.attend();
-            // So that it gets to its own processor before this one is busy.
+            // Lets the other thread move to its own core before this one is busy.
             std::thread::yield_now();
-            let answered = self.journal().map(|journal| {
-                let journal = journal.helped_by(Arc::clone(&helper)).telling(excuse);
+            let answered = self.open_journal_only().map(|journal| {
+                let journal = journal.helped_by(Arc::clone(&helper)).with_progress(report_rebuild);
                 (ask(&journal), journal)
             });
             drop(here);
@@ -129,49 +137,55 @@ impl Context {
             (answered, news)
         });
         let (answer, mut journal) = answered?;
-        let news = news.unwrap_or_else(|| self.news(&journal, &look));
+        let news = news.unwrap_or_else(|| self.pending_if_synced(&journal, &look));
         let Some(news) = or_warn(&journal, news)?.flatten() else {
             return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
         };
-        let freshness = Self::fold(&mut journal, news)?;
+        let freshness = Self::apply_within_budget(&mut journal, news)?;
         Ok(Answered { answer: ask(&journal)?, journal, freshness })
     }
 
-    /// Opens the journal and folds in what is new, as far as that is quick.
-    pub(crate) fn fresh_journal(&self) -> Result<(Journal, Freshness)> {
-        let mut journal = self.journal()?;
-        let look = Look::new(&self.settings.config());
-        let freshness = match or_warn(&journal, self.news(&journal, &look))?.flatten() {
-            Some(news) => Self::fold(&mut journal, news)?,
-            None => Freshness::default(),
-        };
-        Ok((journal, freshness))
+    /// Returns the journal after pending changes were applied within the time budget, for commands
+    /// that write while they read.
+    pub(crate) fn fresh_journal(&self) -> Result<Journal> {
+        Ok(self.answer_fresh(|_| Ok(()))?.journal)
     }
 
-    /// Looks for news, unless nobody wants any.
-    fn news(&self, journal: &Journal, look: &Look) -> Result<Option<News>> {
+    /// Returns the pending changes, or `None` if there are none or sync is disabled.
+    fn pending_if_synced(
+        &self,
+        journal: &Journal,
+        look: &ChangeCheck,
+    ) -> Result<Option<PendingChanges>> {
         if self.no_sync {
             return Ok(None);
         }
-        Ok(Some(journal.news_by(look)?).filter(|news| !news.is_nothing()))
+        Ok(Some(journal.pending_changes_since(look)?).filter(|news| !news.is_nothing()))
     }
 
-    /// Folds news in, as far as that is quick, and says what is left.
-    fn fold(journal: &mut Journal, news: News) -> Result<Freshness> {
+    /// Applies pending changes within the time budget, and returns the data that is left.
+    fn apply_within_budget(journal: &mut Journal, news: PendingChanges) -> Result<Freshness> {
         let options = SyncOptions { budget: Some(BUDGET), ..SyncOptions::default() };
         let (pending_sources, pending_bytes) = news.pending();
-        let report = journal.fold(news, options, &mut |_| {}).map_err(anyhow::Error::from);
+        let report = journal.apply(news, options, &mut |_| {}).map_err(anyhow::Error::from);
         let Some(report) = or_warn(journal, report)? else {
             return Ok(Freshness { pending_sources, pending_bytes });
         };
         for (path, reason) in &report.failures {
-            warn(&format!("could not read {path}: {}", crate::output::cause(path, reason)));
+            print_warning(&format!(
+                "could not read {path}: {}",
+                crate::output::failure_cause(path, reason)
+            ));
         }
         warn_of_unsettled(&report);
         if report.pending_sources > report.unsettled.len() as u64 {
             let size = crate::output::bytes(report.pending_bytes);
-            let why = if report.busy { "another aj is reading them" } else { "run `aj index`" };
-            warn(&format!("{} sources ({size}) are not read yet: {why}", report.pending_sources));
+            let why =
+                if report.busy { "another aj process is reading them" } else { "run `aj index`" };
+            print_warning(&format!(
+                "{} sources ({size}) are pending: {why}",
+                report.pending_sources
+            ));
         }
         Ok(Freshness {
             pending_sources: report.pending_sources,
@@ -179,39 +193,39 @@ impl Context {
         })
     }
 
-    /// Says why an answer is empty: there is no history at all, or what `otherwise` says.
-    pub(crate) fn nothing_found(journal: &Journal, otherwise: &str) -> Result<ExitCode> {
+    /// Reports why an answer is empty: there is no history at all, or the given reason.
+    pub(crate) fn report_nothing_found(journal: &Journal, otherwise: &str) -> Result<ExitCode> {
         let all = Filter { scope: Scope::All, ..Filter::default() };
-        if journal.count(&all)? == 0 {
+        if journal.count_sessions(&all)? == 0 {
             let message =
                 "no agent history found; `aj sources --all` lists the scanned directories";
-            return Ok(nothing_found(message));
+            return Ok(print_nothing_found(message));
         }
-        Ok(nothing_found(otherwise))
+        Ok(print_nothing_found(otherwise))
     }
 
-    /// Whether news may be folded in at all.
-    pub(crate) fn syncs(&self) -> bool {
+    /// Returns whether commands read new data.
+    pub(crate) fn may_sync(&self) -> bool {
         !self.no_sync
     }
 
-    /// Opens the journal as it is.
-    pub(crate) fn journal(&self) -> Result<Journal> {
-        Ok(Journal::open(self.config(), self.settings.machine())?)
+    /// Opens the journal without reading new data.
+    pub(crate) fn open_journal_only(&self) -> Result<Journal> {
+        Ok(Journal::open(self.command_config(), self.settings.scanned_machine())?)
     }
 
-    /// Returns the settings of the journal, as this command reads it.
-    pub(crate) fn config(&self) -> Config {
-        Config { redaction: self.redaction, ..self.settings.config() }
+    /// Returns the configuration of the journal for this command.
+    pub(crate) fn command_config(&self) -> Config {
+        Config { redaction: self.redaction, ..self.settings.library_config() }
     }
 
-    /// The same, with what these flags want redacted taken out of every answer.
-    pub(crate) fn redacting(&self, redact: &RedactArgs) -> Self {
-        Self { redaction: redact.of_views(), ..self.clone() }
+    /// Returns the same context with another redaction of everything that is read.
+    pub(crate) fn with_redaction(&self, redaction: ViewRedaction) -> Self {
+        Self { redaction, ..self.clone() }
     }
 
-    /// Folds in everything that is new, with a progress bar on a terminal.
-    pub(crate) fn index(journal: &mut Journal, full: bool) -> Result<SyncReport> {
+    /// Reads everything new, with a progress bar on a terminal.
+    pub(crate) fn index_everything(journal: &mut Journal, full: bool) -> Result<SyncReport> {
         let options = SyncOptions { budget: None, full, wait: Some(WAIT) };
         let bar = if std::io::stderr().is_terminal() {
             ProgressBar::new(0)
@@ -224,8 +238,10 @@ impl Context {
         let report = journal.sync(options, &mut |progress| match progress {
             Progress::Found { bytes, .. } => bar.set_length(bytes),
             Progress::Read { bytes } => bar.inc(bytes),
-            Progress::Waiting => warn("another aj is writing the journal; waiting for it"),
-            Progress::Rebuilding => bar.set_message("making the index anew"),
+            Progress::Waiting => {
+                print_warning("another aj process is writing the journal; waiting");
+            }
+            Progress::Rebuilding => bar.set_message("rebuilding the index"),
             _ => {}
         });
         bar.finish_and_clear();
@@ -233,9 +249,9 @@ impl Context {
     }
 }
 
-/// Turns a failure to read or record new sessions into a warning, and `None`: what the journal
-/// already has can be shown all the same. A journal with nothing in it, or one that the user has
-/// to see to first, stays a failure.
+/// Turns a failure to read or record new sessions into a warning and `None`, because the stored
+/// sessions can still be shown. If the journal is empty, or if the user has to fix it first, the
+/// failure is returned.
 fn or_warn<T>(journal: &Journal, result: Result<T>) -> Result<Option<T>> {
     let error = match result {
         Ok(value) => return Ok(Some(value)),
@@ -245,20 +261,20 @@ fn or_warn<T>(journal: &Journal, result: Result<T>) -> Result<Option<T>> {
     if !journal.has_records() || error.downcast_ref().is_some_and(is_lasting) {
         return Err(error);
     }
-    warn(&format!("could not record new sessions: {}", one_line(&error)));
+    print_warning(&format!("could not record new sessions: {}", causes_on_one_line(&error)));
     Ok(None)
 }
 
-/// Names the databases that were changed while they were read.
+/// Warns of databases that changed while they were read.
 pub(crate) fn warn_of_unsettled(report: &SyncReport) {
     for path in &report.unsettled {
-        warn(&format!("{path} is being written by its agent; it will be read later"));
+        print_warning(&format!("{path} is being written by its agent; it will be read later"));
     }
 }
 
-/// Says why an answer takes long.
-fn excuse(progress: Progress) {
+/// Reports that the index is rebuilt, which delays the answer.
+fn report_rebuild(progress: Progress) {
     if let Progress::Rebuilding = progress {
-        remark("making the search index anew: this once, it takes longer");
+        print_remark("rebuilding the search index; this search takes longer than usual");
     }
 }

@@ -1,5 +1,5 @@
-//! Errors as people read them: what was attempted, why it failed, what to do. Exit codes: 0 found,
-//! 1 nothing found, 2 error.
+//! Prints errors: the failed action, the reason, a hint. Exit codes: 0 found, 1 nothing found, 2
+//! error.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,36 +7,36 @@ use std::process::ExitCode;
 use agent_journal::Error;
 use anstyle::{AnsiColor, Style};
 
-use crate::output::plain;
+use crate::output::plain_text;
 
-/// Something was found or done.
+/// Exit code of a command that found or did something.
 pub(crate) const FOUND: ExitCode = ExitCode::SUCCESS;
 
-/// The exit code of an answer.
-pub(crate) fn found(any: bool) -> ExitCode {
+/// Returns the exit code of a command that may find nothing.
+pub(crate) fn found_exit_code(any: bool) -> ExitCode {
     if any { FOUND } else { ExitCode::from(1) }
 }
 
-/// Tells an error and chooses the exit code.
-pub(crate) fn report(failure: &anyhow::Error) -> ExitCode {
+/// Prints an error and returns the exit code.
+pub(crate) fn report_error(failure: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(failure) {
         return FOUND;
     }
     let red = AnsiColor::Red.on_default();
     let mut stderr = anstream::stderr().lock();
-    // With stderr closed there is nobody left to tell.
-    let _ = writeln!(stderr, "{red}aj:{red:#} {}", plain(&one_line(failure)));
-    for line in hints(failure) {
-        let _ = writeln!(stderr, "    {}", plain(&line));
+    // Failures are ignored: if stderr is closed, nothing can be reported.
+    let _ = writeln!(stderr, "{red}aj:{red:#} {}", plain_text(&causes_on_one_line(failure)));
+    for line in hints_for(failure) {
+        let _ = writeln!(stderr, "    {}", plain_text(&line));
     }
     let is_unknown = |cause: &(dyn std::error::Error + 'static)| {
         matches!(cause.downcast_ref(), Some(Error::UnknownSession { .. }))
     };
-    if failure.chain().any(is_unknown) { found(false) } else { ExitCode::from(2) }
+    if failure.chain().any(is_unknown) { found_exit_code(false) } else { ExitCode::from(2) }
 }
 
-/// Returns an error with its causes, in one line.
-pub(crate) fn one_line(failure: &anyhow::Error) -> String {
+/// Returns an error with its causes in one line.
+pub(crate) fn causes_on_one_line(failure: &anyhow::Error) -> String {
     let mut message = failure.to_string();
     for cause in failure.chain().skip(1) {
         let cause = cause.to_string().replace('\n', " ");
@@ -47,32 +47,32 @@ pub(crate) fn one_line(failure: &anyhow::Error) -> String {
     message
 }
 
-/// Says that an answer is empty, and why, also where nobody looks at a terminal: an agent or a
-/// script could not tell it from a failure otherwise.
-pub(crate) fn nothing_found(message: &str) -> ExitCode {
-    let _ = writeln!(anstream::stderr(), "{}", plain(message));
-    found(false)
+/// Prints why an answer is empty, also without a terminal: otherwise an agent or a script could not
+/// distinguish it from a failure.
+pub(crate) fn print_nothing_found(message: &str) -> ExitCode {
+    let _ = writeln!(anstream::stderr(), "{}", plain_text(message));
+    found_exit_code(false)
 }
 
-/// Tells something that does not stop the command.
-pub(crate) fn warn(message: &str) {
+/// Prints a warning.
+pub(crate) fn print_warning(message: &str) {
     let yellow = AnsiColor::Yellow.on_default();
-    let _ = writeln!(anstream::stderr(), "{yellow}aj:{yellow:#} {}", plain(message));
+    let _ = writeln!(anstream::stderr(), "{yellow}aj:{yellow:#} {}", plain_text(message));
 }
 
-/// Tells something small, on a terminal only.
-pub(crate) fn remark(message: &str) {
+/// Prints a dimmed remark, only on a terminal.
+pub(crate) fn print_remark(message: &str) {
     use std::io::IsTerminal;
     if io::stderr().is_terminal() {
         let dim = Style::new().dimmed();
-        let _ = writeln!(anstream::stderr(), "{dim}{}{dim:#}", plain(message));
+        let _ = writeln!(anstream::stderr(), "{dim}{}{dim:#}", plain_text(message));
     }
 }
 
-/// Says something small, wherever standard error goes.
-pub(crate) fn notice(message: &str) {
+/// Prints a dimmed notice, also without a terminal.
+pub(crate) fn print_notice(message: &str) {
     let dim = Style::new().dimmed();
-    let _ = writeln!(anstream::stderr(), "{dim}aj: {}{dim:#}", plain(message));
+    let _ = writeln!(anstream::stderr(), "{dim}aj: {}{dim:#}", plain_text(message));
 }
 
 fn is_closed_pipe(failure: &anyhow::Error) -> bool {
@@ -83,30 +83,37 @@ fn is_closed_pipe(failure: &anyhow::Error) -> bool {
     })
 }
 
-/// What helps against an error, as far as that is known.
-pub(crate) fn hints(failure: &anyhow::Error) -> Vec<String> {
+/// Returns hints on how to fix an error.
+pub(crate) fn hints_for(failure: &anyhow::Error) -> Vec<String> {
     let Some(error) = failure.chain().find_map(|cause| cause.downcast_ref::<Error>()) else {
         return Vec::new();
     };
     match error {
         Error::Damaged { path, .. } => vec![format!(
-            "move {} away and run `aj index`: sessions whose files are still there are read again",
+            "move {} away and run `aj index`, which reads all existing session files again",
             path.display()
         )],
         Error::Newer { .. } => vec!["update aj, or set AJ_HOME to another directory".to_owned()],
-        Error::Busy { .. } => vec!["wait until it is done, or end it".to_owned()],
+        Error::Busy { .. } => vec!["wait until that process ends, or stop it".to_owned()],
         Error::Full { .. } => {
-            vec!["free some space and run the command again: nothing is lost".to_owned()]
+            vec!["free some space and run the command again; no data is lost".to_owned()]
         }
-        Error::Read { .. } | Error::Write { .. } | Error::Store { .. } => {
-            vec!["check that it exists and that you may use it".to_owned()]
+        Error::Read { source, .. } | Error::Write { source, .. } => match source.kind() {
+            io::ErrorKind::NotFound => vec!["check that the path exists".to_owned()],
+            io::ErrorKind::PermissionDenied => {
+                vec!["grant yourself permission to use it".to_owned()]
+            }
+            _ => Vec::new(),
+        },
+        Error::Store { .. } => {
+            vec!["check that the file exists and that you have permission to use it".to_owned()]
         }
         Error::Index { path, .. } => {
             let path = path.display();
-            vec![format!("run `aj index`: what is damaged in {path} is made anew from the journal")]
+            vec![format!("run `aj index` to rebuild {path} from the journal")]
         }
         Error::UnknownSession { .. } => {
-            vec!["`aj list --all` shows every conversation with its id".to_owned()]
+            vec!["`aj list --all` lists all sessions with their ids".to_owned()]
         }
         Error::AmbiguousSession { candidates, .. } => {
             candidates.iter().map(|(id, title)| format!("{id}  {title}")).collect()

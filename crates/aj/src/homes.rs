@@ -1,43 +1,45 @@
-//! Further home trees: those the configuration names, and the other side of WSL.
+//! Further homes: those in the configuration, and Windows homes seen from WSL.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent_journal::connectors::{Machine, Os};
+use agent_journal::connectors::Machine;
 use agent_journal::{Home, HomeKind};
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 use toml::Value;
 
-/// Folders beside the users' homes on Windows.
+/// Folders in `C:\Users` that do not belong to a user.
 const NOBODY: [&str; 5] = ["All Users", "Default", "Default User", "Public", "desktop.ini"];
 
-/// One entry of `[[homes]]`.
+/// An entry of `[[homes]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct HomeEntry {
     path: String,
-    #[serde(rename = "type", default = "local")]
+    #[serde(rename = "type", default = "local_kind")]
     kind: String,
     host: Option<String>,
 }
 
-fn local() -> String {
-    HomeKind::Local.name().to_owned()
+fn local_kind() -> String {
+    HomeKind::Local.home_kind_name().to_owned()
 }
 
-/// Reads `[[homes]]`. A home that is not there now may be there later: nothing is said of it.
-pub(crate) fn read(value: Value, file: &Path) -> Result<Vec<Home>> {
+/// Parses `[[homes]]`. A home that does not exist is accepted, because it may be mounted later.
+pub(crate) fn parse_homes(value: Value, file: &Path) -> Result<Vec<Home>> {
     let wrong =
-        || format!("{}: `[[homes]]` needs `path`, and takes `type` and `host`", file.display());
-    let entries: Vec<Entry> = value.try_into().with_context(wrong)?;
-    entries.into_iter().map(|entry| home(entry, file)).collect()
+        || format!("{}: `[[homes]]` needs `path`; `type` and `host` are optional", file.display());
+    let entries: Vec<HomeEntry> = value.try_into().with_context(wrong)?;
+    entries.into_iter().map(|entry| parse_home(entry, file)).collect()
 }
 
-fn home(entry: Entry, file: &Path) -> Result<Home> {
-    let kind =
-        HomeKind::ALL.into_iter().find(|kind| kind.name() == entry.kind).ok_or_else(|| {
-            let names: Vec<&str> = HomeKind::ALL.iter().map(|kind| kind.name()).collect();
+fn parse_home(entry: HomeEntry, file: &Path) -> Result<Home> {
+    let kind = HomeKind::ALL
+        .into_iter()
+        .find(|kind| kind.home_kind_name() == entry.kind)
+        .ok_or_else(|| {
+            let names: Vec<&str> = HomeKind::ALL.iter().map(|kind| kind.home_kind_name()).collect();
             anyhow!(
                 "{}: a home's `type` must be {}, not `{}`",
                 file.display(),
@@ -46,22 +48,10 @@ fn home(entry: Entry, file: &Path) -> Result<Home> {
             )
         })?;
     let own = Machine { home: std::env::home_dir().unwrap_or_default(), ..Machine::default() };
-    Ok(Home { machine: machine(own.expand(&entry.path)), kind, host: entry.host })
+    Ok(Home { machine: Machine::of_home(own.expand_home(&entry.path)), kind, host: entry.host })
 }
 
-/// A home tree of another system: this process's environment says nothing about it.
-pub(crate) fn machine(home: PathBuf) -> Machine {
-    let os = if home.join("Library/Application Support").is_dir() {
-        Os::MacOs
-    } else if home.join("AppData").is_dir() {
-        Os::Windows
-    } else {
-        Os::Linux
-    };
-    Machine { home, os, ..Machine::default() }
-}
-
-/// Finds the homes of Windows under the mounts of WSL, without starting anything.
+/// Finds Windows homes below the mounts of WSL, without starting a program.
 pub(crate) fn of_windows(mounts: &Path) -> Vec<Home> {
     let drives = fs::read_dir(mounts).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_drive = |path: &PathBuf| path.file_name().is_some_and(|name| name.len() == 1);
@@ -72,13 +62,17 @@ pub(crate) fn of_windows(mounts: &Path) -> Vec<Home> {
         !NOBODY.iter().any(|nobody| name.to_string_lossy() == *nobody)
             && entry.path().join("AppData").is_dir()
     });
-    homes
-        .map(|entry| Home { machine: machine(entry.path()), kind: HomeKind::Windows, host: None })
-        .collect()
+    let home = |path| {
+        let machine = Machine::of_home(path);
+        Home { machine, kind: HomeKind::Windows, host: None }
+    };
+    homes.map(|entry| home(entry.path())).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use agent_journal::connectors::Os;
+
     use super::*;
 
     #[test]
@@ -102,12 +96,13 @@ mod tests {
     fn mistakes_in_homes_are_told_with_the_file() {
         let check = |text: &str, expected: &str| {
             let mut table: toml::Table = text.parse().unwrap();
-            let error = read(table.remove("homes").unwrap(), Path::new("c.toml")).unwrap_err();
+            let error =
+                parse_homes(table.remove("homes").unwrap(), Path::new("c.toml")).unwrap_err();
             assert_eq!(error.to_string(), expected);
         };
         check(
             "[[homes]]\nhost = 'x'",
-            "c.toml: `[[homes]]` needs `path`, and takes `type` and `host`",
+            "c.toml: `[[homes]]` needs `path`; `type` and `host` are optional",
         );
         let kinds = "c.toml: a home's `type` must be local, wsl, windows, remote, not `cloud`";
         check("[[homes]]\npath = '/x'\ntype = 'cloud'", kinds);

@@ -1,14 +1,17 @@
 //! `aj`: the history of all your coding agents.
 
 mod args;
+mod blame;
 mod commands;
 mod context;
+mod documents;
 mod error;
 mod homes;
 mod mcp;
-#[cfg(target_os = "linux")]
-mod memory;
 mod output;
+mod query_fields;
+mod resume;
+mod session_filter;
 mod settings;
 mod tui;
 mod web;
@@ -16,21 +19,25 @@ mod zone;
 
 use std::process::ExitCode;
 
+/// The allocator of musl makes threads wait for each other, and with that of glibc a history takes a
+/// twentieth longer to read.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     tell_panics();
-    let args = args::Args::of_process();
+    let args = args::GlobalArgs::of_process();
     args.color.write_global();
-    let code = match commands::run(args) {
+    match commands::run_command(args) {
         Ok(code) => code,
-        Err(failure) => error::report(&failure),
-    };
-    #[cfg(target_os = "linux")]
-    memory::leave();
-    code
+        Err(failure) => error::report_error(&failure),
+    }
 }
 
-/// A damaged index is made anew: that its reader panicked is nothing a user has to know. Its
-/// writer cannot go on, and the next command mends it.
+/// Installs a panic hook. A panic while reading a damaged index is not shown, because the index is
+/// rebuilt. A panic of the index writer ends the process with an error, and the next command
+/// repairs the index.
 fn tell_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -38,7 +45,7 @@ fn tell_panics() {
             return;
         }
         if let Some(damage) = agent_journal::fatal_damage() {
-            error::report(&damage.into());
+            error::report_error(&damage.into());
             std::process::exit(2);
         }
         tell(panic);

@@ -1,28 +1,29 @@
-//! Settings: the file, the environment and the flags, in that order, become a `Config`.
+//! Settings: combines the configuration file, the environment and the flags, in that order, into a
+//! `Config`.
 //!
-//! The file is `~/.agent-journal/config.toml`; `KEYS` below lists what may stand in it.
+//! The file is `~/.agent-journal/config.toml`; `SETTING_KEYS` below lists its keys.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use agent_journal::analyze::Rate;
-use agent_journal::connectors::{Machine, Os};
-use agent_journal::search::nearest;
-use agent_journal::{Config, Fallback, Home, Journal, Meaning, Precision};
+use agent_journal::connectors::Machine;
+use agent_journal::export::{self, Theme};
+use agent_journal::search::{Mode, nearest};
+use agent_journal::{Config, Fallback, Home, Journal, Meaning, Precision, Rate};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
 use toml::{Table, Value};
 
-use crate::error::warn;
+use crate::error::print_warning;
 use crate::{homes, zone};
 
 /// A key of the configuration file.
-pub(crate) struct Key {
-    /// Its dotted name.
+pub(crate) struct SettingKey {
+    /// The dotted name.
     pub(crate) name: &'static str,
-    /// Its default, as it would be written.
+    /// The default as it is written in the file.
     pub(crate) default: &'static str,
-    /// What it is for.
+    /// A short description for the configuration template.
     pub(crate) about: &'static str,
     accepts: Accepts,
 }
@@ -37,28 +38,28 @@ enum Accepts {
 
 use Accepts::{Flag, Number, Path as PathText, Word};
 
-/// Variables that say what is read and where it is kept, besides each agent's.
+/// Variables that determine sources and storage, in addition to one variable per agent.
 const OWN: [&str; 4] = ["AJ_HOME", "AJ_INDEX_PATH", "TZ", "WSL_DISTRO_NAME"];
 
-/// A longer line would not fit into the memory that reading may take.
+/// Maximum of `index.max_line_mb`. Longer lines would exceed the memory limit of reading.
 const MAX_LINE_MB: usize = 1024;
 
-/// Every key but those of `[storage.sources]`, which has one per agent.
-pub(crate) const KEYS: &[Key] = &[
+/// Every key except those of `[storage.sources]`, which has one per agent.
+pub(crate) const KEYS: &[SettingKey] = &[
     key(
         "storage.index_path",
         "\"~/.agent-journal/index\"",
-        "where the indexes live; they can always be made anew",
+        "directory of the indexes, which can be rebuilt at any time",
         PathText,
     ),
     key("index.writer_memory_mb", "64", "memory of the index writer, in MiB", Number),
     key(
         "index.max_line_mb",
         "64",
-        "the longest line of a session file that is read, in MiB; longer ones are left out",
+        "the longest line to read in a session file, in MiB; longer lines are skipped",
         Number,
     ),
-    key("index.include_thinking", "false", "whether the model's reasoning can be found", Flag),
+    key("index.include_thinking", "false", "whether search finds the model's reasoning", Flag),
     key(
         "index.vector_precision",
         "\"f16\"",
@@ -69,250 +70,361 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         MODEL_PATH,
         "\"~/.agent-journal/models\"",
-        "directory of a model.onnx and its tokenizer.json, used instead of the built-in",
+        "directory of a model.onnx and its tokenizer.json, used instead of the built-in model",
         PathText,
     ),
     key(
         "index.vector.fallback",
         "\"hash\"",
-        "hash or none, when the model there cannot be used",
+        "fallback if that model cannot be used: hash or none",
         Word(&["hash", "none"]),
     ),
     key(
         "search.default_mode",
         "\"hybrid\"",
-        "lexical, semantic or hybrid",
-        Word(&["lexical", "semantic", "hybrid"]),
+        "search mode: lexical, semantic or hybrid",
+        Word(&Mode::NAMES),
     ),
-    key(
-        "search.fusion",
-        "\"convex\"",
-        "how words and meanings are weighed: convex (by score) or ranks",
-        Word(&["convex", "ranks"]),
-    ),
-    key("search.default_context", "3", "messages shown before and after a match", Number),
-    key("search.max_results", "20", "sessions a search shows", Number),
+    key("search.default_context", "3", "messages of context around a match", Number),
+    key("search.max_results", "20", "number of sessions that a search shows", Number),
     key(
         "export.default_format",
         "\"html\"",
-        "html, json or markdown",
+        "format of exports: html, json or markdown",
         Word(&["html", "json", "markdown"]),
     ),
-    key("export.html_theme", "\"dark\"", "dark, light or auto", Word(&["dark", "light", "auto"])),
-    key("export.include_tool_calls", "true", "whether exports show tool calls", Flag),
+    key(
+        "export.html_theme",
+        "\"dark\"",
+        "colours of HTML pages: dark, light or auto",
+        Word(&["dark", "light", "auto"]),
+    ),
+    key("export.include_tool_calls", "true", "whether exports include tool calls", Flag),
 ];
 
 const MODEL_PATH: &str = "index.vector.model_path";
 
-/// Older names that mean the same.
+/// Old names of keys, with their new names.
 const ALIASES: &[(&str, &str)] = &[("index.lucene_ram_buffer_mb", "index.writer_memory_mb")];
+
+/// Keys that no longer exist, with the reason.
+const RETIRED: &[(&str, &str)] =
+    &[("search.fusion", "matches by words and by meaning are always combined by score")];
 
 const fn key(
     name: &'static str,
     default: &'static str,
     about: &'static str,
     accepts: Accepts,
-) -> Key {
-    Key { name, default, about, accepts }
+) -> SettingKey {
+    SettingKey { name, default, about, accepts }
 }
 
-/// The settings in force.
+/// The effective settings.
 #[derive(Clone)]
-pub(crate) struct Settings {
-    /// The journal's own directory.
+pub(crate) struct UserSettings {
+    /// The directory of the journal.
     pub(crate) journal_dir: PathBuf,
-    /// The configuration file, whether it exists or not.
+    /// The path of the configuration file, which may not exist.
     pub(crate) file: PathBuf,
     machine: Machine,
-    /// Whether that is another home than the user's own.
+    /// Whether a home other than the user's own is read.
     pub(crate) is_other: bool,
-    /// Further homes that are read.
+    /// Further homes to read.
     pub(crate) homes: Vec<Home>,
-    /// The zone of the user's clock.
+    /// The user's time zone.
     pub(crate) zone: TimeZone,
-    values: BTreeMap<String, (Value, Where)>,
+    /// The settings of reading and indexing.
+    pub(crate) index: IndexSettings,
+    /// The settings of `aj search`.
+    pub(crate) search: SearchSettings,
+    /// The settings of `aj export`.
+    pub(crate) export: ExportSettings,
+    values: SettingValues,
 }
 
-/// Where a setting comes from.
+/// The values of all keys, each with its origin.
+type SettingValues = BTreeMap<String, (Value, SettingOrigin)>;
+
+/// The origin of a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Where {
+pub(crate) enum SettingOrigin {
     Default,
     File,
     Environment,
 }
 
-impl Settings {
-    /// Reads file and environment. `home` is another home tree to read, with a journal of its own.
-    pub(crate) fn load(home: Option<&Path>) -> Result<Self> {
-        let own = own_machine()?;
-        let named = place(&own, "AJ_HOME");
+/// The keys of `[index]`.
+#[derive(Clone)]
+pub(crate) struct IndexSettings {
+    writer_memory_mb: usize,
+    max_line_mb: usize,
+    include_thinking: bool,
+    /// Whether texts are searched by meaning.
+    pub(crate) searches_meaning: bool,
+    precision: Precision,
+    fallback: Fallback,
+}
+
+/// The keys of `[search]`.
+#[derive(Clone)]
+pub(crate) struct SearchSettings {
+    pub(crate) mode: Mode,
+    /// Messages before and after a match.
+    pub(crate) context: u64,
+    /// Whether the user set the number of messages around a match.
+    pub(crate) is_context_set: bool,
+    pub(crate) max_results: usize,
+}
+
+/// The keys of `[export]`.
+#[derive(Clone)]
+pub(crate) struct ExportSettings {
+    /// The name of the format.
+    pub(crate) format: String,
+    theme: Theme,
+    includes_tool_calls: bool,
+}
+
+impl IndexSettings {
+    fn from_values(values: &SettingValues) -> Self {
+        Self {
+            writer_memory_mb: number(values, "index.writer_memory_mb"),
+            max_line_mb: number(values, "index.max_line_mb").clamp(1, MAX_LINE_MB),
+            include_thinking: flag(values, "index.include_thinking"),
+            searches_meaning: flag(values, "index.vector.enabled"),
+            precision: match word(values, "index.vector_precision") {
+                "f32" => Precision::F32,
+                _ => Precision::F16,
+            },
+            fallback: match word(values, "index.vector.fallback") {
+                "none" => Fallback::None,
+                _ => Fallback::Hash,
+            },
+        }
+    }
+}
+
+impl SearchSettings {
+    fn from_values(values: &SettingValues) -> Self {
+        Self {
+            mode: Mode::named(word(values, "search.default_mode")).unwrap_or(Mode::Hybrid),
+            context: number(values, "search.default_context") as u64,
+            is_context_set: values["search.default_context"].1 != SettingOrigin::Default,
+            max_results: number(values, "search.max_results"),
+        }
+    }
+}
+
+impl ExportSettings {
+    fn from_values(values: &SettingValues) -> Self {
+        Self {
+            format: word(values, "export.default_format").to_owned(),
+            theme: match word(values, "export.html_theme") {
+                "light" => Theme::Light,
+                "auto" => Theme::Auto,
+                _ => Theme::Dark,
+            },
+            includes_tool_calls: flag(values, "export.include_tool_calls"),
+        }
+    }
+}
+
+/// Returns the value of a string key.
+fn word<'v>(values: &'v SettingValues, name: &str) -> &'v str {
+    values[name].0.as_str().unwrap_or_default()
+}
+
+/// Returns the value of a boolean key.
+fn flag(values: &SettingValues, name: &str) -> bool {
+    values[name].0.as_bool().unwrap_or_default()
+}
+
+/// Returns the value of a numeric key.
+fn number(values: &SettingValues, name: &str) -> usize {
+    let number = values[name].0.as_integer();
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
+}
+
+/// The parts of the settings that are known before the values of the keys.
+struct SettingsPlace {
+    journal_dir: PathBuf,
+    file: PathBuf,
+    machine: Machine,
+    is_other: bool,
+    homes: Vec<Home>,
+    zone: TimeZone,
+}
+
+impl SettingsPlace {
+    /// Returns the settings with the given values. Places the index next to the journal unless a
+    /// path is configured.
+    fn with_values(self, mut values: SettingValues) -> UserSettings {
+        let known = values.get("storage.index_path");
+        if known.is_none_or(|(_, from)| *from == SettingOrigin::Default) {
+            let beside = self.journal_dir.join("index").to_string_lossy().into_owned();
+            let value = (Value::String(beside), SettingOrigin::Default);
+            values.insert("storage.index_path".to_owned(), value);
+        }
+        UserSettings {
+            journal_dir: self.journal_dir,
+            file: self.file,
+            machine: self.machine,
+            is_other: self.is_other,
+            homes: self.homes,
+            zone: self.zone,
+            index: IndexSettings::from_values(&values),
+            search: SearchSettings::from_values(&values),
+            export: ExportSettings::from_values(&values),
+            values,
+        }
+    }
+}
+
+impl UserSettings {
+    /// Reads file and environment. `home` is a foreign home to read, which gets its own journal.
+    pub(crate) fn load_settings(home: Option<&Path>) -> Result<Self> {
+        let own = Machine::current()?;
+        let named = path_variable(&own, "AJ_HOME");
         let is_named = named.is_some();
         let base = named.unwrap_or_else(|| own.home.join(".agent-journal"));
         let file = base.join("config.toml");
-        let mut values = defaults();
+        let mut values = default_settings();
         let mut homes = read_file(&file, &mut values)?;
         read_environment(&own, &mut values);
-        if own.var("WSL_DISTRO_NAME").is_some() {
+        if own.env_var("WSL_DISTRO_NAME").is_some() {
             homes.extend(homes::of_windows(Path::new("/mnt")));
         }
         let (machine, journal_dir) = match home {
             None => (own, base),
             Some(home) => {
                 homes.clear();
-                let home = home.to_str().map_or(home.to_owned(), |text| own.expand(text));
+                let home = home.to_str().map_or(home.to_owned(), |text| own.expand_home(text));
                 let mut other = other_machine(&home)?;
-                // Programs are looked for on this machine, whoever's home is read.
+                // Programs run on this machine, also if a foreign home is read.
                 other
                     .env
                     .extend(own.env.get_key_value("PATH").map(|(a, b)| (a.clone(), b.clone())));
-                // Places in the file are about this home, not about the other one.
+                // Paths in the file apply to the user's own home, not to a foreign one.
                 values.retain(|name, (_, from)| {
-                    !name.starts_with("storage.") || *from != Where::File
+                    !name.starts_with("storage.") || *from != SettingOrigin::File
                 });
                 let dir = if is_named { base } else { journal_of(&base, &other.home) };
                 (other, dir)
             }
         };
-        let (zone, is_other) = (zone::local(), home.is_some());
-        Ok(Self { journal_dir, file, machine, is_other, homes, zone, values }.completed())
+        let (zone, is_other) = (zone::local_zone(), home.is_some());
+        let place = SettingsPlace { journal_dir, file, machine, is_other, homes, zone };
+        Ok(place.with_values(values))
     }
 
-    /// The defaults, for a home that is made up: nothing of the user's own has a say.
-    pub(crate) fn made_up(home: &Path) -> Result<Self> {
+    /// Returns the defaults for the home of the demo, without reading the user's own settings.
+    pub(crate) fn demo_settings(home: &Path) -> Result<Self> {
         let machine = other_machine(home)?;
         let journal_dir = machine.home.join(".agent-journal");
         let file = journal_dir.join("config.toml");
-        let (homes, zone, values) = (Vec::new(), zone::local(), defaults());
+        let (homes, zone, values) = (Vec::new(), zone::local_zone(), default_settings());
         let is_other = true;
-        Ok(Self { journal_dir, file, machine, is_other, homes, zone, values }.completed())
+        let place = SettingsPlace { journal_dir, file, machine, is_other, homes, zone };
+        Ok(place.with_values(values))
     }
 
-    /// The index lies beside the journal unless somebody said otherwise.
-    fn completed(mut self) -> Self {
-        let known = self.values.get("storage.index_path");
-        if known.is_none_or(|(_, from)| *from == Where::Default) {
-            let beside = self.journal_dir.join("index").to_string_lossy().into_owned();
-            let value = (Value::String(beside), Where::Default);
-            self.values.insert("storage.index_path".to_owned(), value);
-        }
-        self
-    }
-
-    /// Every setting with its value and origin.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Value, Where)> {
+    /// Iterates over all settings with their values and origins.
+    pub(crate) fn all_settings(&self) -> impl Iterator<Item = (&str, &Value, SettingOrigin)> {
         self.values.iter().map(|(name, (value, from))| (name.as_str(), value, *from))
     }
 
-    /// The library's part of the settings.
-    pub(crate) fn config(&self) -> Config {
+    /// Returns the configuration of the library.
+    pub(crate) fn library_config(&self) -> Config {
         let mut config = Config::new(self.journal_dir.clone());
         if let Some((Value::String(path), from)) = self.values.get("storage.index_path")
-            && *from != Where::Default
+            && *from != SettingOrigin::Default
         {
-            config.index_dir = expand(path);
+            config.index_dir = expand_own_home(path);
         }
-        config.writer_memory_mb = self.number("index.writer_memory_mb");
-        config.max_line_bytes = self.number("index.max_line_mb").clamp(1, MAX_LINE_MB) << 20;
-        config.include_thinking = self.value("index.include_thinking").as_bool().unwrap_or(false);
-        config.meaning = self.meaning();
+        config.writer_memory_mb = self.index.writer_memory_mb;
+        config.max_line_bytes = self.index.max_line_mb << 20;
+        config.include_thinking = self.index.include_thinking;
+        config.meaning = self.embedding_choice();
         config.homes.clone_from(&self.homes);
         config.zone = self.zone.clone();
         if let Some((prices, _)) = self.values.get("prices") {
             config.prices = prices.clone().try_into().unwrap_or_default();
         }
-        for agent in Journal::agents() {
+        for agent in Journal::supported_agents() {
             if let Some((value, _)) = self.values.get(&source_key(agent.key)) {
-                let paths = texts(value).iter().map(|text| expand(text)).collect();
+                let paths = string_values(value).iter().map(|text| expand_own_home(text)).collect();
                 config.sources.insert(agent.id.to_owned(), paths);
             }
         }
         config
     }
 
-    fn meaning(&self) -> Meaning {
+    fn embedding_choice(&self) -> Meaning {
         Meaning {
-            off: !self.flag("index.vector.enabled"),
-            precision: match self.word("index.vector_precision") {
-                "f32" => Precision::F32,
-                _ => Precision::F16,
-            },
+            off: !self.index.searches_meaning,
+            precision: self.index.precision,
             model_path: Some(self.model_path()),
-            fallback: match self.word("index.vector.fallback") {
-                "none" => Fallback::None,
-                _ => Fallback::Hash,
-            },
+            fallback: self.index.fallback,
         }
     }
 
-    /// Where a model may lie. Where nobody said so, a second place is known.
+    /// Returns the options of an export, without those of a single command.
+    pub(crate) fn export_options(&self) -> export::ExportOptions {
+        let tools = self.export.includes_tool_calls;
+        export::ExportOptions {
+            detail: if tools { export::DetailLevel::Tools } else { export::DetailLevel::Answers },
+            leaves_out_tools: !tools,
+            theme: self.export.theme,
+            pictures: export::Pick::With,
+            ..export::ExportOptions::default()
+        }
+    }
+
+    /// Returns the directory of the embedding model. Unless it is configured, a second directory is
+    /// tried.
     fn model_path(&self) -> PathBuf {
         let (value, from) = &self.values[MODEL_PATH];
-        let path = expand(value.as_str().unwrap_or_default());
-        let other = expand("~/.chats/models");
-        let is_meant = *from == Where::Default && !has_model(&path) && has_model(&other);
+        let path = expand_own_home(value.as_str().unwrap_or_default());
+        let other = expand_own_home("~/.chats/models");
+        let is_meant = *from == SettingOrigin::Default && !has_model(&path) && has_model(&other);
         if is_meant { other } else { path }
     }
 
-    /// The machine whose home is read.
-    pub(crate) fn machine(&self) -> Machine {
+    /// Returns the machine whose home is read.
+    pub(crate) fn scanned_machine(&self) -> Machine {
         self.machine.clone()
     }
 
-    /// The variables that have a say in what is read and where it is kept, as they are set.
-    pub(crate) fn variables(&self, own: &Machine) -> BTreeMap<String, String> {
-        let of_agents = Journal::agents().map(|agent| agent.variable);
-        let set = OWN.into_iter().chain(of_agents).filter_map(|name| Some((name, own.var(name)?)));
-        // What agents go by themselves is about the home that is read.
-        let all = set.chain(self.machine.decisive());
+    /// Returns the variables that determine sources and storage, with their values.
+    pub(crate) fn relevant_variables(&self, own: &Machine) -> BTreeMap<String, String> {
+        let of_agents = Journal::supported_agents().map(|agent| agent.variable);
+        let set =
+            OWN.into_iter().chain(of_agents).filter_map(|name| Some((name, own.env_var(name)?)));
+        // Variables that the agents use themselves belong to the home that is read.
+        let all = set.chain(self.machine.decisive_variables());
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-    }
-
-    /// A word.
-    pub(crate) fn word(&self, name: &str) -> &str {
-        self.value(name).as_str().unwrap_or_default()
-    }
-
-    /// A yes or no.
-    pub(crate) fn flag(&self, name: &str) -> bool {
-        self.value(name).as_bool().unwrap_or_default()
-    }
-
-    /// Whether the user set a key, in the file or by a variable.
-    pub(crate) fn is_set(&self, name: &str) -> bool {
-        self.values[name].1 != Where::Default
-    }
-
-    /// A number.
-    pub(crate) fn number(&self, name: &str) -> usize {
-        self.value(name)
-            .as_integer()
-            .and_then(|number| usize::try_from(number).ok())
-            .unwrap_or_default()
-    }
-
-    fn value(&self, name: &str) -> &Value {
-        &self.values[name].0
     }
 }
 
-/// Whether a directory has a model in it, whole or not.
+/// Returns whether a directory contains a model, which may be incomplete.
 fn has_model(directory: &Path) -> bool {
     directory.join("model.onnx").is_file()
 }
 
-/// Reads a variable that holds a path; one that is not UTF-8 is taken as it is.
-fn place(own: &Machine, name: &str) -> Option<PathBuf> {
+/// Reads a variable that contains a path. A value that is not UTF-8 is used without expansion.
+fn path_variable(own: &Machine, name: &str) -> Option<PathBuf> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
-    Some(value.to_str().map_or_else(|| PathBuf::from(&value), |text| own.expand(text)))
+    Some(value.to_str().map_or_else(|| PathBuf::from(&value), |text| own.expand_home(text)))
 }
 
-/// Expands `~` to the user's own home, whatever home is read.
-fn expand(text: &str) -> PathBuf {
+/// Expands `~` to the user's own home, also if a foreign home is read.
+fn expand_own_home(text: &str) -> PathBuf {
     let home = std::env::home_dir().unwrap_or_default();
-    Machine { home, ..Machine::default() }.expand(text)
+    Machine { home, ..Machine::default() }.expand_home(text)
 }
 
-impl Where {
+impl SettingOrigin {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -322,50 +434,34 @@ impl Where {
     }
 }
 
-/// The machine of whoever runs the program.
-pub(crate) fn own_machine() -> Result<Machine> {
-    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-    let home = home.ok_or_else(|| anyhow!("could not find your home directory; set HOME"))?;
-    let env = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let os = if cfg!(windows) {
-        Os::Windows
-    } else if cfg!(target_os = "macos") {
-        Os::MacOs
-    } else {
-        Os::Linux
-    };
-    Ok(Machine { home, os, env: env.collect(), ..Machine::default() })
-}
-
-/// Another home tree: this process's environment says nothing about it.
+/// Returns the machine of a foreign home, to which the environment of this process does not apply.
 fn other_machine(home: &Path) -> Result<Machine> {
     let home =
         std::path::absolute(home).with_context(|| format!("could not use {}", home.display()))?;
     if !home.is_dir() {
         bail!("could not read the home {}: no such directory", home.display());
     }
-    Ok(homes::machine(home))
+    Ok(Machine::of_home(home))
 }
 
-/// Another home has a journal of its own, so that histories never mix.
+/// Returns the journal directory of a foreign home. Its own journal keeps the histories apart.
 fn journal_of(base: &Path, home: &Path) -> PathBuf {
-    base.join("homes").join(name_of(home))
+    base.join("homes").join(home_directory_name(home))
 }
 
-/// What is kept about another home is called like this.
-pub(crate) fn name_of(home: &Path) -> String {
+/// Returns the directory name under which data about a foreign home is stored.
+pub(crate) fn home_directory_name(home: &Path) -> String {
     let plain = |character: char| if character.is_alphanumeric() { character } else { '-' };
     let name: String = home.to_string_lossy().chars().map(plain).collect();
     name.trim_matches('-').to_owned()
 }
 
-fn defaults() -> BTreeMap<String, (Value, Where)> {
-    KEYS.iter().map(|key| (key.name.to_owned(), (default(key), Where::Default))).collect()
+fn default_settings() -> SettingValues {
+    KEYS.iter().map(|key| (key.name.to_owned(), (default(key), SettingOrigin::Default))).collect()
 }
 
-/// Reads a default. It is one of few forms, which a whole parser would spend longer on.
-fn default(key: &Key) -> Value {
+/// Parses a default. Defaults have few forms, and a TOML parser would take longer.
+fn default(key: &SettingKey) -> Value {
     match key.accepts {
         Number => Value::Integer(key.default.parse().expect("the default is a number")),
         Flag => Value::Boolean(key.default == "true"),
@@ -373,8 +469,8 @@ fn default(key: &Key) -> Value {
     }
 }
 
-/// Reads the settings in the file, and returns the further homes it names.
-fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Result<Vec<Home>> {
+/// Reads the settings of the file into `values`, and returns its further homes.
+fn read_file(path: &Path, values: &mut SettingValues) -> Result<Vec<Home>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -385,20 +481,20 @@ fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Resu
     let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
         anyhow!("{}: {}", path.display(), error.to_string().trim_end())
     })?;
-    let homes = table.remove("homes").map(|value| homes::read(value, path)).transpose()?;
+    let homes = table.remove("homes").map(|value| homes::parse_homes(value, path)).transpose()?;
     let is_empty = |prices: &Value| prices.as_table().is_some_and(Table::is_empty);
     if let Some(prices) = table.remove("prices").filter(|prices| !is_empty(prices)) {
         let read: Result<BTreeMap<String, Rate>, _> = prices.clone().try_into();
         read.map_err(|error| anyhow!("{}: [prices]: {}", path.display(), error.message()))?;
-        values.insert("prices".to_owned(), (prices, Where::File));
+        values.insert("prices".to_owned(), (prices, SettingOrigin::File));
     }
     let mut found = Vec::new();
-    flatten("", &table, &mut found);
+    flatten_table("", &table, &mut found);
     for (name, value) in found {
         let name =
             ALIASES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned());
-        match accepted(&name, &value) {
-            Some(Ok(())) => drop(values.insert(name, (value, Where::File))),
+        match check_value_type(&name, &value) {
+            Some(Ok(())) => drop(values.insert(name, (value, SettingOrigin::File))),
             Some(Err(wanted)) => bail!("{}: `{name}` must be {wanted}", path.display()),
             None => warn_unknown(path, &name),
         }
@@ -406,19 +502,19 @@ fn read_file(path: &Path, values: &mut BTreeMap<String, (Value, Where)>) -> Resu
     Ok(homes.unwrap_or_default())
 }
 
-fn flatten(prefix: &str, table: &Table, found: &mut Vec<(String, Value)>) {
+fn flatten_table(prefix: &str, table: &Table, found: &mut Vec<(String, Value)>) {
     for (name, value) in table {
         let full = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         match value {
-            Value::Table(inner) => flatten(&full, inner, found),
+            Value::Table(inner) => flatten_table(&full, inner, found),
             _ => found.push((full, value.clone())),
         }
     }
 }
 
-/// Whether a key is known, and its value of the right kind.
-fn accepted(name: &str, value: &Value) -> Option<Result<(), String>> {
-    if Journal::agents().any(|agent| source_key(agent.key) == name) {
+/// Checks the type of a value. Returns `None` for an unknown key, and the expected type as error.
+fn check_value_type(name: &str, value: &Value) -> Option<Result<(), String>> {
+    if Journal::supported_agents().any(|agent| source_key(agent.key) == name) {
         let fits =
             value.is_str() || value.as_array().is_some_and(|all| all.iter().all(Value::is_str));
         return Some(if fits { Ok(()) } else { Err("a path or a list of paths".to_owned()) });
@@ -438,32 +534,36 @@ fn accepted(name: &str, value: &Value) -> Option<Result<(), String>> {
 }
 
 fn warn_unknown(path: &Path, name: &str) {
-    let sources: Vec<String> = Journal::agents().map(|agent| source_key(agent.key)).collect();
+    if let Some((_, reason)) = RETIRED.iter().find(|(retired, _)| *retired == name) {
+        return print_warning(&format!("{}: `{name}` has no effect: {reason}", path.display()));
+    }
+    let sources: Vec<String> =
+        Journal::supported_agents().map(|agent| source_key(agent.key)).collect();
     let known: Vec<&str> =
         KEYS.iter().map(|key| key.name).chain(sources.iter().map(String::as_str)).collect();
     let hint =
         nearest(name, &known).map_or(String::new(), |near| format!(" — did you mean `{near}`?"));
-    warn(&format!("{}: unknown key `{name}`{hint}", path.display()));
+    print_warning(&format!("{}: unknown key `{name}`{hint}", path.display()));
 }
 
-fn read_environment(machine: &Machine, values: &mut BTreeMap<String, (Value, Where)>) {
+fn read_environment(machine: &Machine, values: &mut SettingValues) {
     let mut set = |name: String, variable: &str| {
-        if let Some(text) = machine.var(variable) {
-            values.insert(name, (Value::String(text.to_owned()), Where::Environment));
+        if let Some(text) = machine.env_var(variable) {
+            values.insert(name, (Value::String(text.to_owned()), SettingOrigin::Environment));
         }
     };
     set("storage.index_path".to_owned(), "AJ_INDEX_PATH");
-    for agent in Journal::agents() {
+    for agent in Journal::supported_agents() {
         set(source_key(agent.key), agent.variable);
     }
 }
 
-/// The dotted name of an agent's roots.
+/// Returns the dotted name of the key that sets an agent's directories.
 pub(crate) fn source_key(key: &str) -> String {
     format!("storage.sources.{key}")
 }
 
-fn texts(value: &Value) -> Vec<&str> {
+fn string_values(value: &Value) -> Vec<&str> {
     match value {
         Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
         _ => value.as_str().into_iter().collect(),

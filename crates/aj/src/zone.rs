@@ -1,5 +1,5 @@
-//! The user's time zone, read from the one file that says it. The usual way lists every zone
-//! there is first, which takes longer than most answers.
+//! The user's time zone, read from its own file. The usual way first lists all time zones, which
+//! takes longer than most answers.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,16 @@ use jiff::tz::TimeZone;
 const LOCAL: &str = "/etc/localtime";
 const ZONES: &str = "/usr/share/zoneinfo";
 
-/// The zone of the user's clock.
-pub(crate) fn local() -> TimeZone {
-    quick(std::env::var("TZ").ok().as_deref(), Path::new(LOCAL)).unwrap_or_else(TimeZone::system)
+/// Returns the user's time zone.
+pub(crate) fn local_zone() -> TimeZone {
+    read_zone_file(std::env::var("TZ").ok().as_deref(), Path::new(LOCAL))
+        .unwrap_or_else(TimeZone::system)
 }
 
-/// Reads the zone's file; `None` when its name or its place is an unusual one.
-fn quick(named: Option<&str>, local: &Path) -> Option<TimeZone> {
+/// Reads the file of a time zone. Returns `None` for an unusual name or path.
+fn read_zone_file(named: Option<&str>, local: &Path) -> Option<TimeZone> {
     let file = match named {
-        Some(name) if is_plain(name) => Path::new(ZONES).join(name),
+        Some(name) if is_plain_zone_name(name) => Path::new(ZONES).join(name),
         Some(_) => return None,
         None => local.to_owned(),
     };
@@ -25,8 +26,8 @@ fn quick(named: Option<&str>, local: &Path) -> Option<TimeZone> {
     TimeZone::tzif(name, &std::fs::read(&file).ok()?).ok()
 }
 
-/// Whether a zone is called as in `Europe/Paris`, not by a rule or a path.
-fn is_plain(name: &str) -> bool {
+/// Returns whether a text is a name such as `Europe/Paris`, not a rule or a path.
+fn is_plain_zone_name(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|first: char| first.is_ascii_uppercase())
             && part.chars().all(|one| one.is_ascii_alphanumeric() || "_-+".contains(one))
@@ -41,18 +42,18 @@ mod tests {
     #[test]
     fn only_names_of_zones_are_looked_up_by_name() {
         for name in ["Europe/Paris", "America/Argentina/Ushuaia", "Etc/GMT+3"] {
-            assert!(is_plain(name), "{name}");
+            assert!(is_plain_zone_name(name), "{name}");
         }
         for name in ["", ":Europe/Paris", "UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "/etc/x", "a/../b"]
         {
-            assert!(!is_plain(name), "{name}");
+            assert!(!is_plain_zone_name(name), "{name}");
         }
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn a_zone_is_the_same_as_when_all_are_listed() {
-        let Some(zone) = quick(Some("Asia/Kathmandu"), Path::new(LOCAL)) else {
+        let Some(zone) = read_zone_file(Some("Asia/Kathmandu"), Path::new(LOCAL)) else {
             println!("skipped: no time zones on this machine");
             return;
         };

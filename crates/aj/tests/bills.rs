@@ -1,14 +1,11 @@
 //! Calls that no message records: an agent that keeps its own bill lists more than its
 //! transcript. The difference counts, once, and nothing is invented.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use serde_json::{Value, json};
-use support::Test;
-use support::client::Client;
-use support::server::Server;
+
+use crate::support::Test;
+use crate::support::client::Client;
+use crate::support::server::Server;
 
 const FIRST: &str = "bbbb0001-0000-4000-8000-000000000001";
 const FORK: &str = "bbbb000f-0000-4000-8000-00000000000f";
@@ -534,4 +531,51 @@ fn a_bill_begun_anew_while_another_session_ran_is_left_aside() {
         assert_eq!(totals(&test), ([4000, 400, 2000, 200], [0; 4]), "{order:?}");
         assert_eq!(left_aside(&test), 1, "{order:?}");
     }
+}
+
+/// The kind, the model and the input tokens of each row of the `usage` tables below a directory.
+#[cfg(feature = "parquet")]
+fn usage_rows(tables: &std::path::Path) -> Vec<(String, String, i64)> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    let mut rows = Vec::new();
+    for month in std::fs::read_dir(tables.join("usage")).unwrap() {
+        for file in std::fs::read_dir(month.unwrap().path()).unwrap() {
+            let file = std::fs::File::open(file.unwrap().path()).unwrap();
+            let reader = SerializedFileReader::new(file).unwrap();
+            for row in reader.get_row_iter(None).unwrap() {
+                let row = row.unwrap();
+                let field = |name: &str| {
+                    row.get_column_iter().find(|(key, _)| *key == name).unwrap().1.clone()
+                };
+                let text = |name: &str| match field(name) {
+                    Field::Str(text) => text,
+                    other => panic!("{name} is {other:?}"),
+                };
+                let Field::Long(input) = field("input_tokens") else { panic!("no number") };
+                rows.push((text("kind"), text("model"), input));
+            }
+        }
+    }
+    rows.sort();
+    rows
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_tell_calls_from_what_is_not_in_the_transcript() {
+    let (transcript, _, _) = billed_session();
+    let test = Test::new();
+    test.write(file(FIRST), transcript);
+    test.aj("index").found();
+    let tables = test.beside("tables");
+    test.args(["export", "--all", "-f", "parquet", "-o", tables.to_str().unwrap()]).found();
+    let row = |kind: &str, model: &str, input: i64| (kind.to_owned(), model.to_owned(), input);
+    let expected = [
+        row("call", MODEL, 1000),
+        row("not_in_transcript", SMALL, 30),
+        row("not_in_transcript", MODEL, 400),
+    ];
+    assert_eq!(usage_rows(&tables), expected);
 }

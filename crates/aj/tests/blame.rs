@@ -1,13 +1,10 @@
 //! `aj blame` and `aj files` on the real program, with a real repository.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Test, keys, text};
+
+use crate::support::{Test, keys, text};
 
 const ID: &str = "0b1a0001-0000-4000-8000-000000000001";
 

@@ -1,14 +1,12 @@
 //! The dashboard in a real browser: the real program on a made-up history, driven as a person
 //! would drive it. Without Chromium and Node the tests say that they were skipped.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use support::history::History;
-use support::server::Server;
-use support::{Test, Transcript, browser};
+
+use crate::support::history::History;
+use crate::support::server::Server;
+use crate::support::{Test, Transcript, browser};
 
 /// What could run, load or break out, in a page that is careless.
 const HOSTILE: &[&str] = &[

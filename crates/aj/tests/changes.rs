@@ -1,10 +1,5 @@
 //! Sources that change, go away or fail, also while they are read. Nothing here depends on how
 //! fast anything is.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::compare::{answers, long_session, rounds, same, snapshot, undisturbed};
-use support::{FLAKY, Random, Run, Test, Transcript, text, two_agents};
+
+use crate::support::compare::{answers, long_session, rounds, same, snapshot, undisturbed};
+use crate::support::{FLAKY, Random, Run, Test, Transcript, text, two_agents};
 
 #[test]
 fn a_session_lives_on_when_its_file_is_gone_and_is_itself_again_when_it_is_back() {
@@ -27,9 +23,9 @@ fn a_session_lives_on_when_its_file_is_gone_and_is_itself_again_when_it_is_back(
     let session = |test: &Test| test.aj("show --json 3f1c0001").found().json();
     assert_eq!(session(&test)["session"]["source"]["present"], false);
     assert_eq!(session(&test)["messages"].as_array().unwrap().len(), 8);
-    test.aj("show 3f1c0001").found().shows(["(gone; kept in the journal)"]);
+    test.aj("show 3f1c0001").found().shows(["(deleted; kept in the journal)"]);
     assert_eq!(test.aj("search --json copper").found().ids(), [FLAKY]);
-    test.aj("sources").found().shows(["1 source gone; 1 session live on in the journal only"]);
+    test.aj("sources").found().shows(["1 source deleted; 1 session only in the journal"]);
     fs::rename(&away, &file).unwrap();
     assert_eq!(session(&test)["session"]["source"]["present"], true);
     assert!(answers(&test) == before);
@@ -159,7 +155,7 @@ fn a_source_whose_reading_fails_is_told_and_costs_its_neighbours_nothing() {
     }
     fs::remove_file(&broken).unwrap();
     let homes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes/two-agents");
-    support::copy(&homes, &test.path(""));
+    crate::support::copy(&homes, &test.path(""));
     test.aj("index").code(0);
     assert_eq!(answers(&test)["found"], before["found"]);
 }

@@ -1,14 +1,11 @@
 //! What a user of Claude Code sees of its newer records, of words that stand in odd places, and of
 //! texts that only the program writes.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Test, copy};
+
+use crate::support::{Test, copy};
 
 const TODAY: &str = "70da0001-0000-4000-8000-000000000001";
 const TEXTS: &str = "70da0002-0000-4000-8000-000000000002";
@@ -19,7 +16,7 @@ const SIDE: &str = "70da0006-0000-4000-8000-000000000006";
 
 /// The home of a fixture of the connector, indexed.
 fn fixture(case: &str) -> Test {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-journal/tests/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-sessions/tests/fixtures");
     let test = Test::new();
     copy(&fixtures.join("claude-code").join(case).join("home"), &test.path(""));
     test.aj("index").found();

@@ -1,15 +1,12 @@
 //! Every command of the program, run as people and programs run it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{FLAKY, PORT, RETRY, Test, keys, text, two_agents};
+
+use crate::support::{FLAKY, PORT, RETRY, Test, keys, text, two_agents};
 
 const CHILD: &str = "a7b8c9";
 
@@ -54,7 +51,7 @@ fn list_all_shows_sub_agents_too() {
 fn list_has_a_limit_and_zero_means_none() {
     let test = Test::new();
     for number in 0..25 {
-        let session = support::Transcript::new(number).you("count me").agent("counted");
+        let session = crate::support::Transcript::new(number).you("count me").agent("counted");
         test.write(session.path(), session.lines);
     }
     test.aj("index").found();
@@ -82,7 +79,7 @@ fn list_chooses_by_agent_project_branch_and_time() {
     check("--since 2026-03-03 --until 2026-04-30", &[RETRY]);
     check("--project absent", &[]);
     test.aj("list --agent cluade").fails(["unknown agent `cluade`", "did you mean `claude`?"]);
-    test.aj("list --since tomorow").fails(["`tomorow` is no date"]);
+    test.aj("list --since tomorow").fails(["`tomorow` is not a date"]);
 }
 
 #[test]
@@ -196,11 +193,11 @@ fn mistakes_in_a_query_are_told_with_what_was_probably_meant() {
     test.aj("search prjoect:web login")
         .fails(["unknown field `prjoect:`", "did you mean `project:`?"]);
     test.args(["search", "login \"never closed"])
-        .fails(["a quote is not closed (character 7): \"never closed"]);
+        .fails(["unclosed quote (character 7): \"never closed"]);
     test.aj("search login agent:claud").fails(["unknown agent `claud`", "did you mean `claude`?"]);
     test.aj("search login role:robot").fails(["unknown role `robot`"]);
-    test.aj("search login since:never").fails(["`never` is no date"]);
-    test.args(["search", "--", "-draft"]).fails(["nothing to look for"]);
+    test.aj("search login since:never").fails(["`never` is not a date"]);
+    test.args(["search", "--", "-draft"]).fails(["the query only excludes"]);
     test.aj("search").code(2).stdout("").says(["Usage: aj search"]);
 }
 
@@ -296,7 +293,8 @@ fn every_answer_names_its_schema() {
         let document = test.aj(&format!("{name} --json")).code(0).json();
         assert_eq!(document["schema"], format!("aj.{name}/1"));
     }
-    check("sources --json", "aj.sources/1", &["agents", "journal", "meaning", "pending", "schema"]);
+    let sources = ["agents", "imported", "journal", "meaning", "pending", "schema"];
+    check("sources --json", "aj.sources/1", &sources);
     check("config show --json", "aj.config/1", &["file", "homes", "journal", "schema", "settings"]);
     check("config path --json", "aj.config/1", &["file", "schema"]);
     check("config init --json", "aj.config/1", &["file", "schema", "written"]);
@@ -378,13 +376,13 @@ fn sources_tells_what_was_looked_at_and_understood() {
         "% of ",
         "with directory 100 % · title 100 % · model 100 % · branch 100 %",
         "skipped 1 × ",
-        "no sessions found of ",
+        "no sessions found for ",
         "journal ",
     ]);
     test.aj("sources --all")
         .found()
-        .shows(["cursor", "(not there)"])
-        .hides(["no sessions found of"]);
+        .shows(["cursor", "(does not exist)"])
+        .hides(["no sessions found for"]);
 }
 
 // Output
@@ -399,9 +397,9 @@ fn colours_are_for_terminals_unless_asked_for() {
     }
     let test = test.env("NO_COLOR", "1").env("TERM", "xterm-256color");
     test.aj("list").found().hides(["\u{1b}"]);
-    test.aj("show ffff").code(1).stderr(
-        "aj: no session `ffff`\n    `aj list --all` shows every conversation with its id\n",
-    );
+    test.aj("show ffff")
+        .code(1)
+        .stderr("aj: no session `ffff`\n    `aj list --all` lists all sessions with their ids\n");
 }
 
 #[test]
@@ -431,7 +429,7 @@ fn lines_fit_the_columns_there_are() {
 #[test]
 fn what_agents_wrote_cannot_steer_the_terminal() {
     let test = Test::new();
-    let session = support::Transcript::new(1)
+    let session = crate::support::Transcript::new(1)
         .you("evil \u{1b}]0;title\u{7} \u{202e}text")
         .agent("\u{1b}[2Jgone");
     // Facts about a session are recorded too.
@@ -547,7 +545,7 @@ fn the_demo_works_without_any_history() {
         "$ aj list\n",
         "$ aj show 5e1fb0a2\n",
     ]);
-    run.shows(["Fix flaky login", "That was made up."]);
+    run.shows(["Fix flaky login", "These were sample sessions."]);
     assert!(!test.journal("").exists() && fs::read_dir(test.path("")).unwrap().next().is_none());
 }
 

@@ -1,12 +1,8 @@
 //! What can be set, and where each setting is taken from.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 
-use support::{FLAKY, PORT, RETRY, Test, text, two_agents};
+use crate::support::{FLAKY, PORT, RETRY, Test, text, two_agents};
 
 #[test]
 fn config_path_show_and_init_agree() {
@@ -20,7 +16,8 @@ fn config_path_show_and_init_agree() {
         &line[..line.len() - 1],
     ]);
     test.aj("config init").found().stdout(&format!("wrote {line}"));
-    test.aj("config init").fails(["exists already; it is left as it is", &line[..line.len() - 1]]);
+    test.aj("config init")
+        .fails(["already exists; aj does not change it", &line[..line.len() - 1]]);
     // As written it changes nothing; with the `#` gone every line is a valid setting.
     test.aj("config show").found().hides(["# file"]);
     let written = fs::read_to_string(&file).unwrap();
@@ -110,7 +107,7 @@ fn a_wrong_configuration_is_told_with_its_place() {
 fn the_environment_beats_the_file_and_flags_beat_both() {
     let test = two_agents().config("[storage.sources]\nclaude_code = \"/nowhere\"\n");
     test.aj("list --agent claude").code(1);
-    test.aj("index").code(0).says(["/nowhere is not there"]);
+    test.aj("index").code(0).says(["/nowhere does not exist"]);
     let test = test.env("AJ_CLAUDE_PATH", "~/.claude");
     assert_eq!(test.aj("list --json --agent claude").found().ids(), [RETRY, FLAKY]);
     let settings = test.aj("config show --json").found().json()["settings"].clone();
@@ -147,7 +144,7 @@ fn every_agent_has_a_variable_that_replaces_its_roots() {
 #[test]
 fn a_pattern_that_begins_nowhere_is_about_projects_and_the_home() {
     let test = Test::new().config("[storage.sources]\naider = \"**/.aider.chat.history.md\"\n");
-    let session = support::Transcript::new(7).you("mine").agent("yours");
+    let session = crate::support::Transcript::new(7).you("mine").agent("yours");
     let web = test.path("src/web");
     let lines = session.lines.replace("/home/mara/web", &web.to_string_lossy());
     test.write(session.path(), lines);
@@ -206,11 +203,11 @@ fn another_home_is_read_into_a_journal_of_its_own() {
     let test = Test::new().without("AJ_HOME");
     let config = "[storage.sources]\ncodex = \"~/gone\"\n";
     test.write(".agent-journal/config.toml", config);
-    let session = support::Transcript::new(7).you("mine").agent("yours");
+    let session = crate::support::Transcript::new(7).you("mine").agent("yours");
     test.write(session.path(), &session.lines);
     assert_eq!(test.args(["--home", &path, "list", "--json"]).found().ids(), [PORT, RETRY, FLAKY]);
     let own = test.args(["list", "--json"]).found();
-    test.args(["index"]).code(0).says(["gone is not there"]);
+    test.args(["index"]).code(0).says(["gone does not exist"]);
     assert_eq!(own.ids(), [session.id.as_str()]);
     assert_eq!(test.args(["search", "copper", "--json", "--home", &path]).found().ids(), [FLAKY]);
     test.args(["search", "copper"]).code(1);
@@ -223,7 +220,7 @@ fn another_home_never_disturbs_this_ones_index() {
     let path = backup.path("").display().to_string();
     let test = Test::new().without("AJ_HOME");
     test.write(".agent-journal/config.toml", "[storage]\nindex_path = \"~/index\"\n");
-    let session = support::Transcript::new(7).you("mine").agent("yours");
+    let session = crate::support::Transcript::new(7).you("mine").agent("yours");
     test.write(session.path(), &session.lines);
     test.aj("index").found();
     let index = |test: &Test| fs::read(test.path("index/lexical/meta.json")).unwrap();
@@ -236,9 +233,28 @@ fn another_home_never_disturbs_this_ones_index() {
 #[test]
 fn a_tilde_means_the_home_everywhere() {
     let test = two_agents();
-    support::copy(&test.path(".codex"), &test.path("moved/.codex"));
+    crate::support::copy(&test.path(".codex"), &test.path("moved/.codex"));
     fs::remove_dir_all(test.path(".codex")).unwrap();
     assert_eq!(test.args(["--home=~/moved", "list", "--json"]).found().ids(), [PORT]);
     let test = test.env("AJ_CODEX_PATH", "~/moved/.codex");
     assert_eq!(test.aj("list --json --agent codex").found().ids(), [PORT]);
+}
+
+#[test]
+fn the_longest_line_that_is_read_can_be_chosen() {
+    let session = crate::support::Transcript::new(1).you("short words").agent("an answer");
+    let long = format!("{}zanzibar {}", "x ".repeat(800_000), "y ".repeat(10));
+    let session = session.you(&long);
+    let test = Test::new().config("[index]\nmax_line_mb = 1\n");
+    test.write(session.path(), &session.lines);
+    test.aj("search short").found();
+    test.aj("search --mode lexical zanzibar").code(1);
+    test.aj("show 00000001")
+        .found()
+        .shows(["short words", "1 line skipped: longer than 1 MiB (index.max_line_mb)"]);
+    test.aj("sources").found().shows(["skipped 1 ×"]);
+    let test = test.config("[index]\nmax_line_mb = 2\n");
+    test.aj("index --full").found();
+    test.aj("search --mode lexical zanzibar").found();
+    test.aj("show 00000001").found().hides(["skipped"]);
 }

@@ -1,21 +1,18 @@
 //! Sessions of the Copilot programs, at the doors that show them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use support::{Test, copy};
+
+use crate::support::{Test, copy};
 
 const SESSION: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 
 /// A home with the files of one of the connectors' own fixtures, its databases made of their text.
 fn fixture(name: &str) -> Test {
     let test = Test::new();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-journal/tests/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-sessions/tests/fixtures");
     copy(&fixtures.join(name).join("home"), &test.path(""));
     build(&test.path(""));
     test
@@ -141,7 +138,7 @@ fn what_lies_beside_a_log_is_found_and_shown() {
     let checkpoints = documents.iter().filter(|one| one.starts_with("checkpoint")).count();
     assert_eq!(checkpoints, 1, "{documents:#?}");
     let sources = test.aj("sources").found();
-    sources.shows(["a checkpoint is no JSON object", "workspace.yaml is no mapping"]);
+    sources.shows(["a checkpoint is not a JSON object", "workspace.yaml is not a mapping"]);
     assert_eq!(listed(&test, "ccccccc2")["cwd"], "/srv/trusted");
     // A summary that begins with a tag is no title.
     assert_eq!(listed(&test, "ccccccc3")["title"], "What is the date?");
@@ -208,7 +205,7 @@ fn a_checkpoint_with_all_words_comes_before_a_short_reply() {
 fn a_handoff_has_the_last_checkpoint_and_the_plan() {
     let test = fixture("copilot-cli/kept");
     test.aj("handoff ccccccc1").found().shows([
-        "## Written down beside the conversation",
+        "## Plans, summaries and notes",
         "> ## Next steps\n> \n> Fix the sum. (ccccccc1, checkpoint first)",
         "> Read, then fix. (ccccccc1, plan)",
     ]);

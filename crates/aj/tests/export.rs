@@ -1,6 +1,4 @@
 //! `aj export` and `aj secrets`, run as a person runs them, on the demo's home.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(missing_docs, reason = "a test")]
 
 use std::fs;
 use std::io::Read;
@@ -67,7 +65,7 @@ fn nothing_is_replaced_unless_asked() {
     let place = Place::new();
     fs::write(place.path("a.md"), "mine").unwrap();
     let error = place.refused(&["export", "5e1fb0a2", "-o", "a.md"]);
-    assert_eq!(error, "aj: a.md is there already; `--force` replaces it\n");
+    assert_eq!(error, "aj: a.md already exists; use `--force` to replace it\n");
     assert_eq!(fs::read_to_string(place.path("a.md")).unwrap(), "mine");
     place.done(&["export", "5e1fb0a2", "-o", "a.md", "--force"]);
     assert!(fs::read_to_string(place.path("a.md")).unwrap().starts_with("---\ntitle: "));
@@ -122,7 +120,7 @@ fn a_query_chooses_and_many_pages_have_an_index() {
 fn several_sessions_do_not_fit_one_document() {
     let place = Place::new();
     let error = place.refused(&["export", "--all", "-o", "all.json"]);
-    assert_eq!(error, "aj: 4 sessions do not fit one json file; name it .ndjson\n");
+    assert_eq!(error, "aj: 4 sessions do not fit into one json file; use the suffix .ndjson\n");
     let error = place.refused(&["export", "5e1f", "-f", "htlm"]);
     assert_eq!(error, "aj: unknown format `htlm` — did you mean `html`?\n");
 }

@@ -1,9 +1,6 @@
 //! Compares `aj` with what really happened in recordings of real agents, whose model server decided
 //! every answer and noted every token. The recordings are not published (`AJ_FARM`); where they are
 //! absent the test says so and passes.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
-use support::{Test, copy};
+
+use crate::support::{Test, copy};
 
 /// One line of a recording's truth.
 #[derive(Deserialize)]

@@ -1,12 +1,10 @@
 //! One meaning per figure: the same numbers in lists, transcripts, pages, the API, statistics and
 //! exports, and nothing that is not known is told as zero.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod support;
 
 use serde_json::{Value, json};
-use support::server::Server;
-use support::{Test, Transcript};
+
+use crate::support::server::Server;
+use crate::support::{Test, Transcript};
 
 const PARENT: &str = "77770000-0000-4000-8000-000000000001";
 
@@ -205,7 +203,7 @@ fn a_file_or_a_directory_is_written_by_what_was_asked_for() {
     test.args(["export", "00004002", "-f", "markdown", "-o", &into("one")]).code(0);
     assert!(test.beside("one").is_file(), "an id is one session");
     test.args(["export", "pelican OR stork", "-o", &into("both.md")])
-        .fails(["2 sessions do not fit one markdown file; give `-o` a directory"]);
+        .fails(["2 sessions do not fit into one markdown file; use a directory with `-o`"]);
     assert!(!test.beside("both.md").exists());
 }
 
@@ -261,5 +259,5 @@ fn settings_of_export_and_search_hold_in_the_dashboard() {
     }
     let (status, said) = server.get("/api/v1/search?q=look%20around&mode=semantic").told();
     assert_eq!(status, 400, "{said}");
-    assert!(said.contains("nothing is found by meaning: there is no model in"), "{said}");
+    assert!(said.contains("search by meaning is not available: no model in"), "{said}");
 }

@@ -1,12 +1,9 @@
 //! Forks and resumed copies: what two sessions share counts once, for the session that recorded
 //! it first, and is read with both.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use serde_json::{Value, json};
-use support::Test;
+
+use crate::support::Test;
 
 const FIRST: &str = "aaaa0001-0000-4000-8000-000000000001";
 const FORK: &str = "5555000f-0000-4000-8000-00000000000f";

@@ -1,12 +1,9 @@
 //! What agents write today, seen from outside: figures, links and texts of resumed, forked and
 //! rewritten histories.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use serde_json::Value;
-use support::Test;
+
+use crate::support::Test;
 
 /// The figures of everything in a home.
 fn totals(test: &Test) -> Value {

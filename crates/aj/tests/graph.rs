@@ -1,12 +1,10 @@
 //! How the messages of an exported session follow each other: forks, the active path, parents.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod support;
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use support::Test;
+
+use crate::support::Test;
 
 const ID: &str = "66660000-0000-4000-8000-000000000001";
 

@@ -1,10 +1,8 @@
 //! `aj handoff`: what is handed over, where it is from, and how long it may be.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use serde_json::{Value, json};
-use support::{Random, Test, Transcript};
+
+use crate::support::{Random, Test, Transcript};
 
 const SESSION: &str = "0000002a-0000-4000-8000-000000000000";
 
@@ -62,7 +60,7 @@ fn session() -> Test {
 fn a_brief_says_everything_with_its_message() {
     let run = session().args(["handoff", "0000002a"]).found();
     let run = run.shows([
-        "# Handoff\n\nTaken from a recorded session.",
+        "# Handoff\n\nBrief of a recorded session.",
         "\n\n> Make the upload worker retry. The token is [redacted:github-token",
         &format!("> Claude Code session claude-code:{SESSION}"),
         "## Goal\n\n> Make the upload worker retry.\n> The token is [redacted:github-token",
@@ -73,7 +71,7 @@ fn a_brief_says_everything_with_its_message() {
         "> - bash: `cargo test upload` (0000002a#8)",
         "> assertion failed: 3 retries (0000002a#8)",
         "> - no, use jitter as well (0000002a#9)",
-        "## Where it stood\n\n> Jitter is in; one test still fails. (0000002a#10)",
+        "## Last state\n\n> Jitter is in; one test still fails. (0000002a#10)",
     ]);
     run.hides(["16C7e42F", "write the retry"]);
 }
@@ -144,5 +142,5 @@ fn a_session_that_nobody_answered_says_so() {
     let session = Transcript::new(42).you("are you there");
     test.write(session.path(), session.lines);
     let run = test.args(["handoff", "0000002a"]).found();
-    run.shows(["## Where it stood\n\n- the last prompt was not answered (0000002a#1)"]);
+    run.shows(["## Last state\n\n- the last prompt has no reply (0000002a#1)"]);
 }

@@ -1,12 +1,11 @@
 //! The help pages: as they were read last, one for every command, their examples true.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
+use std::path::Path;
 
-use support::{Run, Test, two_agents};
+use agent_journal::search::{FieldTarget, describe_query_language, search_fields};
+
+use crate::support::{Run, Test, two_agents};
 
 /// Every command that has a help page.
 const COMMANDS: &[&str] = &[
@@ -73,6 +72,36 @@ fn every_command_is_on_the_first_help_page_and_among_those_tested() {
         .collect();
     for command in commands.into_iter().filter(|name| *name != "help") {
         assert!(COMMANDS.contains(&command), "`{command}` has no snapshot of its help");
+    }
+}
+
+#[test]
+fn every_search_field_is_described_in_every_place() {
+    let test = Test::new();
+    let print = |command: &str| test.aj(command).found().stdout;
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| fs::read_to_string(project.join(path)).unwrap();
+    let api: serde_json::Value = serde_json::from_str(&read("web/openapi.json")).unwrap();
+    let query = &api["paths"]["/api/v1/search"]["get"]["parameters"][0];
+    assert_eq!(query["description"], describe_query_language());
+    let (search, skill, guide) =
+        (print("search --help"), print("skill"), read("../../docs/guide.md"));
+    let (bash, zsh) = (print("completions bash"), print("completions zsh"));
+    let (list, stats) = (print("list --help"), print("stats --help"));
+    for field in search_fields() {
+        let name = format!("{}:", field.name);
+        let has_name = |text: &str| text.split([' ', '\n', ',']).any(|word| word == name);
+        assert!(has_name(&list), "{name} in `aj list --help`");
+        assert_eq!(has_name(&stats), field.target != FieldTarget::Messages, "{name}: {stats}");
+        assert!(search.contains(&format!("  {name}")), "{name} in `aj search --help`");
+        assert!(has_name(&bash), "{name} for bash");
+        assert!(zsh.contains(&format!("{}\\:", field.name)), "{name} for zsh");
+        assert!(skill.contains(&format!("- `{name}` {}", field.help)), "{name} in the skill");
+        assert!(guide.contains(&format!("| `{name}` | {}", field.help)), "{name} in the guide");
+        for value in field.values {
+            assert!(bash.contains(&format!("{name}{value}")), "{name}{value} for bash");
+            assert!(search.contains(value) && skill.contains(value), "{name}{value}");
+        }
     }
 }
 

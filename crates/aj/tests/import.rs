@@ -1,20 +1,17 @@
 //! `aj import`, run as a person runs it: a backup, a pipe, a file that is none.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(missing_docs, reason = "a test")]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Run, Test};
+
+use crate::support::{Run, Test};
 
 /// The demo's home, read.
 fn demo() -> Test {
     let test = Test::new();
-    support::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home"), &test.path(""));
+    crate::support::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home"), &test.path(""));
     test.aj("index").code(0);
     test
 }
@@ -35,7 +32,7 @@ fn everything(test: &Test) -> Vec<String> {
 
 #[test]
 fn what_was_spent_out_of_sight_goes_along_with_everything() {
-    let test = support::two_agents();
+    let test = crate::support::two_agents();
     let hidden = r#"{"sessionId":"bg","projectHash":"p","startTime":"2026-05-04T08:00:00.000Z",
         "lastUpdated":"2026-05-04T08:00:10.000Z","kind":"subagent","messages":[
         {"id":"m0","timestamp":"2026-05-04T08:00:01.000Z","type":"user","content":"secret words"},
@@ -110,14 +107,14 @@ fn one_bad_file_does_not_keep_the_others_out() {
     let run = run.code(2);
     assert!(run.stdout.contains("good.json: 1 session, 1 new"), "{run}");
     let told: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("aj: ")).collect();
-    assert!(told[0].ends_with("bad.json: it ends in the middle of session 1"), "{run}");
+    assert!(told[0].ends_with("bad.json: the file ends in the middle of session 1"), "{run}");
     assert!(told[1].contains("could not read") && told[1].contains("none.json"), "{run}");
     assert_eq!(everything(&other).len(), 1);
 }
 
 #[test]
 fn the_size_of_an_imported_file_is_no_agents_own() {
-    let test = support::two_agents();
+    let test = crate::support::two_agents();
     let file = test.beside("all.ndjson");
     test.args(["export", "--all", "-o", file.to_str().unwrap()]).code(0);
     let other = Test::new();
@@ -175,6 +172,51 @@ fn a_message_has_a_bounded_number_of_blocks_and_all_of_it_is_found() {
     for word in ["wombat0", "wombat8191", "wombat12345", "wombat19999"] {
         test.args(["search", "--mode", "lexical", word]).code(0).found();
     }
+}
+
+#[test]
+fn joined_blocks_of_an_imported_agent_are_listed_with_the_sources() {
+    let (test, file) = with_many_blocks(20_000);
+    assert_eq!(test.aj("sources --json").found().json()["imported"], serde_json::json!([]));
+    test.args(["import", file.to_str().unwrap()]).code(0);
+    test.aj("sources").found().shows([
+        "strange-agent",
+        "1 session (1 started by you)",
+        "from 1 imported file",
+        "skipped 1 × blocks of a very long message joined",
+    ]);
+    let imported = test.aj("sources --json").found().json()["imported"].clone();
+    assert_eq!(imported[0]["id"], "strange-agent", "{imported}");
+    assert_eq!(imported[0]["sessions"], 1, "{imported}");
+}
+
+#[test]
+fn an_import_is_kept_when_the_index_cannot_be_written() {
+    let from = demo();
+    let file = from.beside("all.ndjson");
+    let path = file.to_str().unwrap();
+    from.args(["export", "--all", "-o", path]).code(0);
+    let test = Test::new();
+    fs::create_dir_all(test.journal("")).unwrap();
+    let index = test.journal("index");
+    fs::write(&index, "a file where a directory should be").unwrap();
+    let run = test.args(["import", path]).code(0);
+    assert!(run.stdout.contains("5 sessions, 5 new ("), "{run}");
+    assert_eq!(run.stderr.lines().count(), 1, "{run}");
+    run.says(["could not make the sessions findable", index.to_str().unwrap()]);
+    let json = test.args(["import", "--json", path]).code(0).json();
+    let imported = &json["files"][0]["imported"];
+    assert_eq!(imported["sessions"], 5, "{json}");
+    assert!(imported["index_error"].as_str().unwrap().contains("index"), "{json}");
+    let ids = from.aj("list --all --json").ids();
+    let listed = test.aj("list --all --json").code(0);
+    assert_eq!(listed.ids(), ids);
+    assert_eq!(listed.stderr.lines().count(), 1, "{listed}");
+    test.args(["show", &ids[0]]).code(0);
+    // As soon as the index can be written, everything is found.
+    fs::remove_file(&index).unwrap();
+    test.aj("search flaky").code(0);
+    assert_eq!(everything(&test), everything(&from));
 }
 
 #[test]

@@ -2,12 +2,7 @@
 //! are noise; these counts are the same in every run, so that a change that makes a command a
 //! tenth slower is seen where it is made.
 //!
-//! `BLESS=1 cargo test -p aj --test instructions` accepts new counts: say in the commit why.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
+//! `BLESS=1 cargo test -p aj --test runner instructions::` accepts new counts: say in the commit why.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
-use support::{Test, Transcript};
+
+use crate::support::{Test, Transcript};
 
 /// The share a count may change by, in percent.
 const TOLERANCE: u64 = 10;
@@ -108,6 +104,6 @@ fn everyday_commands_take_no_more_instructions_than_accepted() {
     assert!(
         wrong.is_empty(),
         "changed by more than {TOLERANCE} %; if that is meant, accept it with \
-         `BLESS=1 cargo test -p aj --test instructions` and say why in the commit: {wrong:#?}"
+         `BLESS=1 cargo test -p aj --test runner instructions::` and say why in the commit: {wrong:#?}"
     );
 }

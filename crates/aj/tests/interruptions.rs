@@ -2,11 +2,6 @@
 //! power loss. Afterwards every command answers as if nothing had happened.
 //!
 //! `AJ_FAULTS=1000` tries every place; the ordinary run tries some.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use support::client::Client;
-use support::compare::{answers, long_session, rounds, same, undisturbed};
-use support::power_loss::Recording;
-use support::preload::{NO_SPACE, QUOTA, READ_ONLY, WriteFaults};
-use support::{FLAKY, Random, Run, Test, Transcript, text, two_agents};
+
+use crate::support::client::Client;
+use crate::support::compare::{answers, long_session, rounds, same, undisturbed};
+use crate::support::power_loss::Recording;
+use crate::support::preload::{NO_SPACE, QUOTA, READ_ONLY, WriteFaults};
+use crate::support::{FLAKY, Random, Run, Test, Transcript, text, two_agents};
 
 /// What the journal is asked after an interruption. Each is the first in its turn.
 const COMMANDS: [&str; 8] = [
@@ -83,7 +79,7 @@ impl Scene {
             test.write(new.path(), new.lines);
         }
         let quiet = test.again(&test.beside("undisturbed"));
-        support::copy(&before, &test.beside("undisturbed"));
+        crate::support::copy(&before, &test.beside("undisturbed"));
         quiet.aj("index").code(0);
         let expected = json!({ "all": answers(&quiet), "essence": essence(&quiet) });
         Some(Self { test, faults, work, before, expected })
@@ -101,7 +97,7 @@ impl Scene {
     fn journal(&self, name: &str) -> PathBuf {
         let journal = self.test.beside(name);
         let _ = fs::remove_dir_all(&journal);
-        support::copy(&self.before, &journal);
+        crate::support::copy(&self.before, &journal);
         journal
     }
 

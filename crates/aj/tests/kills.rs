@@ -2,11 +2,6 @@
 //! chosen by how long a run takes, and whatever the moment, the outcome is the same.
 //!
 //! `AJ_FAULTS=200` kills that often.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +11,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::compare::{answers, long_session, rounds, same, snapshot, took};
-use support::{Random, Test, text, two_agents};
+
+use crate::support::compare::{answers, long_session, rounds, same, snapshot, took};
+use crate::support::{Random, Test, text, two_agents};
 
 /// Kills for nothing, and how many met a process at work.
 struct Killing {

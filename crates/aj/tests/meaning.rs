@@ -1,10 +1,10 @@
 //! Search by meaning as people use it: the flag, the settings, what is said about it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
-mod support;
+use serde_json::json;
 
-use support::{Test, Transcript};
+use crate::support::client::Client;
+use crate::support::server::Server;
+use crate::support::{Test, Transcript};
 
 /// Two sessions about different things.
 fn two_topics() -> Test {
@@ -37,6 +37,29 @@ fn what_no_word_finds_is_found_by_meaning_and_labelled() {
 }
 
 #[test]
+fn a_client_of_the_mcp_server_finds_by_meaning() {
+    let test = two_topics();
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("search", &json!({ "query": ASKED }));
+    assert!(said.contains("try again with exponential"), "{said}");
+    assert!(said.contains("by meaning") && !said.contains("legend"), "{said}");
+    client.end();
+}
+
+#[test]
+fn the_api_and_the_page_find_by_meaning() {
+    let test = two_topics();
+    test.aj("index").found();
+    let server = Server::start(test, &[]);
+    let asked = ASKED.replace(' ', "+");
+    let answer = server.json(&format!("/api/v1/search?q={asked}"));
+    assert_eq!((&answer["total"], &answer["tier"]), (&1.into(), &"meaning".into()), "{answer}");
+    let page = server.page(&format!("/search?q={asked}"));
+    assert!(page.contains("try again with exponential"), "{page}");
+    assert!(page.contains(">by meaning<") && !page.contains("legend"), "{page}");
+}
+
+#[test]
 fn settings_turn_it_off_or_choose_another_default() {
     let off = two_topics().config("[index.vector]\nenabled = false\n");
     off.args(["search", ASKED]).code(1);
@@ -50,8 +73,15 @@ fn settings_turn_it_off_or_choose_another_default() {
     );
     let lexical = two_topics().config("[search]\ndefault_mode = \"lexical\"\n");
     lexical.args(["search", ASKED]).code(1);
+}
+
+#[test]
+fn a_setting_of_an_earlier_version_is_ignored_with_its_reason() {
     let ranks = two_topics().config("[search]\nfusion = \"ranks\"\n");
-    ranks.args(["search", ASKED]).found().shows(["by meaning"]);
+    let run = ranks.args(["search", ASKED]).code(0).shows(["by meaning"]);
+    run.says([
+        "`search.fusion` has no effect: matches by words and by meaning are always combined",
+    ]);
 }
 
 #[test]
@@ -62,17 +92,17 @@ fn sources_and_index_tell_how_much_is_found_by_meaning() {
         (&index["meaning"]["covered"], &index["meaning"]["sessions"]),
         (&2.into(), &2.into())
     );
-    test.aj("sources").found().shows(["all found by meaning (6 texts)"]);
+    test.aj("sources").found().shows(["search by meaning covers all sessions (6 texts)"]);
     let file = test.journal("index").read_dir().unwrap().find_map(|entry| {
         let path = entry.unwrap().path();
         path.file_name()?.to_string_lossy().starts_with("vectors-").then_some(path)
     });
     std::fs::remove_file(file.unwrap()).unwrap();
-    test.aj("sources").found().shows(["0 of 2 sessions found by meaning"]);
+    test.aj("sources").found().shows(["search by meaning covers 0 of 2 sessions"]);
     let answer = test.args(["search", "chart legend", "--json"]).found().json();
     assert_eq!(answer["pending"]["meanings"], 2);
     test.aj("index").found();
-    test.aj("sources").found().shows(["all found by meaning"]);
+    test.aj("sources").found().shows(["search by meaning covers all sessions"]);
 }
 
 #[test]

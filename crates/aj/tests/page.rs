@@ -1,13 +1,11 @@
 //! The exported page in a real browser, driven as a person would drive it. Without Chromium and
 //! Node the tests say that they were skipped.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 
 use serde_json::json;
-use support::{Test, browser};
+
+use crate::support::{Test, browser};
 
 /// Exports a session of the demo as `page.html`.
 fn demo(theme: &str) -> Test {

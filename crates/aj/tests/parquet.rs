@@ -1,19 +1,16 @@
 //! `aj export --format parquet`, read by the programs people read tables with: `DuckDB`, pandas and
 //! pyarrow find in them what `aj stats` tells.
-#![cfg(feature = "parquet")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(missing_docs, reason = "a test")]
 
 #[path = "../../../xtask/src/needs/tables.rs"]
 mod needs;
-mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::Test;
+
+use crate::support::Test;
 
 /// Sums up the tables twice, by `DuckDB` and by pandas (which reads them with pyarrow).
 const READER: &str = r#"
@@ -50,8 +47,6 @@ print(json.dumps(asked))
 
 /// Python with the readers; `None`, said aloud, where it cannot be had.
 fn python() -> Option<PathBuf> {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let target = Path::new(env!("CARGO_BIN_EXE_aj")).ancestors().nth(2).unwrap();
     match needs::prepare(target) {
         Ok(python) => Some(python),
@@ -70,7 +65,7 @@ fn read(python: &Path, tables: &Path) -> Value {
 
 fn demo() -> Test {
     let test = Test::new();
-    support::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home"), &test.path(""));
+    crate::support::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home"), &test.path(""));
     test
 }
 
@@ -113,7 +108,7 @@ fn tables_replace_only_tables_and_only_when_asked() {
     test.args(words).found();
     fs::write(tables.join("mine.txt"), "mine").unwrap();
     let refused = test.args(words).code(2).stderr;
-    assert!(refused.contains("is there already; `--force` replaces it"), "{refused}");
+    assert!(refused.contains("already exists; use `--force` to replace it"), "{refused}");
     test.args(words.iter().chain(&["--force"])).found();
     assert_eq!(fs::read_to_string(tables.join("mine.txt")).unwrap(), "mine");
     let mut names: Vec<String> = fs::read_dir(&tables)
@@ -132,9 +127,9 @@ fn tables_need_a_directory_and_no_packing() {
         let told = test.aj(words).code(2).stderr;
         assert_eq!(told, format!("aj: {expected}\n"));
     };
-    let stdout = "tables do not fit standard output; give `-o` a directory";
+    let stdout = "tables cannot be written to standard output; use a directory with `-o`";
     check("export --all -f parquet -o -", stdout);
-    check("export --all -f parquet.zst", "parquet is compressed already: leave .zst out");
+    check("export --all -f parquet.zst", "parquet is already compressed: remove .zst");
 }
 
 #[test]

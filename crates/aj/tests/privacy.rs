@@ -1,9 +1,4 @@
 //! What others on the machine and on the network get to know: nothing.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::compare::snapshot;
-use support::{Run, Test, two_agents};
+use crate::support::compare::snapshot;
+use crate::support::{Run, Test, two_agents};
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
@@ -59,7 +54,7 @@ fn the_journal_is_private_whatever_the_mask() {
         }
         assert_eq!(mode(&test.journal("")), 0o700, "{mask}");
         assert_eq!(mode(&test.journal("index")), 0o700, "{mask}");
-        for name in ["journal.db", "lock", "seen"] {
+        for name in ["journal.db", "lock", "scan_cache"] {
             assert_eq!(mode(&test.journal(name)), 0o600, "{mask} {name}");
         }
     }
@@ -74,7 +69,7 @@ fn a_journal_in_a_directory_that_others_may_enter_is_still_private() {
     masked(&test, "000", "index").code(0);
     let reader = rusqlite::Connection::open(test.journal("journal.db")).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM sessions;").unwrap();
-    let session = support::Transcript::new(1).you("another one");
+    let session = crate::support::Transcript::new(1).you("another one");
     test.write(session.path(), &session.lines);
     masked(&test, "000", "index").code(0);
     for path in tree(&test.journal("")).into_iter().skip(1) {
@@ -185,7 +180,7 @@ const STEERING: &str =
 fn steering_home() -> Test {
     let test = Test::new();
     let said = format!("copper {STEERING} lattice");
-    let mut session = support::Transcript::new(1)
+    let mut session = crate::support::Transcript::new(1)
         .you(&said)
         .agent(&format!("We decided {said}"))
         .tool(&said, true)

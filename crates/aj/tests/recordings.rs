@@ -1,11 +1,9 @@
 //! Several recordings of one session: each completes the others, at every door.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use support::Test;
+
+use crate::support::Test;
 
 const ID: &str = "5a5a0001-0000-4000-8000-000000000001";
 const OTHER_ID: &str = "5a5a0001-0000-4000-8000-000000000002";
@@ -509,7 +507,7 @@ fn mcp_labels_what_was_imported() {
     let more = record("user", "u3", Some("u2"), 4, "more from afarbird");
     let (_remote, file) = exported(&(own_log() + &more), |_| {});
     let test = together(&file, false);
-    let mut client = support::client::Client::start(&test, "test", "mcp");
+    let mut client = crate::support::client::Client::start(&test, "test", "mcp");
     let shown = client.ask("show", &json!({ "id": ID }));
     assert!(shown.contains("(imported)") && shown.contains("afarbird"), "{shown}");
     client.end();

@@ -1,8 +1,4 @@
 //! Secrets in what is shown and written: taken out of the whole text before anything is cut.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 #[path = "../../agent-journal/src/export/redact/tests/generated.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -13,9 +9,10 @@ use std::fs;
 
 use generated::Dice;
 use serde_json::{Value, json};
-use support::client::Client;
-use support::server::Server;
-use support::{Run, Test, Transcript};
+
+use crate::support::client::Client;
+use crate::support::server::Server;
+use crate::support::{Run, Test, Transcript};
 
 /// A token, put together so that no scanner takes this file for a leak.
 fn token() -> String {
@@ -131,7 +128,7 @@ fn a_private_key_that_a_title_cuts_is_taken_out() {
 #[test]
 fn exports_that_keep_everything_say_how_many_secrets_they_have() {
     let test = with_token_at(40);
-    let said = "1 secret is in what was written; --redact takes it out\n";
+    let said = "the export contains 1 secret; use --redact to remove it\n";
     for format in ["json", "ndjson"] {
         let words = format!("export 0000 --format {format} -o out.{format}");
         test.aj(&words).code(0).says([said]);

@@ -1,14 +1,11 @@
 //! `aj resume`, with agents that are small scripts.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
-use support::{Test, Transcript, text};
+
+use crate::support::{Test, Transcript, text};
 
 /// A home with one session in a directory that is there, and an agent that tells how it was run.
 fn ready() -> (Test, Transcript) {
@@ -116,7 +113,10 @@ fn a_directory_that_moved_is_found_by_its_name() {
     fs::rename(test.beside("work/my web"), test.beside("work/archive/my web")).unwrap();
     let moved = test.beside("work/archive/my web");
     let run = test.args(["resume", &session.id]);
-    run.fails(["its directory is gone", &format!("--dir {} (the same name)", moved.display())]);
+    run.fails([
+        "its directory no longer exists",
+        &format!("--dir {} (same name)", moved.display()),
+    ]);
     let run = test.args(["resume", &session.id, "--dir", moved.to_str().unwrap()]);
     assert!(run.stdout.contains("archive/my web\n<--resume>"), "{run}");
 }
@@ -141,7 +141,7 @@ fn a_directory_that_was_renamed_is_found_by_its_git_remote() {
     let config = "[remote \"origin\"]\n\turl = https://example.org/mara/fence\n";
     test.write(test.beside("work/new-name/.git/config"), config);
     let run = test.aj("resume 0199bbbb");
-    run.fails(["new-name (the same git remote)"]);
+    run.fails(["new-name (same git remote)"]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_session_whose_file_is_gone_lives_on_but_cannot_be_resumed() {
     let (test, session) = ready();
     test.aj("index").found();
     fs::remove_file(test.path(&session.path())).unwrap();
-    test.args(["resume", &session.id]).fails(["the agent's file is gone"]);
+    test.args(["resume", &session.id]).fails(["its session file no longer exists"]);
 }
 
 #[test]
@@ -158,14 +158,14 @@ fn a_session_of_another_home_is_not_looked_for_in_ones_own() {
     let other = Test::new().env("PATH", format!("{}:/usr/bin:/bin", test.beside("bin").display()));
     let home = test.path("");
     let run = other.args(["--home", home.to_str().unwrap(), "resume", &session.id]);
-    run.fails(["it was recorded in another home"]);
+    run.fails(["the session was recorded in another home"]);
 }
 
 #[test]
 fn a_sub_agents_session_points_to_the_one_that_started_it() {
     let test = Test::new().home("two-agents");
     let parent = "claude-code:3f1c0001-0000-4000-8000-000000000001";
-    test.aj("resume a7b8c9").fails(["another session's agent ran it", parent]);
+    test.aj("resume a7b8c9").fails(["it is a sub-agent", parent]);
 }
 
 #[test]

@@ -1,10 +1,6 @@
 //! `aj search` as people and agents run it: the language on a command line, the output, its bounds.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
-mod support;
-
-use support::{FLAKY, PORT, RETRY, Test, Transcript, text, two_agents};
+use crate::support::{FLAKY, PORT, RETRY, Test, Transcript, text, two_agents};
 
 #[test]
 fn a_word_to_leave_out_needs_no_quotes() {
@@ -22,20 +18,42 @@ fn a_word_to_leave_out_needs_no_quotes() {
 }
 
 #[test]
+fn sessions_are_chosen_by_their_tokens() {
+    let test = Test::new();
+    let short = Transcript::new(1).you("short").agent("once");
+    let long = Transcript::new(2).you("long").agent("once").agent("twice");
+    for session in [&short, &long] {
+        test.write(session.path(), &session.lines);
+    }
+    // Every reply of these transcripts has 15 tokens.
+    let check = |field: &str, expected: &[&str]| {
+        let mut ids = test.aj(&format!("list --json {field}")).ids();
+        ids.sort();
+        assert_eq!(ids, expected, "{field}");
+    };
+    let (short, long) = (&*short.id, &*long.id);
+    check("tokens:16..", &[long]);
+    check("tokens:..15", &[short]);
+    check("tokens:15..30", &[short, long]);
+    check("-tokens:30", &[short]);
+    check("tokens:..1k", &[short, long]);
+}
+
+#[test]
 fn a_malformed_query_is_one_line_and_exit_code_two() {
     let test = two_agents();
     for (query, parts) in [
-        ("login \"open", ["a quote is not closed", "(character 7)"]),
-        ("(login OR x", ["a parenthesis is not closed", "(character 1)"]),
-        ("login)", ["a parenthesis closes nothing", "(character 6)"]),
-        ("-login -draft", ["nothing to look for", "at least one word"]),
-        ("login source:nobody", ["unknown agent `nobody`", "known are"]),
-        ("/lo(gin/", ["`/lo(gin/` is no regular expression", "unclosed group"]),
+        ("login \"open", ["unclosed quote", "(character 7)"]),
+        ("(login OR x", ["unclosed parenthesis", "(character 1)"]),
+        ("login)", ["unmatched parenthesis", "(character 6)"]),
+        ("-login -draft", ["the query only excludes", "at least one word"]),
+        ("login source:nobody", ["unknown agent `nobody`", "expected one of"]),
+        ("/lo(gin/", ["`/lo(gin/` is not a valid regular expression", "unclosed group"]),
         ("login sicne:7d", ["unknown field `sicne:`", "did you mean `since:`?"]),
-        ("login since:soon", ["`soon` is no date", "last week"]),
+        ("login since:soon", ["`soon` is not a date", "last week"]),
         ("login is:runing", ["unknown `is:runing`", "`is:running`"]),
         ("login kind:robot", ["unknown kind `robot`", "tool_output"]),
-        ("login OR agent:codex", ["`agent:` stands beside OR", "values of one field"]),
+        ("login OR agent:codex", ["`agent:` cannot be joined by OR", "values of one field"]),
     ] {
         let run = test.args(["search", query]).fails(parts);
         assert_eq!(run.stderr.lines().count(), 1, "{query}");
@@ -49,10 +67,10 @@ fn lists_and_sums_take_the_same_fields() {
     assert_eq!(test.aj("list --json is:subagent").found().ids(), ["a7b8c9"]);
     assert_eq!(test.aj("list --json has:error").found().ids(), [FLAKY]);
     assert_eq!(test.aj("stats --json -agent:codex").found().json()["totals"]["sessions"], 2);
-    test.aj("list login").fails(["`login` is no field", "`aj search` looks for words"]);
+    test.aj("list login").fails(["`login` is not a field", "use `aj search` to search for words"]);
     assert_eq!(test.aj("list --json role:user agent:codex").found().ids(), [PORT]);
-    test.aj("stats role:user").fails(["`role:` chooses messages"]);
-    test.aj("export role:user").fails(["`role:` chooses messages"]);
+    test.aj("stats role:user").fails(["`role:` selects messages"]);
+    test.aj("export role:user").fails(["`role:` selects messages"]);
 }
 
 #[test]
@@ -60,7 +78,7 @@ fn a_query_is_explained() {
     let test = two_agents();
     test.aj("search --explain flaky login OR signin -draft agent:claude")
         .found()
-        .shows(["looks for", "flaky (login OR signin) -draft", "agent:claude-code"])
+        .shows(["searches for", "flaky (login OR signin) -draft", "agent:claude-code"])
         .shows(["all words", "→ 1 session"]);
     let document = test.aj("search --explain --json flaky lgoin").found().json();
     assert_eq!(document["explain"]["looks_for"], serde_json::json!(["flaky", "lgoin"]));
@@ -204,7 +222,7 @@ fn headings_fit_their_width() {
 #[test]
 fn a_hit_in_a_sub_agent_says_where_it_is() {
     let test = two_agents();
-    test.aj("search marmalade").found().shows(["Fix flaky login test", "in a7b8c9 "]);
+    test.aj("search marmalade").found().shows(["Fix flaky login test", "sub-agent a7b8c9: "]);
     let document = test.aj("search --json marmalade").found().json();
     let hit = &document["hits"][0];
     assert_eq!(hit["session"], "claude-code:a7b8c9");
@@ -226,7 +244,7 @@ fn a_word_in_another_form_is_found_after_the_word_itself() {
     let texts = ["the staging migration failed", "both migrations are done", "migrating birds"];
     let test = prompts(&texts);
     let run = test.aj("search --json --mode lexical migrations").found();
-    let tiers = |run: &support::Run| -> Vec<String> {
+    let tiers = |run: &crate::support::Run| -> Vec<String> {
         run.json()["hits"].as_array().unwrap().iter().map(|hit| text(&hit["tier"])).collect()
     };
     assert_eq!(
@@ -240,7 +258,7 @@ fn a_word_in_another_form_is_found_after_the_word_itself() {
         found["hits"][0]["snippet"]["highlights"],
         serde_json::json!([{ "start": 22, "end": 28 }])
     );
-    test.aj("search migrations").found().shows(["other forms"]);
+    test.aj("search migrations").found().shows(["other word forms"]);
     // Phrases, beginnings and what is left out are meant as they stand.
     test.args(["search", "--mode", "lexical", "\"staging migrations\""]).code(1);
     assert_eq!(test.aj("search --json --mode lexical done -migration").found().ids().len(), 1);
@@ -489,8 +507,8 @@ fn a_query_beyond_the_limits_is_an_ordinary_mistake() {
         (nested("-("), "nested more than 32 deep"),
         (nested("NOT (b OR "), "nested more than 32 deep"),
         (many("a* OR b*", 6_000), "the query is too long"),
-        (many("a* OR b*", 17), "more than 32 beginnings"),
-        (many("/a.b/", 33), "more than 32 beginnings"),
+        (many("a* OR b*", 17), "more than 32 prefixes"),
+        (many("/a.b/", 33), "more than 32 prefixes"),
         (many("word", 257), "more than 256 words"),
         ("w".repeat(100_000), "the query is too long"),
         (format!("/{}a{}/", "(".repeat(900), ")".repeat(900)), "nested parentheses/brackets (64)"),
@@ -542,7 +560,7 @@ fn records_that_are_nested_without_end_cost_themselves_only() {
     for format in ["html", "markdown", "json"] {
         test.aj(&format!("export deep -f {format} -o -")).code(0);
     }
-    let server = support::server::Server::start(test, &[]);
+    let server = crate::support::server::Server::start(test, &[]);
     for path in
         ["/session/deep", "/session/deep/part", "/session/deep/outline", "/api/sessions/deep"]
     {

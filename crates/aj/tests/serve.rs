@@ -1,14 +1,12 @@
 //! The dashboard over a real socket: who may ask, what is answered, what can never happen.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::Value;
-use support::Test;
-use support::server::{Server, within_a_moment};
+
+use crate::support::Test;
+use crate::support::server::{Server, within_a_moment};
 
 #[test]
 fn only_the_names_of_this_machine_are_answered() {
@@ -329,14 +327,14 @@ fn the_list_shows_every_session_and_filters_by_the_address() {
     assert_eq!(some["total"], all["facets"]["agents"][0][1]);
     assert!(some["total"].as_u64().unwrap() < total);
     assert_eq!(server.get("/?agent=nobody").status, 400);
-    assert!(server.page("/?project=no-such-project").contains("No session fits"));
+    assert!(server.page("/?project=no-such-project").contains("No sessions match"));
 }
 
 #[test]
 fn an_empty_journal_says_what_to_do() {
     let server = Server::start(Test::new(), &[]);
     assert!(server.page("/").contains("The journal is empty"));
-    assert!(server.page("/sources").contains("Nothing found of"));
+    assert!(server.page("/sources").contains("No sessions found"));
     assert!(server.page("/search?q=anything").contains("Nothing found"));
 }
 

@@ -1,11 +1,8 @@
 //! `aj show`: a session as a conversation, found by its id.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use serde_json::{Value, json};
-use support::{FLAKY, RETRY, Test, two_agents};
+
+use crate::support::{FLAKY, RETRY, Test, two_agents};
 
 #[test]
 fn show_reads_like_a_conversation() {
@@ -71,7 +68,8 @@ fn a_plan_without_a_conversation_can_be_read() {
 #[test]
 fn a_side_conversation_is_shown_where_it_is_asked_for() {
     let test = Test::new();
-    let session = support::Transcript::new(7).you("count me").agent("the osprey is warming up");
+    let session =
+        crate::support::Transcript::new(7).you("count me").agent("the osprey is warming up");
     let kind = "\"type\":\"assistant\"";
     let side = session.lines.replace(kind, &format!("{kind},\"isSidechain\":true"));
     test.write(session.path(), side);
@@ -87,7 +85,7 @@ fn a_side_conversation_is_shown_where_it_is_asked_for() {
 #[test]
 fn a_printed_id_leads_to_its_session() {
     let test = Test::new();
-    let session = support::Transcript::new(0x0111_1111).you("count me").agent("counted");
+    let session = crate::support::Transcript::new(0x0111_1111).you("count me").agent("counted");
     let other = session.id.replace("-000000000000", "-000000000001");
     test.write(
         session.path().replace(&session.id, &other),
@@ -136,7 +134,7 @@ fn a_place_in_a_session_is_shown_with_its_surroundings() {
     assert_eq!(shown("3f1c0001#1 -C 0"), [1]);
     assert_eq!(shown("3f1c0001#8 --context 2"), [6, 7, 8]);
     for place in ["0", "9", "x", ""] {
-        let parts = ["is no message of claude-code:3f1c0001", "it has messages 1 to 8"];
+        let parts = ["is not a message of claude-code:3f1c0001", "it has messages 1 to 8"];
         test.aj(&format!("show 3f1c0001#{place}")).fails(parts);
     }
 }
@@ -145,7 +143,7 @@ fn a_place_in_a_session_is_shown_with_its_surroundings() {
 fn an_ambiguous_id_lists_what_it_could_be() {
     let run = two_agents().aj("show 3f1c");
     let expected = format!(
-        "aj: `3f1c` could be any of 2 sessions\n    claude-code:{FLAKY}  Fix flaky login test\n    claude-code:{RETRY}  add a retry with backoff to the upload worker\n"
+        "aj: `3f1c` matches 2 sessions; type more of the id\n    claude-code:{FLAKY}  Fix flaky login test\n    claude-code:{RETRY}  add a retry with backoff to the upload worker\n"
     );
     run.code(2).stdout("").stderr(&expected);
 }
@@ -154,13 +152,13 @@ fn an_ambiguous_id_lists_what_it_could_be() {
 fn an_ambiguous_id_says_how_many_there_are_and_lists_some() {
     let test = Test::new();
     for number in 0..15 {
-        let session = support::Transcript::new(number).you("count me").agent("counted");
+        let session = crate::support::Transcript::new(number).you("count me").agent("counted");
         test.write(session.path(), session.lines);
     }
     test.aj("index").found();
-    let run = test.aj("show 0000").fails(["`0000` could be any of 15 sessions"]);
+    let run = test.aj("show 0000").fails(["`0000` matches 15 sessions"]);
     assert_eq!(run.stderr.lines().count(), 13, "{run}");
-    test.aj("show claude:0000").fails(["`claude:0000` could be any of 15 sessions"]);
+    test.aj("show claude:0000").fails(["`claude:0000` matches 15 sessions"]);
 }
 
 #[test]
@@ -174,7 +172,7 @@ fn an_unknown_id_says_where_to_find_one() {
 #[test]
 fn calls_stand_under_whoever_made_them() {
     let test = Test::new();
-    let session = support::Transcript::new(1).you("look").tool("ls", false);
+    let session = crate::support::Transcript::new(1).you("look").tool("ls", false);
     let session = session.agent("there").tool("pwd", false);
     test.write(session.path(), session.lines);
     test.aj("show 00000001").found().shows([
@@ -186,7 +184,7 @@ fn calls_stand_under_whoever_made_them() {
 #[test]
 fn a_message_that_is_asked_for_is_shown_whatever_it_is() {
     let test = Test::new();
-    let session = support::Transcript::new(1).you("look").tool("ls", false).agent("there");
+    let session = crate::support::Transcript::new(1).you("look").tool("ls", false).agent("there");
     test.write(session.path(), session.lines);
     let shown = test.aj("show 00000001#3 -C 0").found();
     shown.shows(["\n\n   3 tool\n     outcome of ls\n"]);
@@ -197,7 +195,7 @@ fn a_message_that_is_asked_for_is_shown_whatever_it_is() {
 #[test]
 fn what_a_picture_says_of_itself_does_not_steer_the_terminal() {
     let test = Test::new();
-    let session = support::Transcript::new(1).you("PICTURE").agent("seen");
+    let session = crate::support::Transcript::new(1).you("PICTURE").agent("seen");
     let picture = json!([{ "type": "image", "source": {
         "type": "base64", "media_type": "image/png\u{1b}]0;x\u{7}", "data": "AAAA",
     } }]);
@@ -242,9 +240,9 @@ fn reasoning_tasks_and_side_conversations_are_told_apart_without_colour() {
     test.args(["show", id, "--all"]).found().shows([
         "1 you\n     why is it slow",
         "     thinking:\n     perhaps the cache\n     It is the cache.",
-        "3 parent agent · side conversation\n     count the files",
+        "3 parent · side conversation\n     count the files",
         "claude · side conversation\n     there are nine",
     ]);
-    test.args(["show", "abc"]).found().shows(["1 parent agent\n     read the docs"]);
+    test.args(["show", "abc"]).found().shows(["1 parent\n     read the docs"]);
     test.args(["search", "docs"]).code(0).shows(["parent"]);
 }

@@ -1,9 +1,6 @@
 //! `aj skill`: what it prints can be read by any parser of YAML, and teaches every field.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod support;
-
-use support::Test;
+use crate::support::Test;
 
 #[test]
 fn the_front_matter_is_read_alike_by_every_yaml_parser() {
@@ -24,7 +21,7 @@ fn the_front_matter_is_read_alike_by_every_yaml_parser() {
 #[test]
 fn the_skill_teaches_redaction_and_the_values_of_fields() {
     let run = Test::new().aj("skill").found();
-    run.shows(["--redact", "some words", "aj blame", "aj files", "aj stats"])
+    run.shows(["--redact", "not all words", "aj blame", "aj files", "aj stats"])
         .shows(["`file:`", "`is:`", "`gone`", "`edit`", "`active:`"])
         .hides(["FIELDS"]);
 }

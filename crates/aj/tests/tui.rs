@@ -1,9 +1,4 @@
 //! The terminal UI in a real pseudo-terminal, seen as a terminal would show it.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -11,7 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
-use support::{Test, Transcript, two_agents};
+
+use crate::support::{Test, Transcript, two_agents};
 
 /// A program that has not written anything for so long waits for something that never comes. A
 /// test that passes never waits for this.
@@ -197,6 +193,25 @@ fn a_query_may_be_given() {
 }
 
 #[test]
+fn a_query_in_other_words_is_found_by_meaning() {
+    let test = Test::new();
+    for session in [
+        Transcript::new(1)
+            .you("the upload should try again with exponential backoff when the server is busy")
+            .agent("The client now sleeps between attempts and doubles the pause each time."),
+        Transcript::new(2)
+            .you("make the legend of the chart blue")
+            .agent("The stylesheet has the new colours."),
+    ] {
+        test.write(session.path(), &session.lines);
+    }
+    test.aj("index").found();
+    let mut terminal = Terminal::open(&test, (120, 30), &["tui"]);
+    terminal.shows("2 sessions").keys("retry failed requests with increasing delay");
+    terminal.shows("by meaning").shows("1 session").hides("legend").keys("\x03").ends(0);
+}
+
+#[test]
 fn another_size_is_another_picture() {
     let test = two_agents();
     let mut terminal = Terminal::open(&test, (80, 24), &[]);
@@ -317,7 +332,7 @@ fn alone_without_a_terminal_it_prints_the_help() {
     let run = Test::new().args::<&str>([]);
     run.code(2).stdout("").says(["Usage: aj", "Commands:", "search"]);
     let run = Test::new().aj("tui");
-    run.fails(["there is no screen here"]);
+    run.fails(["needs a terminal"]);
 }
 
 #[test]
@@ -329,9 +344,9 @@ fn an_answer_that_has_to_wait_for_a_new_index_says_so() {
         while terminal.hear("the end of the answer") {}
         terminal.parser.screen().contents()
     };
-    assert!(!shown().contains("index anew"), "{}", shown());
+    assert!(!shown().contains("rebuilding the search index"), "{}", shown());
     std::fs::remove_dir_all(test.journal("index")).unwrap();
     let first = shown();
-    assert!(first.contains("making the search index anew") && first.contains("flaky"), "{first}");
-    assert!(!shown().contains("index anew"), "{}", shown());
+    assert!(first.contains("rebuilding the search index") && first.contains("flaky"), "{first}");
+    assert!(!shown().contains("rebuilding the search index"), "{}", shown());
 }

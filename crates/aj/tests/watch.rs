@@ -1,14 +1,11 @@
 //! `aj index --watch` and its service, on the real program.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
-
-mod support;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{Test, Transcript};
+
+use crate::support::{Test, Transcript};
 
 #[test]
 fn what_agents_write_is_read_until_a_signal_ends_it() {

@@ -252,7 +252,7 @@ let unfolded = false;
 function foldAll() {
   unfolded = !unfolded;
   for (const box of all(".transcript details.tool, .transcript details.thinking")) box.open = unfolded;
-  if (foldButton) foldButton.textContent = unfolded ? "Fold tools" : "Unfold tools";
+  if (foldButton) foldButton.textContent = unfolded ? "Collapse tools" : "Expand tools";
 }
 if (foldButton) {
   foldButton.hidden = false;
@@ -467,7 +467,7 @@ async function jump(kind, by) {
       // What could not be fetched will not be there the next time either.
       if (end.isConnected && by > 0) break;
     }
-    one("#jumped").textContent = "There is none further on.";
+    one("#jumped").textContent = "No more.";
   } finally {
     jumping = false;
   }
@@ -598,7 +598,7 @@ function listen() {
     if (known !== null && news.change !== known) refresh();
     known = news.change;
   });
-  events.addEventListener("error", () => { if (live) live.textContent = "aj serve has ended"; });
+  events.addEventListener("error", () => { if (live) live.textContent = "aj serve is not running"; });
   return events;
 }
 let events = null;

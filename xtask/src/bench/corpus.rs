@@ -1,4 +1,4 @@
-//! The history that is measured: generated once, kept for the next time.
+//! The history for benchmarks, generated once and kept for later runs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::cargo::{root, run};
 
-/// Size of the session that grows during the bench.
+/// Initial size of the growing session, in bytes.
 const GROWING: u64 = 10_000_000;
 
 const GROWING_ID: &str = "b0000000-0000-4000-8000-000000000001";
@@ -20,7 +20,7 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Finds or makes a home of a size.
+    /// Returns the home of the given size, and generates it if necessary.
     pub(crate) fn of(megabytes: u64, place: &Path) -> Result<Self> {
         let home = place.join(format!("home-{megabytes}"));
         if !home.is_dir() {
@@ -37,12 +37,12 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// The agent's files.
+    /// Returns the directory of the session files.
     pub(crate) fn sessions(&self) -> PathBuf {
         self.home.join(".claude/projects")
     }
 
-    /// Reads everything once, so that no run pays for the disk.
+    /// Reads all files once, so that they are in the file cache.
     pub(crate) fn warm(&self) -> Result<()> {
         each_file(&self.sessions(), &mut |path| {
             let mut file = File::open(path).with_context(|| attempt(path))?;
@@ -51,7 +51,7 @@ impl Corpus {
         })
     }
 
-    /// Adds a large session that will grow.
+    /// Creates the large session that grows during the benchmark.
     pub(crate) fn begin_growing(&self) -> Result<()> {
         let path = self.growing();
         fs::create_dir_all(path.parent().unwrap_or(&path)).with_context(|| attempt(&path))?;
@@ -66,7 +66,7 @@ impl Corpus {
         file.flush().with_context(|| attempt(&path))
     }
 
-    /// Appends one message to that session.
+    /// Appends one message to the growing session.
     pub(crate) fn grow(&self, number: usize, text: &str) -> Result<()> {
         let path = self.growing();
         let mut file =
@@ -74,7 +74,7 @@ impl Corpus {
         file.write_all(line(1_000_000 + number, text).as_bytes()).with_context(|| attempt(&path))
     }
 
-    /// Takes that session away again.
+    /// Removes the growing session.
     pub(crate) fn forget_growing(&self) -> Result<()> {
         let path = self.growing();
         if path.exists() {
@@ -92,7 +92,7 @@ fn attempt(path: &Path) -> String {
     format!("could not use {}", path.display())
 }
 
-/// A prompt as the agent would write it.
+/// Returns a prompt in the agent's format.
 fn line(number: usize, text: &str) -> String {
     let record = serde_json::json!({
         "type": "user",
@@ -109,7 +109,7 @@ fn line(number: usize, text: &str) -> String {
     format!("{record}\n")
 }
 
-/// Adds up the files below a folder, or the size of a file.
+/// Returns the size of a file, or of all files below a directory, in bytes.
 pub(crate) fn size(path: &Path) -> Result<u64> {
     if path.is_file() {
         return Ok(fs::metadata(path).with_context(|| attempt(path))?.len());

@@ -1,5 +1,5 @@
-//! `bench`: speed, memory and size on a generated history, against their limits, with ripgrep
-//! beside it. Every figure is that of fresh processes with the files in the cache.
+//! `bench`: measures speed, memory and size on a generated history against their limits, and
+//! ripgrep for comparison. Every figure is measured on fresh processes with the files in the cache.
 
 pub(crate) mod corpus;
 mod peers;
@@ -21,27 +21,27 @@ use process::{Used, measure};
 use report::{Row, Runs, first_line, load, machine, markdown, memory, time};
 use serve::Server;
 
-/// Runs of each short command; the median counts.
+/// Runs of each short command. The median counts.
 const RUNS: usize = 11;
 
-/// The size the limits are meant for, in MB.
+/// The corpus size that the limits apply to, in MB.
 const FULL: u64 = 1000;
 
 const MIB: u64 = 1 << 20;
 
-/// A question for both programs.
+/// A query for `aj` and ripgrep.
 struct Question {
     what: &'static str,
-    /// For `aj search`.
+    /// The query for `aj search`.
     query: &'static str,
-    /// The nearest thing ripgrep can be asked.
+    /// The closest pattern for ripgrep.
     pattern: &'static str,
-    /// The exit code of an answer.
+    /// The expected exit code.
     code: i32,
     limit: Limit,
 }
 
-/// Milliseconds and mebibytes a search may take.
+/// Limits of a search: milliseconds and mebibytes.
 type Limit = (u64, u64);
 
 const BY_WORDS: Limit = (15, 40);
@@ -65,7 +65,7 @@ impl Question {
     }
 }
 
-/// Where full index and common word are meant to get to.
+/// Goals for the full index and for the search of a common word.
 const INDEX_GOAL: Duration = Duration::from_secs(10);
 const COMMON_GOAL: Duration = Duration::from_millis(8);
 
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     };
     let place = cargo::target()?.join("bench");
     let bench = Bench {
-        program: cargo::build("release")?,
+        program: cargo::build("dist")?,
         corpus: Corpus::of(megabytes, &place)?,
         journal: place.join(format!("journal-{megabytes}")),
         ripgrep: first_line("rg", &["--version"]),
@@ -100,7 +100,7 @@ struct Bench {
     program: PathBuf,
     corpus: Corpus,
     journal: PathBuf,
-    /// Its version, when it is installed.
+    /// The version of ripgrep, if it is installed.
     ripgrep: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Bench {
         Ok(rows)
     }
 
-    /// The dashboard of the journal that is there, or of a new one.
+    /// Measures the dashboard on the existing journal, or on a new one.
     fn serve(&self) -> Result<Vec<Row>> {
         self.corpus.warm()?;
         measure(&self.aj(&["index"]), 0)?;
@@ -132,7 +132,7 @@ impl Bench {
         command
     }
 
-    /// Runs a short command often, once more than counts: the first run warms the cache.
+    /// Runs a short command repeatedly. The first run warms the cache and does not count.
     fn often(command: &Command, code: i32) -> Result<Runs> {
         let runs: Result<Vec<Used>> = (0..=RUNS).map(|_| measure(command, code)).collect();
         Ok(Runs(runs?.split_off(1)))
@@ -186,7 +186,7 @@ impl Bench {
         Ok([row].into_iter().chain(goal).collect())
     }
 
-    /// ripgrep names the files in which a question has an answer, upper and lower case alike.
+    /// Returns the ripgrep command that lists the matching files, ignoring case.
     fn rg(&self, question: &Question) -> Command {
         let mut command = Command::new("rg");
         command.args(["--no-config", "--no-ignore", "--hidden", "--ignore-case"]);
@@ -202,7 +202,7 @@ impl Bench {
         Ok(Row::both("`aj list`", &runs).within("10 ms".to_owned(), runs.wall() < limit))
     }
 
-    /// One line is appended to a session of 10 MB, and a word in it searched for.
+    /// Measures the search for a word in a line just appended to a session of 10 MB.
     fn grow(&self) -> Result<Vec<Row>> {
         eprintln!("append and search");
         self.corpus.begin_growing()?;
@@ -223,7 +223,7 @@ impl Bench {
         ])
     }
 
-    /// What the figures depend on.
+    /// Returns the facts that the figures depend on.
     fn about(&self, megabytes: u64) -> Result<Vec<String>> {
         let version = |program: &Path, words: &[&str]| {
             first_line(&program.to_string_lossy(), words).context("could not ask for a version")
@@ -255,13 +255,13 @@ impl Row {
         Self { what: what.to_owned(), ours, ..Self::default() }
     }
 
-    /// A time with a limit.
+    /// Returns a row with a time and its limit.
     fn at_most(what: &str, runs: &Runs, limit: Duration) -> Self {
         let row = Self { cpu: time(runs.cpu()), ..Self::new(what, time(runs.wall())) };
         row.within(time(limit), runs.wall() <= limit)
     }
 
-    /// Time and memory.
+    /// Returns a row with time and memory.
     fn both(what: &str, runs: &Runs) -> Self {
         let ours = format!("{}, {}", time(runs.wall()), memory(runs.memory()));
         Self { cpu: time(runs.cpu()), ..Self::new(what, ours) }

@@ -1,7 +1,7 @@
-//! Runs a command and tells what it used.
+//! Runs a command and measures its resource usage.
 //!
-//! The system keeps the peak memory of all children of a process together. So every run gets a
-//! process of its own around it: this program, called again, with that one child.
+//! The system reports the peak memory of all children of a process together. So each run has a
+//! parent process of its own: this program, started again with one child.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cargo::words;
 
-/// The word that makes this program run and measure the command behind it.
+/// The argument that makes this program run and measure a command.
 pub(crate) const MEASURED: &str = "measured";
 
-/// What a run used.
+/// Resources that a run used.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Used {
     pub(crate) wall: Duration,
@@ -23,11 +23,11 @@ pub(crate) struct Used {
     pub(crate) memory: u64,
     /// Bytes written to disk.
     pub(crate) written: u64,
-    /// How it ended; none for a signal.
+    /// The exit code; `None` after a signal.
     pub(crate) code: Option<i32>,
 }
 
-/// Runs a command once, its output thrown away, and expects an exit code.
+/// Runs a command once without its output, and expects an exit code.
 pub(crate) fn measure(command: &Command, expected: i32) -> Result<Used> {
     let used = measure_any(command)?;
     let said = || format!("{} ended with {:?}, not {expected}", words(command), used.code);
@@ -35,7 +35,7 @@ pub(crate) fn measure(command: &Command, expected: i32) -> Result<Used> {
     Ok(used)
 }
 
-/// Runs a command once, its output thrown away, however it ends.
+/// Runs a command once without its output, and accepts any exit code.
 pub(crate) fn measure_any(command: &Command) -> Result<Used> {
     let program = std::env::current_exe().context("could not find this program")?;
     let mut around = Command::new(program);
@@ -56,7 +56,7 @@ pub(crate) fn measure_any(command: &Command) -> Result<Used> {
     serde_json::from_slice(&output.stdout).context("the measure said nothing")
 }
 
-/// The process around a measured one: runs it and prints what it used.
+/// Runs a command as the only child of this process, and prints its resource usage as JSON.
 #[cfg(unix)]
 pub(crate) fn run_measured(words: &[String]) -> Result<()> {
     use std::process::Stdio;
@@ -73,7 +73,7 @@ pub(crate) fn run_measured(words: &[String]) -> Result<()> {
     let wall = started.elapsed();
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("could not ask for the usage")?;
     let time = usage.user_time() + usage.system_time();
-    // Linux tells kibibytes, macOS bytes.
+    // Linux reports kibibytes, macOS bytes.
     let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
     let used = Used {
         wall,
@@ -86,7 +86,7 @@ pub(crate) fn run_measured(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Peak memory is asked for the way Unix tells it.
+/// Fails, because the measurement of peak memory needs Unix.
 #[cfg(not(unix))]
 pub(crate) fn run_measured(_: &[String]) -> Result<()> {
     bail!("processes are measured on Linux and macOS only")

@@ -1,4 +1,4 @@
-//! The table the bench prints.
+//! The table that the benchmark prints.
 
 use std::fs;
 use std::process::Command;
@@ -6,40 +6,40 @@ use std::time::Duration;
 
 use super::process::Used;
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Default)]
 pub(crate) struct Row {
     pub(crate) what: String,
     pub(crate) ours: String,
-    /// Processor time: what the figure would be on a machine with nothing else to do.
+    /// Processor time: the figure on a machine without other load.
     pub(crate) cpu: String,
     pub(crate) limit: String,
-    /// Whether the limit holds; none where there is no limit.
+    /// Whether the limit is met; `None` without a limit.
     pub(crate) holds: Option<bool>,
-    /// ripgrep on the same question.
+    /// The figures of ripgrep for the same query.
     pub(crate) ripgrep: String,
 }
 
-/// Runs of one command.
+/// The runs of one command.
 pub(crate) struct Runs(pub(crate) Vec<Used>);
 
 impl Runs {
-    /// The median of the wall times.
+    /// Returns the median of the wall times.
     pub(crate) fn wall(&self) -> Duration {
         median(self.0.iter().map(|used| used.wall))
     }
 
-    /// The median of the processor times.
+    /// Returns the median of the processor times.
     pub(crate) fn cpu(&self) -> Duration {
         median(self.0.iter().map(|used| used.cpu))
     }
 
-    /// The most memory any run used.
+    /// Returns the maximum peak memory of all runs, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.0.iter().map(|used| used.memory).max().unwrap_or(0)
     }
 
-    /// The most bytes any run wrote.
+    /// Returns the maximum number of bytes that a run wrote.
     pub(crate) fn written(&self) -> u64 {
         self.0.iter().map(|used| used.written).max().unwrap_or(0)
     }
@@ -51,7 +51,7 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// Writes the table with the facts it depends on.
+/// Renders the table with the facts that it depends on.
 pub(crate) fn markdown(about: &[String], rows: &[Row]) -> String {
     let mut text = about.join(" · ");
     text.push_str("\n\n| | aj | CPU | limit | verdict | ripgrep |\n|---|--:|--:|--:|---|--:|\n");
@@ -62,7 +62,7 @@ pub(crate) fn markdown(about: &[String], rows: &[Row]) -> String {
     text
 }
 
-/// The machine: processor, cores, memory, system.
+/// Describes the machine: processor, cores, memory, system.
 pub(crate) fn machine() -> String {
     let processor = fact("/proc/cpuinfo", "model name").unwrap_or_else(|| "processor".to_owned());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -74,33 +74,33 @@ pub(crate) fn machine() -> String {
     format!("{processor}, {cores} cores{}, {system}", memory.unwrap_or_default())
 }
 
-/// How busy the machine is with other things.
+/// Returns the load of the machine before the benchmark.
 pub(crate) fn load() -> Option<String> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     Some(format!("load {} before", text.split(' ').next()?))
 }
 
-/// Reads `name : value` of a file of the system.
+/// Reads the value of `name : value` from a system file.
 fn fact(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The first line a program prints; none when it is not installed.
+/// Returns the first line of a program's output, or `None` if it is not installed.
 pub(crate) fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
     text.lines().next().map(str::to_owned)
 }
 
-/// A time as people read it.
+/// Formats a time in milliseconds or seconds.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
 
-/// Memory as people read it.
+/// Formats a size in MiB.
 pub(crate) fn memory(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

@@ -1,5 +1,5 @@
-//! `bench --serve`: how quickly the dashboard answers when several clients ask at once, and how
-//! much memory that takes.
+//! `bench --serve`: measures response times of the dashboard with several concurrent clients, and
+//! its memory.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,27 +12,27 @@ use anyhow::{Context, Result, ensure};
 use super::MIB;
 use super::report::{Row, memory, time};
 
-/// Who asks at once.
+/// Number of concurrent clients.
 const CLIENTS: usize = 8;
 
-/// Questions of each client.
+/// Requests of each client.
 const QUESTIONS: usize = 25;
 
-/// When the dashboard has let go of what it needs while somebody asks.
+/// Time after which the dashboard has released the memory of the requests.
 const REST: Duration = Duration::from_secs(10);
 
-/// No page may be longer as it is sent, in bytes.
+/// Maximum size of a page as it is sent, in bytes.
 const LARGEST: usize = 300_000;
 
-/// Words that stand in many sessions of the generated history.
+/// Words that occur in many sessions of the generated history.
 const WORDS: [&str; 8] =
     ["error", "test", "function", "cache", "retry", "file", "query", "session"];
 
-/// Something that is asked of the dashboard.
+/// A page of the dashboard to request.
 struct Page {
     what: &'static str,
     limit: Duration,
-    /// The address of the n-th question.
+    /// Returns the address of the n-th request.
     address: fn(usize) -> String,
 }
 
@@ -68,10 +68,10 @@ const PAGES: [Page; 6] = [
     },
 ];
 
-/// A running dashboard; it ends with this.
+/// A running dashboard, which is stopped when the value is dropped.
 pub(crate) struct Server {
     child: Child,
-    /// Where it is.
+    /// The address of the dashboard.
     pub(crate) url: String,
 }
 
@@ -84,7 +84,7 @@ impl Server {
         Ok(Self { child, url: url.trim().to_owned() })
     }
 
-    /// Resident memory, where the system tells it.
+    /// Returns the resident memory in bytes, if the system reports it.
     fn memory(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -95,13 +95,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that ended by itself is no loss.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Measures a dashboard that was just started.
+/// Measures a dashboard that has just been started.
 pub(crate) fn measure(server: &Server) -> Result<Vec<Row>> {
     let host = server.url.trim_start_matches("http://").trim_end_matches('/');
     Client::connect(host)?.get("/sources")?;
@@ -126,7 +126,7 @@ fn pages(host: &str) -> Result<Vec<Row>> {
     PAGES.iter().map(|page| crowd(host, page)).collect()
 }
 
-/// Lets every client ask for a page again and again.
+/// Requests a page repeatedly from all clients.
 fn crowd(host: &str, page: &Page) -> Result<Row> {
     eprintln!("serve, {}", page.what);
     let asked = std::thread::scope(|scope| {
@@ -146,7 +146,7 @@ fn crowd(host: &str, page: &Page) -> Result<Row> {
     Ok(Row::new(&what, ours).within(time(page.limit), at(95) < page.limit))
 }
 
-/// Asks one question after another, and tells the time and the size of each answer.
+/// Sends the requests of one client. Returns time and size of each response.
 fn ask(host: &str, page: &Page, first: usize) -> Result<Vec<(Duration, usize)>> {
     let mut client = Client::connect(host)?;
     let mut answers = Vec::new();
@@ -158,7 +158,7 @@ fn ask(host: &str, page: &Page, first: usize) -> Result<Vec<(Duration, usize)>> 
     Ok(answers)
 }
 
-/// A connection that is kept open.
+/// A persistent HTTP connection.
 struct Client<'h> {
     host: &'h str,
     stream: BufReader<TcpStream>,
@@ -171,7 +171,7 @@ impl<'h> Client<'h> {
         Ok(Self { host, stream: BufReader::new(stream) })
     }
 
-    /// Asks for an address and returns how long the answer is.
+    /// Requests an address and returns the length of the response.
     fn get(&mut self, address: &str) -> Result<usize> {
         let Self { host, stream } = self;
         let request =

@@ -1,6 +1,6 @@
-//! `strokes`: the time from a key to its picture. The real program runs in a pseudo-terminal, a
-//! query is typed letter by letter, and the clock runs until the letter is on the screen, and
-//! until nothing more comes: then its sessions and the look into the first are there too.
+//! `strokes`: measures the time from a key press to the updated screen. The real program runs in a
+//! pseudo-terminal, and queries are typed letter by letter. The clock stops when the letter is on
+//! the screen, and again when no more output comes: then the sessions and the preview are complete.
 
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -14,26 +14,26 @@ use portable_pty::{Child, CommandBuilder, PtySize, native_pty_system};
 use super::report::{Row, time};
 use crate::cargo::aj;
 
-/// What is typed: common words, a rare one, a field.
+/// The typed queries: common words, a rare one, a field.
 const QUERIES: [&str; 5] =
     ["error handling", "tokenizer panic", "zyxquorble", "agent:claude login", "\"copper lattice\""];
 
-/// After so much silence everything that a key led to is there.
+/// Time without output after which the screen counts as complete.
 const SILENCE: Duration = Duration::from_millis(400);
 
-/// The program hangs when nothing comes for so long.
+/// Time without output after which the program counts as hanging.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// Columns before what is typed.
+/// Columns before the typed text.
 const PROMPT: u16 = 3;
 
 const SIZE: (u16, u16) = (140, 45);
 
-/// What keys took.
+/// Times after each key press.
 pub(crate) struct Strokes {
-    /// Until the letter was on the screen.
+    /// Time until the letter is on the screen.
     pub(crate) echo: Vec<Duration>,
-    /// Until everything was.
+    /// Time until the screen is complete.
     pub(crate) whole: Vec<Duration>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Lines of the bench.
+/// Returns the rows for the benchmark report.
 pub(super) fn rows(command: &Command) -> Result<Vec<Row>> {
     let strokes = measure(command)?;
     let frame = Duration::from_millis(16);
@@ -85,7 +85,7 @@ fn measure(command: &Command) -> Result<Strokes> {
     Ok(strokes)
 }
 
-/// The program in a terminal, seen as a terminal would show it.
+/// The program in a pseudo-terminal, with an emulated screen.
 struct Screen {
     parser: vt100::Parser,
     output: Receiver<(Instant, Vec<u8>)>,
@@ -94,7 +94,7 @@ struct Screen {
 }
 
 impl Screen {
-    /// Starts the program and waits until its first picture is whole.
+    /// Starts the program and waits until the first screen is complete.
     fn open(command: &Command) -> Result<Self> {
         let (cols, rows) = SIZE;
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
@@ -119,7 +119,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Presses a key and tells when.
+    /// Presses a key and returns the time.
     fn press(&mut self, key: &str) -> Result<Instant> {
         let now = Instant::now();
         self.writer.write_all(key.as_bytes())?;
@@ -127,7 +127,7 @@ impl Screen {
         Ok(now)
     }
 
-    /// Reads until the screen is as expected and tells since when.
+    /// Reads output until the screen is as expected. Returns the time of the last output.
     fn until(&mut self, is_there: impl Fn(&vt100::Screen) -> bool) -> Result<Instant> {
         loop {
             let Ok((at, bytes)) = self.output.recv_timeout(STUCK) else {
@@ -140,7 +140,7 @@ impl Screen {
         }
     }
 
-    /// Reads until nothing more comes and tells when the last came.
+    /// Reads output until no more comes. Returns the time of the last output.
     fn silence(&mut self) -> Result<Option<Instant>> {
         let mut last = None;
         loop {
@@ -156,7 +156,7 @@ impl Screen {
     }
 }
 
-/// Reads on a thread of its own, and notes when something came.
+/// Reads output on a thread of its own, with the time of each part.
 fn listen(mut reader: Box<dyn Read + Send>) -> Receiver<(Instant, Vec<u8>)> {
     let (tell, output) = channel();
     std::thread::spawn(move || {

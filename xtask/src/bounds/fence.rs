@@ -1,21 +1,21 @@
-//! A group of processes that may not have more than some memory. The system kills what asks for
-//! more, so that a limit is not only measured.
+//! A cgroup with a memory limit. The system kills processes that exceed it, so that the limit is
+//! enforced and not only measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where such groups are made: the older and the newer way of Linux.
+/// The cgroup directories and limit files of cgroup version 1 and version 2.
 const PLACES: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
-/// A group with a limit, until it is dropped.
+/// A cgroup with a memory limit, removed when the value is dropped.
 pub(crate) struct Fence {
     group: PathBuf,
 }
 
 impl Fence {
-    /// Makes a group; `None` where this user may not.
+    /// Creates a cgroup. Returns `None` if this user may not.
     pub(crate) fn new(limit: u64) -> Option<Self> {
         PLACES.iter().find_map(|(place, file)| {
             let group = Path::new(place).join(format!("aj-bounds-{}", std::process::id()));
@@ -26,7 +26,7 @@ impl Fence {
         })
     }
 
-    /// The same command inside the group.
+    /// Returns a command that runs the given one inside the cgroup.
     pub(crate) fn around(&self, command: &Command) -> Command {
         let mut inside = Command::new("sh");
         let procs = self.group.join("cgroup.procs");
@@ -44,7 +44,7 @@ impl Fence {
 
 impl Drop for Fence {
     fn drop(&mut self) {
-        // An empty group goes; one that somebody is still in stays for the system to clean up.
+        // Removes an empty cgroup. One with processes is left to the system.
         let _ = fs::remove_dir(&self.group);
     }
 }

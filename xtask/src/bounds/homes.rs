@@ -1,4 +1,4 @@
-//! Histories of unusual size, written line by line.
+//! Generates histories of unusual size, line by line.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 
 use crate::cargo::{root, run};
 
-/// A word that stands once in every history.
+/// A word that occurs once in every history.
 pub(crate) const NEEDLE: &str = "zyxquorble";
 
-/// How many different words there are; a few of them make up most of the text, as in life.
+/// Number of different words. A few of them make up most of the text, as in real text.
 const WORDS: u64 = 40_000;
 
-/// Sessions of one size.
+/// Generates sessions of the given size in bytes.
 pub(crate) fn sessions(home: &Path, count: u64, size: u64) -> Result<()> {
     let mut random = Random(0x9e37_79b9);
     for number in 0..count {
@@ -34,7 +34,7 @@ pub(crate) fn sessions(home: &Path, count: u64, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// A session with one line of a size among ordinary ones.
+/// Generates a session with one line of the given size among ordinary ones.
 pub(crate) fn long_line(home: &Path, size: u64) -> Result<()> {
     let mut file = Session::create(home, 0)?;
     file.say("user", "before the long line")?;
@@ -48,7 +48,7 @@ pub(crate) fn long_line(home: &Path, size: u64) -> Result<()> {
     file.finish()
 }
 
-/// Sessions with a line each that is nothing but small blocks.
+/// Generates sessions with one line each that consists of small blocks.
 pub(crate) fn small_blocks(home: &Path, count: u64, size: u64) -> Result<()> {
     for number in 0..count {
         let mut file = Session::create(home, number)?;
@@ -65,7 +65,7 @@ pub(crate) fn small_blocks(home: &Path, count: u64, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sessions with a line each of a size that is read.
+/// Generates sessions with one line each whose size is below the limit for lines.
 pub(crate) fn full_lines(home: &Path, count: u64, size: u64) -> Result<()> {
     let mut random = Random(0x9e37_79b9);
     for number in 0..count {
@@ -83,7 +83,7 @@ pub(crate) fn full_lines(home: &Path, count: u64, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// A database of another program with many messages.
+/// Generates a database of another program with many messages.
 pub(crate) fn database(home: &Path, messages: u64) -> Result<()> {
     let mut maker = Command::new("python3");
     maker.arg(root().join("benches/make_vscdb.py"));
@@ -91,14 +91,14 @@ pub(crate) fn database(home: &Path, messages: u64) -> Result<()> {
     run(maker.arg("--out").arg(home))
 }
 
-/// A large database of another program.
+/// Generates a large database of another program.
 pub(crate) fn large_database(home: &Path, megabytes: u64) -> Result<()> {
     let mut maker = Command::new("python3");
     maker.arg(root().join("benches/make_vscdb.py"));
     run(maker.args(["--mb", &megabytes.to_string(), "--out"]).arg(home))
 }
 
-/// Writes one row into a database, as a program does that keeps it open.
+/// Writes one row into a database, like a program that keeps it open.
 pub(crate) fn write_row(home: &Path) -> Result<()> {
     let mut maker = Command::new("python3");
     maker.arg(root().join("benches/make_vscdb.py"));
@@ -108,7 +108,7 @@ pub(crate) fn write_row(home: &Path) -> Result<()> {
 fn words(random: &mut Random, count: u64) -> String {
     let mut text = String::with_capacity(count as usize * 8);
     for _ in 0..count {
-        // The smaller of two numbers: the first words are said most often.
+        // The smallest of three numbers makes the first words the most frequent.
         let word = random.below(WORDS).min(random.below(WORDS)).min(random.below(WORDS));
         text.push('w');
         text.push_str(&format!("{word:x}"));
@@ -128,7 +128,7 @@ impl Random {
     }
 }
 
-/// A session that is being written.
+/// A session file that is being written.
 struct Session {
     file: BufWriter<File>,
     id: String,

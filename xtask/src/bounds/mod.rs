@@ -1,6 +1,6 @@
-//! `bounds`: histories of unusual size, read within 512 MiB. Each is made once, read from nothing
-//! in a group of processes that may not have more (where the system lets this program make one),
-//! and asked one question. Time and memory are printed, limits are checked.
+//! `bounds`: reads histories of unusual size within 512 MiB. Each history is generated once,
+//! indexed from nothing in a cgroup with that limit (if this user may create one), and searched
+//! once. Prints time and memory, and checks the limits.
 
 mod fence;
 mod homes;
@@ -19,10 +19,10 @@ use fence::Fence;
 
 const MIB: u64 = 1 << 20;
 
-/// What reading any history may take.
+/// Memory limit for reading any history, in bytes.
 const LIMIT: u64 = 512 * MIB;
 
-/// How long a search may take that reads what changed first.
+/// Time limit of a search that first reads a change.
 const NEWS_LIMIT: Duration = Duration::from_millis(500);
 
 /// A history of unusual size.
@@ -30,11 +30,10 @@ struct Case {
     name: &'static str,
     what: &'static str,
     make: fn(&Path) -> Result<()>,
-    /// A word that stands in one message, or in none because what holds it is left out.
+    /// A word that occurs in one message, or in none if its record is skipped.
     word: &'static str,
     is_found: bool,
-    /// What happens between reading and searching; then the search reads it, and may take no
-    /// longer than [`NEWS_LIMIT`].
+    /// A change between indexing and searching. The search reads it, within `SYNC_TIME_LIMIT`.
     change: Option<fn(&Path) -> Result<()>>,
 }
 
@@ -114,7 +113,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
         bail!("`bounds` takes names of cases: {}", names.join(", "));
     }
-    let program = cargo::build("release")?;
+    let program = cargo::build("dist")?;
     let place = cargo::target()?.join("bounds");
     let fence = Fence::new(LIMIT);
     let held = if fence.is_some() { "held by the system" } else { "measured only" };

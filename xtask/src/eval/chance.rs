@@ -1,10 +1,10 @@
-//! Chance that is the same on every run.
+//! A random number generator with the same numbers on every run.
 
-/// A stream of numbers that look random.
+/// A stream of pseudo-random numbers (`SplitMix64`).
 pub(super) struct Chance(u64);
 
 impl Chance {
-    /// A stream of its own for each seed.
+    /// Creates a generator. Each seed has its own stream.
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -17,12 +17,12 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below a limit.
+    /// Returns a number below a limit.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// Puts a list in another order.
+    /// Shuffles a list.
     pub(super) fn shuffle<T>(&mut self, all: &mut [T]) {
         for at in (1..all.len()).rev() {
             all.swap(at, self.below(at + 1));

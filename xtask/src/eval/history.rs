@@ -1,4 +1,5 @@
-//! What was said, as plain texts; and written again in one format, with what is asked for masked.
+//! Reads a history into plain messages, and writes it again in one format with some messages
+//! masked.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,24 +13,24 @@ use serde_json::{Value, json};
 
 use super::home::History;
 
-/// A session as it is searched.
+/// A session to be searched.
 pub(super) struct Session {
-    /// A title that somebody or something gave it; none when it is its first prompt.
+    /// The given or generated title; `None` if it is only the first prompt.
     pub(super) title: Option<String>,
-    /// When it ended, in milliseconds.
+    /// End of the session, in milliseconds since the epoch.
     pub(super) ended: i64,
     pub(super) messages: Vec<Said>,
 }
 
-/// A message as it is searched.
+/// A message to be searched.
 pub(super) struct Said {
     pub(super) by: By,
     pub(super) blocks: Vec<Block>,
-    /// All its text, for those that look through it.
+    /// The text of all blocks, for plain text search.
     pub(super) text: String,
 }
 
-/// Who said it.
+/// The speaker of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Person,
@@ -37,8 +38,8 @@ pub(super) enum By {
     Tool,
 }
 
-/// Reads a history through the journal. What occurs twice, because it was resumed or copied, is
-/// taken once.
+/// Reads a history through the journal. Sessions with the same first prompt, which were resumed or
+/// copied, are used once.
 pub(super) fn read(history: &History, place: &Path) -> Result<Vec<Session>> {
     let (first, others) = history.machines.split_first().context("no home to read")?;
     let mut config = Config::new(place.join("source"));
@@ -51,8 +52,8 @@ pub(super) fn read(history: &History, place: &Path) -> Result<Vec<Session>> {
     let filter = Filter { scope: Scope::All, ..Filter::default() };
     let mut seen = HashSet::new();
     let mut sessions = Vec::new();
-    for entry in journal.sessions(&filter, None)? {
-        let messages = journal.messages(&entry, 0..u64::MAX)?;
+    for entry in journal.list_entries(&filter, None)? {
+        let messages = journal.read_messages(&entry, 0..u64::MAX)?;
         let messages: Vec<Said> = messages.into_iter().filter_map(|(_, one)| said(one)).collect();
         let first = messages.iter().find(|one| one.by == By::Person).map(|one| one.text.clone());
         let Some(first) = first.filter(|first| seen.insert(first.clone())) else { continue };
@@ -84,7 +85,7 @@ fn said(message: Message) -> Option<Said> {
             Block::ToolResult { output, .. } => text.push_str(output),
             Block::ToolCall { name, input, .. } => {
                 text.push_str(name);
-                input.strings(&mut |part| {
+                input.visit_strings(&mut |part| {
                     text.push(' ');
                     text.push_str(part);
                 });
@@ -96,8 +97,8 @@ fn said(message: Message) -> Option<Said> {
     (!text.trim().is_empty()).then_some(Said { by, blocks: message.blocks, text })
 }
 
-/// Writes a history as one agent would have left it. Masked messages keep their place and lose
-/// their text.
+/// Writes a history in the format of one agent. Masked messages keep their position and lose their
+/// text.
 pub(super) fn write(
     sessions: &[Session],
     masked: &HashSet<(usize, usize)>,
@@ -110,7 +111,7 @@ pub(super) fn write(
         let mut lines = String::new();
         for (at, said) in session.messages.iter().enumerate() {
             let is_masked = masked.contains(&(number, at));
-            // Times matter for ranking: the end is the recorded one.
+            // Ranking depends on times, so the recorded end is kept.
             let millis = session.ended - 1000 * (session.messages.len() - at) as i64;
             let time = jiff::Timestamp::from_millisecond(millis.max(0))?;
             let line = json!({
@@ -126,12 +127,12 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The id of a session that was written again.
+/// Returns the id of a session in the written history.
 pub(super) fn session_id(number: usize) -> String {
     format!("{number:08x}-0000-4000-8000-000000000000")
 }
 
-/// The id of a message that was written again.
+/// Returns the id of a message in the written history.
 pub(super) fn uuid(number: usize, at: usize) -> String {
     format!("{number:08x}-0000-4000-8000-{:012x}", at + 1)
 }
@@ -155,7 +156,7 @@ fn content(block: &Block) -> Option<Value> {
     match block {
         Block::Text(text) => Some(json!({ "type": "text", "text": text })),
         Block::ToolCall { id, name, input } => {
-            let input: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
+            let input: Value = serde_json::from_str(input.as_json_str()).unwrap_or_default();
             let input = if input.is_object() { input } else { json!({ "input": input }) };
             Some(json!({ "type": "tool_use", "id": id, "name": name, "input": input }))
         }

@@ -1,5 +1,5 @@
-//! Where the histories come from: a home as it is, or the sample histories beside the project,
-//! laid out as the agents would have left them.
+//! The histories to evaluate on: a given home, or the sample histories next to the project, laid
+//! out like the files of the agents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::cargo;
 pub(super) struct History {
     pub(super) name: String,
     pub(super) machines: Vec<Machine>,
-    /// Whether weights are chosen by it: then half of its questions tell nothing new.
+    /// Whether weights are chosen on it. Then one half of its questions is not reported.
     pub(super) chooses: bool,
 }
 
 impl History {
-    /// A home as it is.
+    /// Returns the history of a home.
     pub(super) fn of(home: &Path) -> Self {
         let machine = Machine { home: home.to_owned(), ..Machine::default() };
         Self { name: home.display().to_string(), machines: vec![machine], chooses: false }
     }
 
-    /// The sample histories in `AJ_CORPUS` or beside the project, if they are there: originals, and
-    /// homes in which every telling word was replaced by a made-up one.
+    /// Returns the sample histories in `AJ_CORPUS` or next to the project, if they exist:
+    /// originals, and homes in which every identifying word was replaced by a made-up one.
     pub(super) fn samples(place: &Path) -> Result<Vec<Self>> {
         let named = std::env::var_os("AJ_CORPUS").map(PathBuf::from);
         let corpus = named.unwrap_or_else(|| cargo::root().join("../shared/corpus"));
@@ -53,8 +53,8 @@ impl History {
     }
 }
 
-/// Puts originals, kept as `<agent>/<repository>/<path>`, where their agents look for them, and
-/// returns the directories of projects.
+/// Copies originals, kept as `<agent>/<repository>/<path>`, to the directories of their agents.
+/// Returns the project directories.
 fn lay_out(originals: &Path, home: &Path) -> Result<Vec<PathBuf>> {
     let mut projects = Vec::new();
     for agent in folders(originals)? {
@@ -78,7 +78,7 @@ fn lay_out(originals: &Path, home: &Path) -> Result<Vec<PathBuf>> {
     Ok(projects)
 }
 
-/// Where a file would be in a home.
+/// Returns the path of a file below a home.
 fn target(agent: &str, repository: &str, inner: &str) -> Option<String> {
     let slug = inner.trim_end_matches(".jsonl").replace(['/', '.'], "-");
     let is_lines = Path::new(inner).extension().is_some_and(|ending| ending == "jsonl");

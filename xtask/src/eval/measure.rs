@@ -1,43 +1,43 @@
-//! What an answer is worth.
+//! Grades the answers of a search system.
 
 use std::time::Duration;
 
 use super::chance::Chance;
 use super::queries::Item;
 
-/// Results looked at.
+/// Maximum number of results that are graded.
 pub(super) const DEPTH: usize = 50;
 
-/// How often chance is asked how far a mean could be off.
+/// Number of bootstrap samples for a confidence interval.
 const RESAMPLES: usize = 1000;
 
-/// What was shown of one session.
+/// A session in the results, with the shown messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
     pub(super) session: usize,
-    /// The messages; a title stands for the first prompt.
+    /// The shown messages. A title counts as the first prompt.
     pub(super) messages: Vec<usize>,
-    /// What it costs to read.
+    /// Estimated tokens to read the result.
     pub(super) tokens: usize,
 }
 
-/// An answer.
+/// The answer of a system to a query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reply {
     pub(super) shown: Vec<Shown>,
-    /// Whether it says itself that it is no good match.
+    /// Whether the system itself marks the answer as a weak match.
     pub(super) is_weak: bool,
-    /// What its best result is worth.
+    /// The score of the best result.
     pub(super) score: f32,
     pub(super) took: Duration,
 }
 
-/// The worth of one answer to a question.
+/// The grade of an answer to a question.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Worth {
-    /// The place of the first right result, from one.
+    /// The rank of the first correct result, starting at 1.
     pub(super) rank: Option<usize>,
-    /// What had to be read to get there.
+    /// Estimated tokens to read up to the first correct result.
     pub(super) tokens: usize,
     pub(super) took: Duration,
     pub(super) score: f32,
@@ -61,7 +61,7 @@ impl Reply {
     }
 }
 
-/// A mean with the interval it lies in.
+/// A mean with its confidence interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mean {
     pub(super) value: f64,
@@ -69,7 +69,7 @@ pub(super) struct Mean {
     pub(super) high: f64,
 }
 
-/// The mean of figures, and where nineteen of twenty histories like this one would have it.
+/// Returns the mean and its 95 % confidence interval, by bootstrapping.
 pub(super) fn mean(figures: &[f64]) -> Mean {
     let average = |sum: f64| sum / figures.len().max(1) as f64;
     let mut chance = Chance::new(figures.len() as u64);
@@ -85,18 +85,18 @@ pub(super) fn success(worth: &Worth, within: usize) -> f64 {
     f64::from(u8::from(worth.rank.is_some_and(|rank| rank <= within)))
 }
 
-/// The reciprocal rank among the first ten.
+/// Returns the reciprocal rank within the first ten results.
 pub(super) fn reciprocal(worth: &Worth) -> f64 {
     worth.rank.filter(|rank| *rank <= 10).map_or(0.0, |rank| 1.0 / rank as f64)
 }
 
-/// The discounted gain of one right result among the first ten.
+/// Returns the discounted gain of one correct result within the first ten.
 pub(super) fn gain(worth: &Worth) -> f64 {
     let found = worth.rank.filter(|rank| *rank <= 10);
     found.map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0).log2())
 }
 
-/// The value below which a share of all lies.
+/// Returns the value below which a share of all values lies.
 pub(super) fn quantile<T: Copy + Ord + Default>(mut all: Vec<T>, share: f64) -> T {
     all.sort_unstable();
     let at = (share * all.len().saturating_sub(1) as f64).round() as usize;

@@ -1,6 +1,7 @@
-//! `eval`: how well search finds what is known to be there, and how often it shows something
-//! when there is nothing. Questions are made from a history; of the one that weights are chosen by,
-//! half of them to choose, the other half to report. The same questions on every run.
+//! `eval`: measures how well search finds known answers, and how often it shows results for
+//! questions without an answer. The questions are made from a history and are the same on every
+//! run. If weights are chosen on a history, one half of its questions is for choosing, the other
+//! half for reporting.
 
 mod chance;
 mod history;
@@ -15,7 +16,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent_journal::search::Fusion;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
@@ -27,7 +27,7 @@ use systems::{Embedder, Place, System};
 /// Weights that are tried.
 const WEIGHTS: [f32; 6] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.7];
 
-/// Where the table is kept.
+/// The document that contains the results.
 const DOCUMENT: &str = "docs/search-quality.md";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -62,18 +62,18 @@ fn slug(name: &str) -> String {
     name.chars().map(|one| if one.is_alphanumeric() { one } else { '-' }).collect()
 }
 
-/// A history with everything that was asked of it.
+/// The results of all systems on one history.
 struct Evaluated {
     name: String,
     sessions: usize,
     messages: usize,
     vectors: u64,
     items: Vec<Item>,
-    /// Whether weights are chosen by its development half.
+    /// Whether weights are chosen on its development half.
     chooses: bool,
-    /// Everybody's answers to all questions, in their order.
+    /// The grades of all systems for all questions, in the order of the questions.
     answers: Vec<(System, Vec<Worth>)>,
-    /// Everybody's answers to questions that have none.
+    /// The replies of all systems to questions without an answer.
     absent: BTreeMap<String, Vec<Reply>>,
 }
 
@@ -101,7 +101,7 @@ fn evaluate(history: &History, place: &Path) -> Result<Evaluated> {
     Ok(evaluated)
 }
 
-/// Everybody who answers.
+/// Returns all systems to evaluate.
 fn everybody() -> Vec<System> {
     let mut all = vec![
         System::ripgrep(),
@@ -110,9 +110,8 @@ fn everybody() -> Vec<System> {
         System::semantic(Embedder::Hash),
         System::far(),
     ];
-    all.extend(WEIGHTS.map(|weight| System::hybrid(Fusion::Convex(weight), Embedder::Table)));
-    all.push(System::hybrid(Fusion::Ranks, Embedder::Table));
-    all.push(System::hybrid(Fusion::default(), Embedder::Hash));
+    all.extend(WEIGHTS.map(|weight| System::hybrid(weight, Embedder::Table)));
+    all.push(System::chosen(Embedder::Hash));
     all
 }
 
@@ -127,7 +126,7 @@ impl Evaluated {
         Ok(())
     }
 
-    /// The worths of one who answers, of one kind.
+    /// Returns the grades of a system for questions of one class and part.
     fn of<'w>(
         &'w self,
         worths: &'w [Worth],
@@ -139,12 +138,13 @@ impl Evaluated {
         wanted.map(|(_, worth)| worth)
     }
 
-    /// Whether a question is of a part: all are where nothing is chosen.
+    /// Returns whether a question is in a part. If no weights are chosen, all questions are in
+    /// both.
     fn has(&self, part: Part, item: &Item) -> bool {
         !self.chooses || item.development == (part == Part::Development)
     }
 
-    /// What a part is called.
+    /// Returns the name of a part.
     fn name(&self, part: Part) -> &'static str {
         match part {
             _ if !self.chooses => "all questions",
@@ -154,7 +154,7 @@ impl Evaluated {
     }
 }
 
-/// The questions by which weights are chosen, and the others.
+/// The questions for choosing weights, and those for reporting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Development,

@@ -1,4 +1,4 @@
-//! Questions with known answers, made from a history.
+//! Makes questions with known answers from a history.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,27 +6,27 @@ use super::chance::Chance;
 use super::history::{By, Said, Session};
 use super::words::{EMPTY, SYNONYMS};
 
-/// Questions of one kind at most, and of one kind about one session.
+/// Maximum number of questions per class, and per class and session.
 const MOST: usize = 160;
 const MOST_EACH: usize = 4;
 
-/// Words a question is made of at most.
+/// Maximum number of words in a question.
 const LONGEST: usize = 14;
 
-/// Kinds of questions.
+/// The classes of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// The opening of a prompt; the prompt itself is masked, the answer to it is wanted.
+    /// The opening of a prompt. The prompt is masked, the correct result is the answer to it.
     Prompt,
-    /// A title that was given; it is masked, the session is wanted.
+    /// A given title. It is masked, the correct result is the session.
     Title,
-    /// A prompt in other words; the exchange is wanted.
+    /// A prompt in other words. The correct result is the prompt or its answer.
     Question,
-    /// A rare identifier; the message is wanted.
+    /// A rare identifier. The correct result is the message.
     Identifier,
-    /// A line that reports an error; the message is wanted.
+    /// A line that reports an error. The correct result is the message.
     Error,
-    /// Four words in quotes; the message is wanted.
+    /// Four words in quotes. The correct result is the message.
     Phrase,
 }
 
@@ -46,19 +46,19 @@ impl Class {
     }
 }
 
-/// A question and its answer.
+/// A question and its correct results.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) class: Class,
     pub(super) query: String,
     pub(super) session: usize,
-    /// Any of these messages; none when any place in the session will do.
+    /// The correct messages; `None` if any message of the session is correct.
     pub(super) messages: Option<Vec<usize>>,
-    /// Whether it may be used to choose weights.
+    /// Whether the question may be used to choose weights.
     pub(super) development: bool,
 }
 
-/// A place: session and message.
+/// A message by the indexes of session and message.
 type Place = (usize, usize);
 
 /// Questions, and the messages to be masked for them.
@@ -67,7 +67,7 @@ pub(super) struct Set {
     pub(super) masked: HashSet<Place>,
 }
 
-/// Makes questions of every kind.
+/// Makes questions of all classes.
 pub(super) fn make(sessions: &[Session]) -> Set {
     let mut maker = Maker { sessions, masked: HashSet::new(), items: Vec::new() };
     maker.prompts();
@@ -92,7 +92,7 @@ pub(super) fn make(sessions: &[Session]) -> Set {
         }
         items.extend(all);
     }
-    // Only what is asked for is masked.
+    // Prompts without a question are not masked.
     let is_asked = |place: &Place| {
         items.iter().any(|item| {
             let before = item
@@ -118,7 +118,7 @@ impl<'s> Maker<'s> {
         self.items.push(Item { class, query, session, messages, development: false });
     }
 
-    /// Every message that is not masked, with its place.
+    /// Iterates over all messages that are not masked.
     fn each(&self) -> impl Iterator<Item = (Place, &'s Said)> + use<'s> {
         let masked = self.masked.clone();
         let all = self.sessions.iter().enumerate().flat_map(|(number, session)| {
@@ -127,7 +127,7 @@ impl<'s> Maker<'s> {
         all.filter(move |(place, _)| !masked.contains(place))
     }
 
-    /// Prompts in turn become openings, whose text is masked, and paraphrases.
+    /// Turns prompts alternately into openings, whose text is masked, and paraphrases.
     fn prompts(&mut self) {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for (_, said) in self.each().filter(|(_, said)| said.by == By::Person) {
@@ -233,7 +233,7 @@ impl<'s> Maker<'s> {
     }
 }
 
-/// Four plain words that stand next to each other in one line.
+/// Returns four adjacent plain words of one line.
 fn phrase(text: &str, chance: &mut Chance) -> Option<String> {
     let is_plain = |word: &&str| word.len() > 2 && word.bytes().all(|one| one.is_ascii_lowercase());
     let mut all = Vec::new();
@@ -244,13 +244,13 @@ fn phrase(text: &str, chance: &mut Chance) -> Option<String> {
     if all.is_empty() { None } else { Some(all.swap_remove(chance.below(all.len()))) }
 }
 
-/// The words of a text, without anything a query would take for more than a word.
+/// Splits a text into words, without characters and words that a query would interpret.
 pub(super) fn words(text: &str) -> Vec<&str> {
     let parts = text.split(|one: char| !one.is_alphanumeric() && one != '_');
     parts.filter(|word| !word.is_empty() && *word != "OR").collect()
 }
 
-/// The first words of a text.
+/// Returns the first words of a text.
 fn opening(text: &str) -> Vec<&str> {
     words(text.get(..text.floor_char_boundary(600)).unwrap_or(text))
         .into_iter()
@@ -258,12 +258,12 @@ fn opening(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The words that say something.
+/// Returns the words that are not stop words.
 pub(super) fn content<'w>(words: &'w [&'w str]) -> impl Iterator<Item = &'w str> {
     words.iter().copied().filter(|word| !EMPTY.contains(&word.to_lowercase().as_str()))
 }
 
-/// A question for the same in other words; `None` when no other word is known.
+/// Returns a question with the same meaning in other words, or `None` if no synonym is known.
 fn paraphrase(opening: &[&str]) -> Option<String> {
     let mut query = String::from("how did we");
     let (mut swapped, mut kept) = (0, 0);
@@ -274,7 +274,7 @@ fn paraphrase(opening: &[&str]) -> Option<String> {
             query.push_str(&format!(" {}", SYNONYMS[at].1));
         } else {
             kept += 1;
-            // Not every word is remembered.
+            // People do not remember every word, so some are left out.
             if kept % 3 != 0 {
                 query.push_str(&format!(" {word}"));
             }

@@ -1,4 +1,4 @@
-//! The tables of an evaluation.
+//! Renders the tables of an evaluation.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use super::queries::{Class, Item};
 use super::systems::System;
 use super::{Evaluated, Part};
 
-/// Floors that are tried.
+/// Minimum similarities that are tried.
 const FLOORS: [f32; 9] = [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7];
 
 const BEGIN: &str = "<!-- eval: written by `cargo xtask eval --write` -->";
 const END: &str = "<!-- /eval -->";
 
-/// Everything about one history.
+/// Renders all tables of one history.
 pub(super) fn history(evaluated: &Evaluated) -> String {
     let Evaluated { name, sessions, messages, vectors, items, .. } = evaluated;
     let counts: Vec<String> = Class::ALL
@@ -41,7 +41,7 @@ pub(super) fn history(evaluated: &Evaluated) -> String {
     text
 }
 
-/// Whoever may be chosen, on the development half: the mean reciprocal rank of each kind.
+/// Renders the mean reciprocal rank of all systems for each class, on the development half.
 fn weights(evaluated: &Evaluated) -> String {
     let mut text = format!("MRR@10, {}:\n\n| |", evaluated.name(Part::Development));
     let present: Vec<Class> =
@@ -67,7 +67,7 @@ fn weights(evaluated: &Evaluated) -> String {
     text
 }
 
-/// One kind on the reporting half.
+/// Renders the results of one class, on the reporting half.
 fn class_table(evaluated: &Evaluated, class: Class) -> String {
     if !evaluated.asks(class) {
         return String::new();
@@ -99,10 +99,10 @@ fn class_table(evaluated: &Evaluated, class: Class) -> String {
     text
 }
 
-/// The default against words alone, question by question.
+/// Renders the differences between the default and lexical search, question by question.
 fn differences(evaluated: &Evaluated) -> String {
     let find = |name: &str| evaluated.answers.iter().find(|(system, _)| system.name == name);
-    let hybrid = System::hybrid(agent_journal::search::Fusion::default(), super::Embedder::Table);
+    let hybrid = System::chosen(super::Embedder::Table);
     let (Some((_, words)), Some((_, both))) = (find("lexical"), find(&hybrid.name)) else {
         return String::new();
     };
@@ -131,7 +131,7 @@ fn differences(evaluated: &Evaluated) -> String {
     text
 }
 
-/// Questions that have no answer.
+/// Renders the replies to questions without an answer.
 fn absent(evaluated: &Evaluated) -> String {
     let mut text = format!(
         "Questions without an answer, {}:\n\n| | something shown | shown as a full match |\n|---|--:|--:|\n",
@@ -153,8 +153,8 @@ fn absent(evaluated: &Evaluated) -> String {
     text
 }
 
-/// What a floor would keep, on the development half: questions that are answered by meaning among
-/// the first ten, and those that have no answer.
+/// Renders the effect of a minimum similarity, on the development half: the share of questions
+/// answered by meaning within the first ten results, and of questions without an answer.
 fn floors(evaluated: &Evaluated) -> String {
     let far = System::far().name;
     let Some((_, worths)) = evaluated.answers.iter().find(|(system, _)| system.name == far) else {
@@ -180,12 +180,10 @@ fn floors(evaluated: &Evaluated) -> String {
     text
 }
 
-/// Whether one who answers is more than a weight that was tried.
+/// Returns whether a system is more than one of the tried weights.
 fn is_shown(system: &System) -> bool {
-    let chosen = System::hybrid(agent_journal::search::Fusion::default(), system.embedder);
-    !system.name.starts_with("hybrid")
-        || system.name == chosen.name
-        || system.name.contains("ranks")
+    let chosen = System::chosen(system.embedder);
+    !system.name.starts_with("hybrid") || system.name == chosen.name
 }
 
 impl Evaluated {
@@ -194,7 +192,7 @@ impl Evaluated {
         self.items.iter().filter(asked).count()
     }
 
-    /// Answers to questions that have none, which are split in two, too.
+    /// Returns the replies to questions without an answer. These are split into two halves too.
     fn absent(&self, system: &str, part: Part) -> impl Iterator<Item = &Reply> {
         let all = self.absent[system].iter().enumerate();
         let is_of = move |at: usize| at.is_multiple_of(2) == (part == Part::Development);
@@ -211,7 +209,7 @@ fn average(figures: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Times mean nothing when the program was built for debugging.
+/// Formats times. Those of a debug build mean nothing and are left out.
 fn times(all: &[Duration]) -> String {
     if cfg!(debug_assertions) {
         return "–".to_owned();
@@ -220,7 +218,7 @@ fn times(all: &[Duration]) -> String {
     format!("{:.1} / {:.1} ms", millis(0.5), millis(0.95))
 }
 
-/// Puts the tables into the document.
+/// Writes the tables into the document.
 pub(super) fn write(path: &Path, tables: &str) -> Result<()> {
     let attempt = || format!("could not use {}", path.display());
     let document = fs::read_to_string(path).with_context(attempt)?;

@@ -1,11 +1,11 @@
-//! Who answers: the journal in its modes, and a look through the files.
+//! The evaluated systems: the journal in its search modes, and a plain text search.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Instant;
 
 use agent_journal::connectors::Machine;
-use agent_journal::search::{Blend, Fusion, Mode, Options, Query, Tier};
+use agent_journal::search::{Mode, Query, SearchOptions, Tier};
 use agent_journal::{Config, Journal, Meaning, SyncOptions};
 use anyhow::{Context, Result};
 
@@ -13,19 +13,20 @@ use super::history::{By, Session, session_id, uuid};
 use super::measure::{DEPTH, Reply, Shown};
 use super::queries::{content, words};
 
-/// The present, for ages: after everything that was recorded.
+/// The current time for age-dependent ranking, later than all recorded sessions.
 const NOW: &str = "2026-12-01T12:00:00+00:00[UTC]";
 
-/// A way to answer.
+/// A search system to evaluate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct System {
     pub(super) name: String,
     pub(super) embedder: Embedder,
     pub(super) mode: Option<Mode>,
-    pub(super) blend: Blend,
+    meaning_weight: f32,
+    min_similarity: f32,
 }
 
-/// Which vectors are asked.
+/// The embedder whose vectors are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Embedder {
     Table,
@@ -34,7 +35,7 @@ pub(super) enum Embedder {
 
 impl System {
     pub(super) fn lexical() -> Self {
-        Self::new("lexical", Embedder::Table, Some(Mode::Lexical), Blend::default())
+        Self::new("lexical", Embedder::Table, Some(Mode::Lexical))
     }
 
     pub(super) fn semantic(embedder: Embedder) -> Self {
@@ -42,47 +43,52 @@ impl System {
             Embedder::Table => "semantic",
             Embedder::Hash => "semantic, hashes",
         };
-        Self::new(name, embedder, Some(Mode::Semantic), Blend::default())
+        Self::new(name, embedder, Some(Mode::Semantic))
     }
 
-    /// By meaning, however far.
+    /// Returns semantic search without a minimum similarity.
     pub(super) fn far() -> Self {
-        let blend = Blend { floor: 0.0, ..Blend::default() };
-        Self::new("semantic, however far", Embedder::Table, Some(Mode::Semantic), blend)
+        let system = Self::new("semantic, however far", Embedder::Table, Some(Mode::Semantic));
+        Self { min_similarity: 0.0, ..system }
     }
 
-    pub(super) fn hybrid(fusion: Fusion, embedder: Embedder) -> Self {
-        let name = match (fusion, embedder) {
-            (Fusion::Ranks, _) => "hybrid, ranks".to_owned(),
-            (Fusion::Convex(weight), Embedder::Table) => format!("hybrid {weight:.1}"),
-            (Fusion::Convex(weight), Embedder::Hash) => format!("hybrid {weight:.1}, hashes"),
+    /// Returns hybrid search with a weight of the meaning against the words.
+    pub(super) fn hybrid(meaning_weight: f32, embedder: Embedder) -> Self {
+        let name = match embedder {
+            Embedder::Table => format!("hybrid {meaning_weight:.1}"),
+            Embedder::Hash => format!("hybrid {meaning_weight:.1}, hashes"),
         };
-        let blend = Blend { fusion, ..Blend::default() };
-        Self::new(&name, embedder, Some(Mode::Hybrid), blend)
+        Self { meaning_weight, ..Self::new(&name, embedder, Some(Mode::Hybrid)) }
+    }
+
+    /// Returns hybrid search with the default weight.
+    pub(super) fn chosen(embedder: Embedder) -> Self {
+        Self::hybrid(SearchOptions::default().meaning_weight, embedder)
     }
 
     pub(super) fn ripgrep() -> Self {
-        Self::new("ripgrep by recency", Embedder::Table, None, Blend::default())
+        Self::new("ripgrep by recency", Embedder::Table, None)
     }
 
-    fn new(name: &str, embedder: Embedder, mode: Option<Mode>, blend: Blend) -> Self {
-        Self { name: name.to_owned(), embedder, mode, blend }
+    fn new(name: &str, embedder: Embedder, mode: Option<Mode>) -> Self {
+        let SearchOptions { meaning_weight, min_similarity, .. } = SearchOptions::default();
+        Self { name: name.to_owned(), embedder, mode, meaning_weight, min_similarity }
     }
 }
 
-/// A history that can be asked.
+/// The journals of one history, with one index per embedder.
 pub(super) struct Place<'s> {
     sessions: &'s [Session],
     table: Journal,
     hash: Journal,
     by_uuid: HashMap<String, (usize, usize)>,
     by_id: HashMap<String, usize>,
-    /// All text of each session in lower case, as it was written.
+    /// The text of each session in lower case, without masked messages.
     texts: Vec<String>,
 }
 
 impl<'s> Place<'s> {
-    /// Makes journals of a home that was written from these sessions.
+    /// Creates the journals of a home that was written from these sessions.
     pub(super) fn new(
         sessions: &'s [Session],
         masked: &HashSet<(usize, usize)>,
@@ -101,7 +107,7 @@ impl<'s> Place<'s> {
             texts.push(text);
         }
         let table = open(place, "table", Meaning::default())?;
-        // A model that cannot be used is answered for by hashes.
+        // With an unusable model, the journal falls back to hashes.
         let broken = place.join("broken");
         std::fs::create_dir_all(&broken)?;
         for name in ["model.onnx", "tokenizer.json"] {
@@ -111,9 +117,9 @@ impl<'s> Place<'s> {
         Ok(Self { sessions, table, hash, by_uuid, by_id, texts })
     }
 
-    /// Texts that can be found by meaning.
+    /// Returns the number of texts that can be found by meaning.
     pub(super) fn vectors(&self) -> Result<u64> {
-        Ok(self.table.coverage()?.vectors)
+        Ok(self.table.semantic_coverage()?.vectors)
     }
 
     pub(super) fn ask(&self, system: &System, text: &str) -> Result<Reply> {
@@ -124,8 +130,14 @@ impl<'s> Place<'s> {
         };
         let started = Instant::now();
         let query = Query::parse(text, &NOW.parse()?).with_context(|| format!("query {text:?}"))?;
-        let options = Options { limit: DEPTH, mode, blend: system.blend, ..Options::default() };
-        let answer = journal.find(&query, &options)?;
+        let options = SearchOptions {
+            limit: DEPTH,
+            mode,
+            meaning_weight: system.meaning_weight,
+            min_similarity: system.min_similarity,
+            ..SearchOptions::default()
+        };
+        let answer = journal.search(&query, &options)?;
         let took = started.elapsed();
         let is_weak = answer.tier > Tier::AllWords;
         let score = answer.sessions.first().map_or(0.0, |first| first.score);
@@ -149,8 +161,8 @@ impl<'s> Place<'s> {
         self.sessions[session].messages.iter().position(|said| said.by == By::Person)
     }
 
-    /// What somebody finds who greps: the latest files with all the words in them, or else with
-    /// the longest. Every match in them counts, and whole files have to be read.
+    /// Simulates a search with grep: the latest files that contain all words, otherwise those with
+    /// the longest word. Every message of a file counts as shown, and the whole file must be read.
     fn look_through(&self, text: &str) -> Reply {
         let started = Instant::now();
         let all = words(text);
@@ -178,7 +190,7 @@ impl<'s> Place<'s> {
     }
 }
 
-/// Opens a journal of the home in a place, with an index of its own.
+/// Opens a journal of the written home, with its own index.
 fn open(place: &Path, index: &str, meaning: Meaning) -> Result<Journal> {
     let mut config = Config::new(place.join("journal"));
     config.index_dir = place.join(format!("index-{index}"));

@@ -1,9 +1,9 @@
 //! Word lists of the evaluation: a table.
 //!
-//! Questions that no history of programming answers, and words a person would use instead of
-//! those that were written.
+//! Questions that no programming history answers, and synonyms that a person might use instead of
+//! the written words.
 
-/// Questions of everyday life. Whatever a search shows for them is noise.
+/// Questions about everyday life. Every result for them is noise.
 pub(super) const ABSENT: &[&str] = &[
     "how long does sourdough have to rise in a cold kitchen",
     "which roses bloom twice in a shady garden",
@@ -47,7 +47,7 @@ pub(super) const ABSENT: &[&str] = &[
     "the lifespan of a honey bee queen",
 ];
 
-/// Words that mean the same to a developer who no longer knows how it was put.
+/// Synonyms that a developer might use who does not remember the exact words.
 pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("add", "introduce"),
     ("added", "introduced"),
@@ -189,7 +189,7 @@ pub(super) const SYNONYMS: &[(&str, &str)] = &[
     ("wrong", "incorrect"),
 ];
 
-/// Words a question does without.
+/// Words without meaning for a search.
 pub(super) const EMPTY: &[&str] = &[
     "a", "about", "again", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been",
     "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "hello",

@@ -1,4 +1,4 @@
-//! What tests need beyond cargo, fetched into the build directory.
+//! Requirements of tests beyond cargo, installed into the build directory.
 
 pub(crate) mod python;
 pub(crate) mod tables;

@@ -1,18 +1,22 @@
-//! A Python with the SDK of the Model Context Protocol, in a directory of its own. The test that
-//! needs it includes this file, so that it runs without the chore too.
+//! A Python environment with the SDK of the Model Context Protocol. The test that needs it includes
+//! this file, so that it also runs without the chore.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What is installed; a change makes the directory anew.
+/// The installed package. A change of it recreates the environment.
 const PACKAGE: &str = "mcp==2.3.0";
 
-/// Makes it in the build directory unless it is there, and returns the interpreter.
+/// Creates the environment in the build directory if necessary, and returns the interpreter.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let place = target.join("needs/python");
+    fs::create_dir_all(&place).context("could not create the directory of the environment")?;
+    // Tests run in several processes.
+    let lock = File::create(target.join("needs/python.lock")).context("could not create a lock")?;
+    lock.lock().context("could not wait for another process")?;
     let python = place.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let mark = place.join("package");
     if fs::read_to_string(&mark).is_ok_and(|package| package == PACKAGE) {

@@ -1,18 +1,22 @@
-//! A Python with `duckdb`, `pandas` and `pyarrow`, in a directory of its own. The test that needs it
-//! includes this file, so that it runs without the chore too.
+//! A Python environment with `duckdb`, `pandas` and `pyarrow`. The test that needs it includes this
+//! file, so that it also runs without the chore.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What is installed; a change makes the directory anew.
+/// The installed packages. A change of them recreates the environment.
 const PACKAGES: [&str; 3] = ["duckdb==2.0.0", "pandas==3.1.1", "pyarrow==26.0.1"];
 
-/// Makes it in the build directory unless it is there, and returns the interpreter.
+/// Creates the environment in the build directory if necessary, and returns the interpreter.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let place = target.join("needs/tables");
+    fs::create_dir_all(&place).context("could not create the directory of the environment")?;
+    // Tests run in several processes.
+    let lock = File::create(target.join("needs/tables.lock")).context("could not create a lock")?;
+    lock.lock().context("could not wait for another process")?;
     let python = place.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let (mark, packages) = (place.join("packages"), PACKAGES.join(" "));
     if fs::read_to_string(&mark).is_ok_and(|known| known == packages) {

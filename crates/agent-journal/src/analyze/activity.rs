@@ -1,4 +1,4 @@
-//! Time as people live it: days and hours of their zone, streaks, periods of work.
+//! Time on the user's calendar: local days and hours, streaks, periods of work.
 
 use std::collections::BTreeSet;
 
@@ -10,35 +10,35 @@ use serde::Serialize;
 use crate::maps::Map;
 use crate::model::QUARTER;
 
-/// A quarter hour on the user's clock.
+/// The local date and hour of a quarter hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Local {
     pub(super) date: Date,
     pub(super) hour: i8,
 }
 
-/// The user's calendar. It looks every quarter hour up once.
-pub(super) struct Calendar {
+/// The user's calendar, which caches every quarter hour it converts.
+pub(super) struct UserCalendar {
     zone: TimeZone,
     known: Map<i64, Option<Local>>,
 }
 
-/// Days in a row with a session.
+/// Consecutive days with a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Streak {
-    /// Up to today or yesterday.
+    /// The length of the streak that ends today or yesterday, in days.
     pub current: u64,
-    /// The longest ever.
+    /// The length of the longest streak, in days.
     pub longest: u64,
 }
 
-impl Calendar {
+impl UserCalendar {
     pub(super) fn new(zone: TimeZone) -> Self {
         Self { zone, known: Map::default() }
     }
 
-    /// Finds day and hour of a quarter; `None` for what has no time.
-    pub(super) fn local(&mut self, quarter: i64) -> Option<Local> {
+    /// Returns the local date and hour of a quarter hour; `None` for records without a time.
+    pub(super) fn local_time_of_quarter(&mut self, quarter: i64) -> Option<Local> {
         if quarter == 0 {
             return None;
         }
@@ -51,8 +51,8 @@ impl Calendar {
     }
 }
 
-/// Counts days in a row.
-pub(super) fn streak(days: &BTreeSet<Date>, today: Date) -> Streak {
+/// Counts consecutive days.
+pub(super) fn count_streak(days: &BTreeSet<Date>, today: Date) -> Streak {
     let mut streak = Streak::default();
     let (mut run, mut last) = (0, None::<Date>);
     for day in days {
@@ -61,7 +61,7 @@ pub(super) fn streak(days: &BTreeSet<Date>, today: Date) -> Streak {
         last = Some(*day);
         streak.longest = streak.longest.max(run);
     }
-    // Today is not over yet: a streak lives until a whole day has passed without a session.
+    // Today is not over yet: a streak ends only after a complete day without a session.
     let alive = today.checked_sub(1.day()).unwrap_or(today);
     if last.is_some_and(|last| last >= alive) {
         streak.current = run;
@@ -69,8 +69,8 @@ pub(super) fn streak(days: &BTreeSet<Date>, today: Date) -> Streak {
     streak
 }
 
-/// Joins periods that overlap or touch.
-pub(super) fn union(mut periods: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+/// Merges periods that overlap or touch.
+pub(super) fn merge_periods(mut periods: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     periods.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::new();
     for (start, end) in periods {
@@ -82,7 +82,7 @@ pub(super) fn union(mut periods: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     joined
 }
 
-/// Cuts periods at the quarters, and calls `found` with each quarter and its milliseconds.
+/// Splits periods at quarter hours, and calls `found` with each quarter hour and its milliseconds.
 pub(super) fn by_quarter(periods: &[(i64, i64)], mut found: impl FnMut(i64, u64)) {
     for (start, end) in periods {
         let mut at = *start;
@@ -106,7 +106,7 @@ mod tests {
         };
         let check = |list: &[i8], current: u64, longest: u64| {
             let today = Date::constant(2026, 11, 15);
-            assert_eq!(streak(&days(list), today), Streak { current, longest }, "{list:?}");
+            assert_eq!(count_streak(&days(list), today), Streak { current, longest }, "{list:?}");
         };
         check(&[], 0, 0);
         check(&[15], 1, 1);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn overlapping_work_counts_once() {
-        assert_eq!(union(vec![(5, 9), (0, 6), (20, 30), (9, 10)]), [(0, 10), (20, 30)]);
+        assert_eq!(merge_periods(vec![(5, 9), (0, 6), (20, 30), (9, 10)]), [(0, 10), (20, 30)]);
         let mut cut = Vec::new();
         by_quarter(&[(QUARTER - 5, 2 * QUARTER + 7)], |quarter, length| {
             cut.push((quarter, length));
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn quarters_are_enough_for_every_zone() {
         // Kathmandu is 5:45 ahead: its midnight is 18:15 UTC.
-        let mut calendar = Calendar::new(TimeZone::get("Asia/Kathmandu").unwrap());
+        let mut calendar = UserCalendar::new(TimeZone::get("Asia/Kathmandu").unwrap());
         let quarter = |text: &str| text.parse::<Timestamp>().unwrap().as_millisecond() / QUARTER;
-        let before = calendar.local(quarter("2026-11-14T18:00:00Z")).unwrap();
-        let after = calendar.local(quarter("2026-11-14T18:15:00Z")).unwrap();
+        let before = calendar.local_time_of_quarter(quarter("2026-11-14T18:00:00Z")).unwrap();
+        let after = calendar.local_time_of_quarter(quarter("2026-11-14T18:15:00Z")).unwrap();
         assert_eq!((before.date.day(), before.hour), (14, 23));
         assert_eq!((after.date.day(), after.hour), (15, 0));
     }

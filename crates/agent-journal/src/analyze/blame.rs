@@ -1,9 +1,9 @@
-//! Whose lines are these? Recorded edits are compared with a file as it stands, by content alone.
+//! Attributes the lines of a file to recorded edits, by content alone.
 //!
-//! An edit that stands in the file as one block is *exact*. Where only some of its lines are left,
-//! those that are telling and stand in the file once are *partial*; trivial ones (`}`, blanks)
-//! count only beside them. For each line the newest edit before its commit that left it there
-//! holds; an edit that took the line away since makes every older claim void.
+//! An edit that occurs in the file as one block is *exact*. If only some of its lines are left,
+//! those that are distinctive and occur in the file once are *partial*; trivial ones (`}`, blanks)
+//! count only beside them. Each line belongs to the newest edit before its commit that wrote it; an
+//! edit that has removed the line since then invalidates all older claims.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,48 +11,52 @@ use std::ops::Range;
 use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use crate::model::{Edit, Timestamp};
+use crate::model::{FileEdit, Timestamp};
 
-/// Letters and digits a line needs to tell anything.
+/// The minimum number of letters and digits of a distinctive line.
 const TELLING: usize = 8;
 
-/// The same for a part of a line.
+/// The minimum number of letters and digits of a distinctive part of a line.
 const TELLING_PART: usize = 12;
 
-/// The same for a text that stands in the file several times.
+/// The minimum number of letters and digits of a text that occurs in the file several times.
 const TELLING_COPY: usize = 40;
 
-/// Clocks of a commit and a record may differ by this much, in milliseconds.
+/// The maximum difference between the clocks of a commit and a record, in milliseconds.
 const SLACK: i64 = 2_000;
 
-/// A line of a file as it stands.
+/// A line of a file in its current state.
 #[derive(Clone, Debug, Default)]
 pub struct FileLine {
-    /// The line, without its end.
+    /// The line, without its line ending.
     pub text: String,
-    /// When it was committed; absent when it was not.
+    /// The time of its commit; `None` if it is not committed.
     pub committed_at: Option<Timestamp>,
 }
 
-/// How sure it is that an edit wrote a line.
+/// The certainty that an edit wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Confidence {
-    /// The line, or lines around it, tell it apart; the rest of the edit is no longer there.
+    /// The line, or lines around it, are distinctive; the rest of the edit is no longer in the
+    /// file.
     Partial,
-    /// The whole edit stands in the file as one block.
+    /// The complete edit occurs in the file as one block.
     Exact,
 }
 
-/// An edit, and when it was made.
+/// An edit and its time.
 pub(crate) struct Dated {
     pub(crate) at: Option<Timestamp>,
-    pub(crate) edit: Edit,
+    pub(crate) edit: FileEdit,
 }
 
-/// Finds, for each line, the edit that wrote it. `edits` come in the order they were made.
-pub(crate) fn attribute(lines: &[FileLine], edits: &[Dated]) -> Vec<Option<(usize, Confidence)>> {
+/// Returns the edit that wrote each line. `edits` must be in chronological order.
+pub(crate) fn attribute_lines(
+    lines: &[FileLine],
+    edits: &[Dated],
+) -> Vec<Option<(usize, Confidence)>> {
     let file = File::new(lines);
     let claims: Vec<Claims> = edits.iter().map(|dated| file.left_of(&dated.edit)).collect();
     let removed: Vec<HashSet<&str>> = edits.iter().map(|dated| taken_away(&dated.edit)).collect();
@@ -63,7 +67,8 @@ pub(crate) fn attribute(lines: &[FileLine], edits: &[Dated]) -> Vec<Option<(usiz
             if let Some(confidence) = claims[number].wrote.get(&at) {
                 return Some((number, *confidence));
             }
-            // Whoever wrote the whole file without the line, or took it away, ended its history.
+            // An edit that wrote the whole file without the line, or removed it, ends the line's
+            // history.
             let is_near = claims[number].near.as_ref().is_none_or(|near| near.contains(&at));
             let is_removed = is_near && removed[number].contains(line.text.trim());
             if edits[number].edit.is_whole || is_removed {
@@ -75,13 +80,17 @@ pub(crate) fn attribute(lines: &[FileLine], edits: &[Dated]) -> Vec<Option<(usiz
         found.map(|number| (number, Confidence::Partial))
     };
     let mut found: Vec<_> = lines.iter().enumerate().map(|(at, line)| holds(at, line)).collect();
-    fill(lines, edits, &mut found);
+    fill_trivial_lines(lines, edits, &mut found);
     found
 }
 
-/// Trivial lines that an edit wrote somewhere belong to what surrounds them, unless they came
-/// with another commit.
-fn fill(lines: &[FileLine], edits: &[Dated], found: &mut [Option<(usize, Confidence)>]) {
+/// Attributes trivial lines that an edit wrote somewhere to the edit around them, unless they
+/// belong to another commit.
+fn fill_trivial_lines(
+    lines: &[FileLine],
+    edits: &[Dated],
+    found: &mut [Option<(usize, Confidence)>],
+) {
     let written = edits.iter().flat_map(|dated| &dated.edit.lines).filter(|line| line.is_new);
     let written: HashSet<&str> = written.map(|line| line.text.trim_end()).collect();
     let is_open = |line: &FileLine| {
@@ -108,13 +117,13 @@ fn fill(lines: &[FileLine], edits: &[Dated], found: &mut [Option<(usize, Confide
     }
 }
 
-/// What an edit may claim of a file.
+/// The lines of a file that an edit may have written.
 #[derive(Default)]
 struct Claims {
     wrote: HashMap<usize, Confidence>,
-    /// Lines that stood there before, or are a copy that the edit wrote: nothing tells.
+    /// Lines that existed before, or are a copy that the edit wrote: both are possible.
     doubtful: HashSet<usize>,
-    /// Where the edit was made, as far as it stands.
+    /// The lines around the edit, if it occurs exactly once.
     near: Option<Range<usize>>,
 }
 
@@ -129,8 +138,8 @@ fn is_after(made: Option<Timestamp>, committed: Option<Timestamp>) -> bool {
     made.as_millis() > committed.as_millis() + SLACK
 }
 
-/// The telling lines that an edit took away and did not bring back.
-fn taken_away(edit: &Edit) -> HashSet<&str> {
+/// Returns the distinctive lines that an edit removed and did not add again.
+fn taken_away(edit: &FileEdit) -> HashSet<&str> {
     let kept: HashSet<&str> = edit.lines.iter().map(|line| line.text.trim()).collect();
     let removed = edit.removed.iter().map(|line| line.trim());
     removed.filter(|line| is_telling(line, TELLING) && !kept.contains(line)).collect()
@@ -140,7 +149,7 @@ fn is_telling(line: &str, letters: usize) -> bool {
     line.chars().filter(|one| one.is_alphanumeric()).nth(letters - 1).is_some()
 }
 
-/// A file, made ready for looking lines up.
+/// A file with an index of its lines.
 struct File<'l> {
     lines: Vec<&'l str>,
     places: HashMap<&'l str, Vec<usize>>,
@@ -156,19 +165,19 @@ impl<'l> File<'l> {
         Self { lines, places }
     }
 
-    /// The lines of the file that an edit wrote.
-    fn left_of(&self, edit: &Edit) -> Claims {
+    /// Returns the lines of the file that an edit wrote.
+    fn left_of(&self, edit: &FileEdit) -> Claims {
         let block: Vec<&str> = edit.lines.iter().map(|line| line.text.trim_end()).collect();
         let is_all = edit.is_whole && block == self.lines;
         let tells = is_telling(&block.concat(), TELLING) || is_all;
         if !tells || edit.lines.iter().all(|line| !line.is_new) {
             return Claims::default();
         }
-        let starts = self.find(&block, edit.is_fragment);
-        // A text that stands there several times may have been copied by anybody, unless it is
-        // long enough to be known again.
+        let starts = self.find_block(&block, edit.is_fragment);
+        // A text that occurs several times may be a copy by another author, unless it is long
+        // enough to be recognized.
         let confidence = match starts.len() {
-            0 if edit.is_whole => return self.aligned(&block).into(),
+            0 if edit.is_whole => return self.align_whole_file(&block).into(),
             0 => return self.rest_of(edit, &block).into(),
             1 => Confidence::Exact,
             _ if is_telling(&block.concat(), TELLING_COPY) => Confidence::Partial,
@@ -192,9 +201,9 @@ impl<'l> File<'l> {
         claims
     }
 
-    /// The lines of a whole file that are left, in their order. Where most of it is, trivial lines
-    /// between them are its own, too.
-    fn aligned(&self, block: &[&str]) -> HashMap<usize, Confidence> {
+    /// Returns the remaining lines of an edit that wrote a whole file, in order. If most of it is
+    /// left, trivial lines between them are included.
+    fn align_whole_file(&self, block: &[&str]) -> HashMap<usize, Confidence> {
         let runs: Vec<(usize, usize, usize)> =
             capture_diff_slices(Algorithm::Patience, block, &self.lines)
                 .into_iter()
@@ -215,11 +224,11 @@ impl<'l> File<'l> {
         places.map(|at| (at, Confidence::Partial)).collect()
     }
 
-    /// Where a block stands in the file.
-    fn find(&self, block: &[&str], is_fragment: bool) -> Vec<usize> {
+    /// Returns the lines at which a block occurs in the file.
+    fn find_block(&self, block: &[&str], is_fragment: bool) -> Vec<usize> {
         let whole = if is_fragment && block.len() > 2 { &block[1..block.len() - 1] } else { block };
         let parts = is_fragment && block.len() <= 2;
-        // The rarest line says where to look.
+        // The rarest line limits the positions to check.
         let rarest = |line: &str| self.places.get(line).map_or(0, Vec::len);
         let anchor = whole.iter().enumerate().min_by_key(|(_, line)| rarest(line));
         let Some((offset, line)) = anchor else { return Vec::new() };
@@ -230,11 +239,11 @@ impl<'l> File<'l> {
             let places = self.places.get(line).into_iter().flatten();
             places.filter_map(|at| at.checked_sub(offset)).collect()
         };
-        starts.into_iter().filter(|start| self.stands(*start, block, is_fragment)).collect()
+        starts.into_iter().filter(|start| self.occurs_at(*start, block, is_fragment)).collect()
     }
 
-    /// Whether a block stands at a line; a fragment's ends may be parts of lines.
-    fn stands(&self, start: usize, block: &[&str], is_fragment: bool) -> bool {
+    /// Returns whether a block occurs at a line; the ends of a fragment may be parts of lines.
+    fn occurs_at(&self, start: usize, block: &[&str], is_fragment: bool) -> bool {
         let Some(lines) = self.lines.get(start..start + block.len()) else { return false };
         let last = block.len() - 1;
         lines.iter().zip(block).enumerate().all(|(at, (line, part))| match is_fragment {
@@ -246,8 +255,8 @@ impl<'l> File<'l> {
         })
     }
 
-    /// The lines of an edit that are left where the edit as a whole is not.
-    fn rest_of(&self, edit: &Edit, block: &[&str]) -> HashMap<usize, Confidence> {
+    /// Returns the remaining lines of an edit that does not occur as a whole.
+    fn rest_of(&self, edit: &FileEdit, block: &[&str]) -> HashMap<usize, Confidence> {
         let mut left = HashMap::new();
         let mut at_of: HashMap<usize, usize> = HashMap::new();
         for (number, line) in block.iter().enumerate() {
@@ -261,14 +270,14 @@ impl<'l> File<'l> {
                 left.insert(*at, Confidence::Partial);
             }
         }
-        self.spread(edit, block, &mut at_of, &mut left);
+        self.spread_to_adjacent(edit, block, &mut at_of, &mut left);
         left
     }
 
-    /// Takes in the lines beside those that were found, as long as file and edit agree.
-    fn spread(
+    /// Adds the lines adjacent to those that were found, as long as file and edit agree.
+    fn spread_to_adjacent(
         &self,
-        edit: &Edit,
+        edit: &FileEdit,
         block: &[&str],
         at_of: &mut HashMap<usize, usize>,
         left: &mut HashMap<usize, Confidence>,
@@ -298,9 +307,9 @@ mod tests {
         Timestamp::from_millis(minute * 60_000)
     }
 
-    /// Lines with a sign each: `+` new, `-` taken away, blank for what stood there.
+    /// Parses lines with a sign each: `+` added, `-` removed, blank for existing ones.
     fn edit(minute: i64, lines: &[&str]) -> Dated {
-        let mut edit = Edit { file: "a".into(), ..Edit::default() };
+        let mut edit = FileEdit { file: "a".into(), ..FileEdit::default() };
         for line in lines {
             let (sign, text) = line.split_at(1);
             match sign {
@@ -317,7 +326,8 @@ mod tests {
         dated
     }
 
-    /// Who wrote each line: the number of the edit, with `~` where only a part of it is left.
+    /// Shows the author of each line: the number of the edit, with `~` if only a part of it is
+    /// left.
     fn who(lines: &[&str], edits: &[Dated]) -> String {
         who_at(&lines.iter().map(|line| (*line, None)).collect::<Vec<_>>(), edits)
     }
@@ -328,7 +338,7 @@ mod tests {
             committed_at: minute.and_then(at),
         };
         let lines: Vec<FileLine> = lines.iter().map(line).collect();
-        let told = attribute(&lines, edits).into_iter().map(|found| match found {
+        let told = attribute_lines(&lines, edits).into_iter().map(|found| match found {
             None => "-".to_owned(),
             Some((number, Confidence::Exact)) => number.to_string(),
             Some((number, Confidence::Partial)) => format!("~{number}"),

@@ -1,6 +1,7 @@
-//! What tokens cost: as the agent recorded it, else by the list prices of `prices.toml`, else it
-//! is not known. A model is found by an exact name, a declared alias or a declared prefix, never
-//! by likeness. Another speed than the usual (`model +fast`) has a price only under that name.
+//! The cost of tokens: as recorded by the agent, otherwise by the list prices of `prices.toml`,
+//! otherwise unknown. A model is found by an exact name, a declared alias or a declared prefix,
+//! never by similarity. A speed other than the usual one (`model +fast`) has a price only under
+//! that name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,106 +13,69 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::maps::Map;
-use crate::model::{QUARTER, unmarked};
-use crate::store::{SIZES, Spent};
+use crate::model::{QUARTER, split_speed_mark};
+use crate::rate::Rate;
+use crate::store::{PROMPT_TOKEN_LIMITS, UsageBucket};
 
 /// The prices that come with the program.
-static LIST: LazyLock<List> = LazyLock::new(|| {
+static LIST: LazyLock<PriceList> = LazyLock::new(|| {
     toml::from_str(include_str!("prices.toml")).expect("a test reads the embedded prices")
 });
 
-/// Prices in dollars for a million tokens, from a day on.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rate {
-    /// The first day they hold.
-    #[serde(default)]
-    pub from: Option<Date>,
-    /// Fresh input.
-    pub input: f64,
-    /// Output.
-    pub output: f64,
-    /// Input read from a cache; like fresh input when absent.
-    pub cache_read: Option<f64>,
-    /// Input written to a cache; like fresh input when absent.
-    pub cache_write: Option<f64>,
-    /// Input written to a cache for an hour; like any other when absent.
-    pub cache_write_1h: Option<f64>,
-    /// What holds instead for a call with a long prompt.
-    pub long: Option<Long>,
-}
-
-/// Prices of calls with long prompts.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Long {
-    /// Prompts with more tokens than this are long.
-    pub above: u64,
-    /// Fresh input.
-    pub input: f64,
-    /// Output.
-    pub output: f64,
-    /// Input read from a cache.
-    pub cache_read: Option<f64>,
-    /// Input written to a cache.
-    pub cache_write: Option<f64>,
-    /// Input written to a cache for an hour.
-    pub cache_write_1h: Option<f64>,
-}
-
-/// Money spent, with how much of it is known and how.
+/// An amount of money, with the share of it that is known and its origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// What agents recorded, in millionths of a dollar.
+    /// The cost recorded by agents, in millionths of a dollar.
     recorded: u64,
-    /// What list prices make of the rest, in millionths of millionths: sums stay exact.
+    /// The cost of the rest by list prices, in millionths of millionths of a dollar: sums stay
+    /// exact.
     estimated: u128,
-    /// Tokens whose cost was recorded.
+    /// The number of tokens with a recorded cost.
     recorded_tokens: u64,
-    /// Tokens whose cost was estimated.
+    /// The number of tokens with an estimated cost.
     estimated_tokens: u64,
-    /// Tokens of models without a known price.
+    /// The number of tokens of models without a known price.
     unpriced_tokens: u64,
 }
 
-/// Where a cost comes from.
+/// The origin of a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// The agent wrote it down.
+    /// Recorded by the agent.
     Recorded,
-    /// List prices.
+    /// Estimated from list prices.
     Estimated,
-    /// Some of both.
+    /// Partly recorded and partly estimated.
     Mixed,
 }
 
 /// The prices in force.
 pub(crate) struct Prices {
-    /// Every model's prices, to which the others refer by place.
+    /// The prices of every model, to which the maps below refer by index.
     models: Vec<Vec<Price>>,
     names: Map<String, usize>,
     prefixes: Vec<(&'static str, usize)>,
-    /// What was looked up already: histories name few models, many times.
+    /// Earlier lookups: histories name few models, many times.
     found: RefCell<Map<String, Option<usize>>>,
 }
 
 /// The embedded file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct List {
-    /// What resellers put before a model's name.
+struct PriceList {
+    /// Prefixes that resellers put before a model's name.
     vendors: Vec<String>,
-    model: Vec<Model>,
+    model: Vec<PricedModel>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(test), expect(dead_code, reason = "source and date are for the reader of the file"))]
-struct Model {
-    /// Where the figures come from.
+struct PricedModel {
+    /// The origin of the figures.
     source: String,
-    /// When they were seen there; absent when they were written down from general knowledge.
+    /// The day they were seen there; absent when they were written down from general knowledge.
     checked: Option<Date>,
     names: Vec<String>,
     #[serde(default)]
@@ -119,7 +83,7 @@ struct Model {
     price: Vec<Rate>,
 }
 
-/// A rate in millionths of a dollar for a million tokens.
+/// A rate in millionths of a dollar per million tokens.
 #[derive(Clone, Copy)]
 struct Price {
     from: i64,
@@ -128,32 +92,32 @@ struct Price {
 }
 
 impl Prices {
-    /// The embedded prices, with the user's own before them.
+    /// Builds the table from the embedded prices and the user's own, which take precedence.
     pub(crate) fn new(own: &BTreeMap<String, Rate>) -> Self {
         let (mut models, mut names, mut prefixes) = (Vec::new(), Map::default(), Vec::new());
         for model in &LIST.model {
             let place = models.len();
-            models.push(model.price.iter().map(Price::of).collect());
+            models.push(model.price.iter().map(Price::from_rate).collect());
             names.extend(model.names.iter().map(|name| (name.clone(), place)));
             prefixes.extend(model.prefixes.iter().map(|prefix| (prefix.as_str(), place)));
         }
-        // The longest prefix says most about a name.
+        // The longest prefix is the most specific.
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let mut found = Map::default();
         for (name, rate) in own {
             found.insert(name.clone(), Some(models.len()));
-            models.push(vec![Price::of(rate)]);
+            models.push(vec![Price::from_rate(rate)]);
         }
         Self { models, names, prefixes, found: RefCell::new(found) }
     }
 
-    /// Works out what calls of one kind cost.
-    pub(crate) fn cost(&self, spent: &Spent) -> Cost {
-        let tokens = spent.tokens.total();
+    /// Computes the cost of the calls in a usage bucket.
+    pub(crate) fn cost_of_usage(&self, spent: &UsageBucket) -> Cost {
+        let tokens = spent.tokens.total_tokens();
         if let Some(recorded) = spent.recorded {
             return Cost { recorded, recorded_tokens: tokens, ..Cost::default() };
         }
-        let prices = spent.model.as_deref().and_then(|model| self.find(model));
+        let prices = spent.model.as_deref().and_then(|model| self.prices_of_model(model));
         let Some(price) = prices.and_then(|prices| price_at(prices, spent.quarter)) else {
             return Cost { unpriced_tokens: tokens, ..Cost::default() };
         };
@@ -173,7 +137,7 @@ impl Prices {
         Cost { estimated: parts.sum(), estimated_tokens: tokens, ..Cost::default() }
     }
 
-    fn find(&self, model: &str) -> Option<&[Price]> {
+    fn prices_of_model(&self, model: &str) -> Option<&[Price]> {
         let known = self.found.borrow().get(model).copied();
         let place = known.unwrap_or_else(|| {
             let place = self.look_up(model);
@@ -186,14 +150,14 @@ impl Prices {
     fn look_up(&self, model: &str) -> Option<usize> {
         let bare = LIST.vendors.iter().find_map(|vendor| model.strip_prefix(vendor.as_str()));
         let bare = bare.unwrap_or(model);
-        let is_marked = unmarked(bare).1.is_some();
+        let is_marked = split_speed_mark(bare).1.is_some();
         let fits = |prefix: &str| !is_marked && bare.starts_with(prefix);
         let prefix = || self.prefixes.iter().find(|(prefix, _)| fits(prefix));
         self.names.get(bare).copied().or_else(|| prefix().map(|(_, place)| *place))
     }
 }
 
-/// The latest price that held by then; before the first one, the first one.
+/// Returns the latest price that was valid at a quarter hour; before the first one, the first one.
 fn price_at(prices: &[Price], quarter: i64) -> Option<&Price> {
     // A call without a time is priced as of today.
     let at = if quarter == 0 { i64::MAX } else { quarter };
@@ -202,7 +166,7 @@ fn price_at(prices: &[Price], quarter: i64) -> Option<&Price> {
 }
 
 impl Price {
-    fn of(rate: &Rate) -> Self {
+    fn from_rate(rate: &Rate) -> Self {
         let from = rate.from.and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
         let classes = |input: f64, output: f64, read: Option<f64>, write: [Option<f64>; 2]| {
             let written = write[0].unwrap_or(input);
@@ -210,7 +174,7 @@ impl Price {
                 .map(|dollars| (dollars * 1e6).round() as u64)
         };
         let long = rate.long.as_ref().map(|long| {
-            let size = SIZES.iter().filter(|size| **size <= long.above).count() as u8;
+            let size = PROMPT_TOKEN_LIMITS.iter().filter(|size| **size <= long.above).count() as u8;
             let write = [long.cache_write, long.cache_write_1h];
             (size, classes(long.input, long.output, long.cache_read, write))
         });
@@ -228,18 +192,18 @@ impl Price {
 }
 
 impl Cost {
-    /// The amount in millionths of a dollar; `None` when nothing of it is known.
-    pub fn micros(&self) -> Option<u64> {
-        self.basis().map(|_| self.recorded + ((self.estimated + 500_000) / 1_000_000) as u64)
+    /// Returns the amount in millionths of a dollar; `None` when none of it is known.
+    pub fn known_micros(&self) -> Option<u64> {
+        self.cost_basis().map(|_| self.recorded + ((self.estimated + 500_000) / 1_000_000) as u64)
     }
 
-    /// The amount in dollars; `None` when nothing of it is known.
-    pub fn dollars(&self) -> Option<f64> {
-        self.micros().map(|micros| micros as f64 / 1e6)
+    /// Returns the amount in dollars; `None` when none of it is known.
+    pub fn known_dollars(&self) -> Option<f64> {
+        self.known_micros().map(|micros| micros as f64 / 1e6)
     }
 
-    /// Where the amount comes from.
-    pub fn basis(&self) -> Option<Basis> {
+    /// Returns the origin of the amount; `None` when none of it is known.
+    pub fn cost_basis(&self) -> Option<Basis> {
         let recorded = self.recorded > 0 || self.recorded_tokens > 0;
         match (recorded, self.estimated_tokens > 0) {
             (true, true) => Some(Basis::Mixed),
@@ -249,14 +213,14 @@ impl Cost {
         }
     }
 
-    /// The share of the tokens whose cost is known; `None` without tokens.
+    /// Returns the share of the tokens whose cost is known; `None` without tokens.
     pub fn priced_share(&self) -> Option<f64> {
         let priced = self.recorded_tokens + self.estimated_tokens;
         let all = priced + self.unpriced_tokens;
         (all > 0).then(|| priced as f64 / all as f64)
     }
 
-    /// Tokens whose cost is not known.
+    /// Returns the number of tokens whose cost is not known.
     pub fn unpriced_tokens(&self) -> u64 {
         self.unpriced_tokens
     }
@@ -275,9 +239,9 @@ impl AddAssign for Cost {
 impl Serialize for Cost {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(4))?;
-        map.serialize_entry("usd", &self.dollars())?;
-        map.serialize_entry("micros", &self.micros())?;
-        map.serialize_entry("basis", &self.basis())?;
+        map.serialize_entry("usd", &self.known_dollars())?;
+        map.serialize_entry("micros", &self.known_micros())?;
+        map.serialize_entry("basis", &self.cost_basis())?;
         map.serialize_entry("priced_share", &self.priced_share())?;
         map.end()
     }
@@ -288,14 +252,14 @@ mod tests {
     use super::*;
     use crate::model::{Tokens, Usage};
 
-    fn spent(model: &str, tokens: [u64; 4]) -> Spent {
+    fn spent(model: &str, tokens: [u64; 4]) -> UsageBucket {
         let [input, output, cache_read, cache_creation] = tokens;
         let tokens = Tokens { input, output, cache_read, cache_creation, reasoning: None };
-        Spent { model: Some(model.into()), tokens, calls: 1, ..Spent::default() }
+        UsageBucket { model: Some(model.into()), tokens, calls: 1, ..UsageBucket::default() }
     }
 
-    fn micros(spent: &Spent) -> Option<u64> {
-        Prices::new(&BTreeMap::new()).cost(spent).micros()
+    fn micros(spent: &UsageBucket) -> Option<u64> {
+        Prices::new(&BTreeMap::new()).cost_of_usage(spent).known_micros()
     }
 
     #[test]
@@ -303,8 +267,8 @@ mod tests {
         let call = spent("claude-opus-4-5-20251101", [1_000_000, 100_000, 2_000_000, 400_000]);
         // 5 + 2.5 + 1 + 2.5 dollars.
         assert_eq!(micros(&call), Some(11_000_000));
-        // A quarter of what was written lives for an hour: 300k at 6.25, 100k at 10.
-        let call = Spent { cache_creation_1h: 100_000, ..call };
+        // A quarter of the written tokens lives for an hour: 300k at 6.25, 100k at 10.
+        let call = UsageBucket { cache_creation_1h: 100_000, ..call };
         assert_eq!(micros(&call), Some(11_375_000));
     }
 
@@ -321,20 +285,20 @@ mod tests {
             "gpt-5-2025-08-07",
             "gemini-2.5-pro",
         ] {
-            assert!(prices.find(known).is_some(), "{known}");
+            assert!(prices.prices_of_model(known).is_some(), "{known}");
         }
         for unknown in
             ["claude-opus-9", "my-claude-opus-4-5", "gpt-5-codex-fantasy", "glm-5", "sonnet", ""]
         {
-            assert!(prices.find(unknown).is_none(), "{unknown}");
+            assert!(prices.prices_of_model(unknown).is_none(), "{unknown}");
         }
     }
 
     #[test]
     fn an_unknown_model_is_unpriced_and_never_free() {
-        let mut cost = Prices::new(&BTreeMap::new()).cost(&spent("glm-5", [10, 0, 0, 0]));
-        assert_eq!((cost.micros(), cost.priced_share()), (None, Some(0.0)));
-        cost += Prices::new(&BTreeMap::new()).cost(&spent("gpt-5", [30, 0, 0, 0]));
+        let mut cost = Prices::new(&BTreeMap::new()).cost_of_usage(&spent("glm-5", [10, 0, 0, 0]));
+        assert_eq!((cost.known_micros(), cost.priced_share()), (None, Some(0.0)));
+        cost += Prices::new(&BTreeMap::new()).cost_of_usage(&spent("gpt-5", [30, 0, 0, 0]));
         assert_eq!(cost.priced_share(), Some(0.75));
         assert_eq!(serde_json::to_value(cost).unwrap()["basis"], "estimated");
     }
@@ -344,19 +308,19 @@ mod tests {
         let usage = Usage { speed: Some("fast".into()), ..Usage::default() };
         for model in ["claude-opus-4-6", "claude-opus-4-6-20260205", "anthropic/claude-opus-4.6"] {
             let call = spent(&usage.priced_as(model.into()), [1_000_000, 0, 0, 0]);
-            let cost = Prices::new(&BTreeMap::new()).cost(&call);
-            assert_eq!((cost.micros(), cost.priced_share()), (None, Some(0.0)), "{model}");
+            let cost = Prices::new(&BTreeMap::new()).cost_of_usage(&call);
+            assert_eq!((cost.known_micros(), cost.priced_share()), (None, Some(0.0)), "{model}");
             assert!(micros(&spent(model, [1_000_000, 0, 0, 0])).is_some(), "{model}");
         }
         let rate: Rate = toml::from_str("input = 30\noutput = 150").unwrap();
         let prices = Prices::new(&BTreeMap::from([("claude-opus-4-6 +fast".to_owned(), rate)]));
         let call = spent("claude-opus-4-6 +fast", [1_000_000, 0, 0, 0]);
-        assert_eq!(prices.cost(&call).micros(), Some(30_000_000));
+        assert_eq!(prices.cost_of_usage(&call).known_micros(), Some(30_000_000));
     }
 
     #[test]
     fn recorded_cost_goes_before_any_price() {
-        let call = Spent { recorded: Some(42), ..spent("gpt-5", [1_000_000, 0, 0, 0]) };
+        let call = UsageBucket { recorded: Some(42), ..spent("gpt-5", [1_000_000, 0, 0, 0]) };
         assert_eq!(micros(&call), Some(42));
     }
 
@@ -366,12 +330,13 @@ mod tests {
             let at: jiff::Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
             at.as_millisecond() / QUARTER
         };
-        let at = |day: &str| Spent { quarter: quarter(day), ..spent("o3", [1_000_000, 0, 0, 0]) };
+        let at =
+            |day: &str| UsageBucket { quarter: quarter(day), ..spent("o3", [1_000_000, 0, 0, 0]) };
         assert_eq!(micros(&at("2025-05-01")), Some(10_000_000));
         assert_eq!(micros(&at("2025-07-01")), Some(2_000_000));
-        let long = Spent { size: 2, ..spent("gemini-2.5-pro", [1_000_000, 0, 0, 0]) };
+        let long = UsageBucket { size: 2, ..spent("gemini-2.5-pro", [1_000_000, 0, 0, 0]) };
         assert_eq!(micros(&long), Some(2_500_000));
-        let short = Spent { size: 1, ..long };
+        let short = UsageBucket { size: 1, ..long };
         assert_eq!(micros(&short), Some(1_250_000));
     }
 
@@ -379,8 +344,8 @@ mod tests {
     fn the_users_own_prices_hold() {
         let rate: Rate = toml::from_str("input = 1\noutput = 2.5").unwrap();
         let prices = Prices::new(&BTreeMap::from([("glm-5".to_owned(), rate)]));
-        let cost = prices.cost(&spent("glm-5", [1_000_000, 1_000_000, 1_000_000, 0]));
-        assert_eq!(cost.micros(), Some(4_500_000));
+        let cost = prices.cost_of_usage(&spent("glm-5", [1_000_000, 1_000_000, 1_000_000, 0]));
+        assert_eq!(cost.known_micros(), Some(4_500_000));
     }
 
     #[test]
@@ -392,7 +357,7 @@ mod tests {
             for name in model.names.iter().chain(&model.prefixes) {
                 assert!(seen.insert(name.clone()), "{name} stands there twice");
             }
-            // The first row holds for all time before the next, which therefore has a day.
+            // The first row is valid for all time before the next, which therefore has a day.
             assert!(!model.price.is_empty());
             assert!(
                 model.price.iter().skip(1).all(|rate| rate.from.is_some()),
@@ -402,8 +367,10 @@ mod tests {
             for rate in &model.price {
                 assert!(rate.input <= rate.output, "{:?}", model.names);
                 assert!(rate.cache_read.is_none_or(|read| read <= rate.input));
-                // Calls are kept by these sizes, so no other bound can be priced.
-                assert!(rate.long.as_ref().is_none_or(|long| SIZES.contains(&long.above)));
+                // Calls are stored by these sizes, so no other threshold can be priced.
+                assert!(
+                    rate.long.as_ref().is_none_or(|long| PROMPT_TOKEN_LIMITS.contains(&long.above))
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What happened over many sessions? Tokens and money, time and tools, and how well it goes. All
-//! of it is sums over what was worked out when the sessions were recorded.
+//! Statistics over many sessions: tokens and cost, time and tools, and an effectiveness score. All
+//! of them are sums over figures that were derived when the sessions were recorded.
 
 mod activity;
 mod blame;
@@ -17,16 +17,16 @@ mod usage;
 pub use activity::Streak;
 pub use blame::{Confidence, FileLine};
 pub use brief::{Brief, ChangedFile, Cited, FailedCall, Noted, Todo};
-pub use cost::{Basis, Cost, Long, Rate};
+pub use cost::{Basis, Cost};
 pub use score::{Category, Score, ScoreReport};
-pub use spread::Class;
-pub use stats::{By, Explained, Extent, Group, Period, Spending, Stats, StatsQuery};
-pub use tools::{Counted, ToolFigures};
+pub use spread::SizeClass;
+pub use stats::{DailySpending, Explained, Extent, GroupBy, Period, Stats, StatsGroup, StatsQuery};
+pub use tools::{CountedName, ToolFigures};
 pub use usage::{Figures, NotInTranscript, SessionFigures};
 
-pub(crate) use blame::{Dated, attribute};
+pub(crate) use blame::{Dated, attribute_lines};
 pub(crate) use brief::BriefMaker;
 pub(crate) use cost::Prices;
-pub(crate) use score::{Known, score};
-pub(crate) use stats::{spent_since, stats};
-pub(crate) use usage::{costs_with_subagents, session_figures};
+pub(crate) use score::{ScoreContext, score_sessions};
+pub(crate) use stats::{compute_stats, sum_spending_since};
+pub(crate) use usage::{costs_with_subagents, figures_of_sessions};

@@ -1,19 +1,23 @@
-//! Which directories belong to one repository: clones and working directories of it, by the name
-//! that the sessions in them record.
+//! Maps directories to repositories: clones and worktrees of one repository are recognized by the
+//! name that their sessions record.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::store::Doings;
+use crate::store::SessionActivity;
 
-/// The repository of each directory, where one is named.
+/// The repository of each directory, if sessions name one.
 pub(super) struct Repositories(HashMap<String, String>);
 
 impl Repositories {
-    /// Learns from what sessions name. Where they differ, most of them are right.
-    pub(super) fn of(doings: &[Doings], names: &HashMap<u64, String>) -> Self {
+    /// Builds the map from the names that sessions record. If they differ, the most frequent name
+    /// wins.
+    pub(super) fn from_recorded_names(
+        activity: &[SessionActivity],
+        names: &HashMap<u64, String>,
+    ) -> Self {
         let mut counts: BTreeMap<(&str, String), u64> = BTreeMap::new();
-        for one in doings {
-            let name = names.get(&one.key).and_then(|text| name(text));
+        for one in activity {
+            let name = names.get(&one.key).and_then(|text| repository_name(text));
             if let Some((path, name)) = one.project_path.as_deref().zip(name) {
                 *counts.entry((path, name)).or_default() += 1;
             }
@@ -24,14 +28,14 @@ impl Repositories {
         Self(most.collect())
     }
 
-    /// The repository of a directory; one that none is named of stands for itself.
-    pub(super) fn around<'p>(&'p self, path: &'p str) -> &'p str {
+    /// Returns the repository of a directory; a directory without one is its own repository.
+    pub(super) fn repository_of<'p>(&'p self, path: &'p str) -> &'p str {
         self.0.get(path).map_or(path, String::as_str)
     }
 }
 
-/// The name of a repository as `owner/name`, from a name or an address; a directory has none.
-fn name(text: &str) -> Option<String> {
+/// Returns the name of a repository as `owner/name`, from a name or a URL; `None` for a directory.
+fn repository_name(text: &str) -> Option<String> {
     let text = text.trim().trim_end_matches('/');
     let text = text.strip_suffix(".git").unwrap_or(text);
     if text.starts_with(['/', '\\', '.', '~']) || text.as_bytes().get(1) == Some(&b':') {
@@ -55,10 +59,10 @@ mod tests {
             "https://example.com/group/acme/web",
             "git@github.com:acme/web.git",
         ] {
-            assert_eq!(name(text).as_deref(), Some("acme/web"), "{text}");
+            assert_eq!(repository_name(text).as_deref(), Some("acme/web"), "{text}");
         }
         for text in ["/home/mara/web", r"C:\src\web", "", "web", "./web"] {
-            assert_eq!(name(text), None, "{text}");
+            assert_eq!(repository_name(text), None, "{text}");
         }
     }
 }

@@ -1,30 +1,30 @@
-//! How sessions spread over sizes: so many short ones, so many long ones.
+//! The distribution of sessions over size classes.
 
 use serde::Serialize;
 
-/// Sessions of about one size.
+/// A size class with its number of sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Class {
-    /// Which size.
+pub struct SizeClass {
+    /// The label of the class.
     pub name: &'static str,
-    /// How many.
+    /// The number of sessions.
     pub count: u64,
-    /// What a query says after the field's name to find them.
+    /// The value that selects the class in a query, without the field name.
     #[serde(skip)]
     pub range: &'static str,
 }
 
-/// The first size of a class, its name, and what a query says of it.
-type Bounds = (u64, &'static str, &'static str);
+/// The lower bound of a class, its label, and its value in a query.
+type ClassBounds = (u64, &'static str, &'static str);
 
-/// Counts sessions by a size of theirs.
+/// Counts sessions by size class.
 pub(super) struct Spread {
-    classes: &'static [Bounds],
+    classes: &'static [ClassBounds],
     counts: Vec<u64>,
 }
 
-/// Classes of prompts.
-pub(super) const TURNS: &[Bounds] = &[
+/// Classes by number of prompts.
+pub(super) const TURNS: &[ClassBounds] = &[
     (0, "none", "0"),
     (1, "1", "1"),
     (2, "2–3", "2..3"),
@@ -35,8 +35,8 @@ pub(super) const TURNS: &[Bounds] = &[
     (64, "64 and more", "64.."),
 ];
 
-/// Classes of active milliseconds.
-pub(super) const DURATIONS: &[Bounds] = &[
+/// Classes by active milliseconds.
+pub(super) const DURATIONS: &[ClassBounds] = &[
     (0, "under 1 min", "..1m"),
     (60_000, "1–5 min", "1m..5m"),
     (300_000, "5–15 min", "5m..15m"),
@@ -48,20 +48,20 @@ pub(super) const DURATIONS: &[Bounds] = &[
 ];
 
 impl Spread {
-    pub(super) fn new(classes: &'static [Bounds]) -> Self {
+    pub(super) fn new(classes: &'static [ClassBounds]) -> Self {
         Self { classes, counts: vec![0; classes.len()] }
     }
 
-    pub(super) fn add(&mut self, size: u64) {
+    pub(super) fn add_size(&mut self, size: u64) {
         let class = self.classes.partition_point(|(first, ..)| *first <= size);
         self.counts[class.saturating_sub(1)] += 1;
     }
 
-    /// The classes up to the last that has a session; none when there is no session.
-    pub(super) fn finish(self) -> Vec<Class> {
+    /// Returns the classes up to the last one with a session; empty without sessions.
+    pub(super) fn into_classes(self) -> Vec<SizeClass> {
         let last = self.counts.iter().rposition(|count| *count > 0).map_or(0, |at| at + 1);
         let named = self.classes.iter().zip(self.counts);
-        named.map(|((_, name, range), count)| Class { name, count, range }).take(last).collect()
+        named.map(|((_, name, range), count)| SizeClass { name, count, range }).take(last).collect()
     }
 }
 
@@ -74,10 +74,10 @@ mod tests {
     fn every_session_is_in_the_class_of_its_size() {
         let mut spread = Spread::new(TURNS);
         for size in [1, 2, 3, 4, 7, 8] {
-            spread.add(size);
+            spread.add_size(size);
         }
         let counts: Vec<(&str, u64)> =
-            spread.finish().into_iter().map(|it| (it.name, it.count)).collect();
+            spread.into_classes().into_iter().map(|it| (it.name, it.count)).collect();
         assert_eq!(counts, [("none", 0), ("1", 1), ("2–3", 2), ("4–7", 2), ("8–15", 1)]);
     }
 
@@ -88,14 +88,14 @@ mod tests {
             for (at, (first, name, range)) in classes.iter().enumerate() {
                 let query = Query::parse(&format!("{field}:{range}"), &now).unwrap();
                 let next = classes.get(at + 1).map(|next| next.0 / unit - 1);
-                let [size] = query.filter.sizes[..] else { panic!("{name}: no size") };
-                assert_eq!((size.from, size.to), (first / unit, next), "{name}");
+                let [range] = query.filter.ranges[..] else { panic!("{name}: no range") };
+                assert_eq!((range.min, range.max), (first / unit, next), "{name}");
             }
         }
     }
 
     #[test]
     fn no_session_is_in_no_class() {
-        assert!(Spread::new(DURATIONS).finish().is_empty());
+        assert!(Spread::new(DURATIONS).into_classes().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Statistics: one pass over what the sessions did and spent, sorted into groups.
+//! Statistics: one pass over the activity and usage of sessions, sorted into groups.
 
 use jiff::Zoned;
 use jiff::civil::Date;
@@ -6,240 +6,255 @@ use serde::Serialize;
 
 use super::activity::Streak;
 use super::cost::{Cost, Prices};
-use super::spread::Class;
-use super::tally::Tally;
-use super::tools::{Counted, ToolFigures, ranked, refs};
+use super::spread::SizeClass;
+use super::tally::StatsTally;
+use super::tools::{CountedName, ToolFigures, count_refs, most_frequent};
 use super::usage::Figures;
 use crate::error::Result;
+use crate::filter::Filter;
 use crate::maps::Map;
 use crate::model::{QUARTER, Ref, Timestamp, Tokens};
-use crate::search::Filter;
-use crate::store::{Doings, Store};
+use crate::store::{SessionActivity, Store};
 
-/// How many files are named.
+/// The maximum number of files listed.
 const FILES: usize = 10;
 
-/// What is asked of the statistics.
+/// A query for statistics.
 #[derive(Clone, Debug)]
 pub struct StatsQuery {
-    /// Which sessions, and which time. Times hold to the quarter hour.
+    /// The sessions and the time range. Times are rounded to quarter hours.
     pub filter: Filter,
-    /// What to sort by.
-    pub by: Option<By>,
+    /// The grouping of the figures.
+    pub by: Option<GroupBy>,
     /// Whether sub-agents count.
     pub extent: Extent,
-    /// Now, in the zone whose days and hours are meant.
+    /// The current time, in the zone of the user's days and hours.
     pub now: Zoned,
-    /// Whether to count what was left out.
+    /// Whether to count excluded records.
     pub explain: bool,
 }
 
-/// What figures are sorted by.
+/// A property by which figures are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
-    /// Days.
+pub enum GroupBy {
+    /// By day.
     Day,
-    /// Weeks, by their Monday.
+    /// By week, named by its Monday.
     Week,
-    /// Months.
+    /// By month.
     Month,
-    /// Hours of the day.
+    /// By hour of the day.
     Hour,
-    /// Agents.
+    /// By agent.
     Agent,
-    /// Models.
+    /// By model.
     Model,
-    /// Projects.
+    /// By project.
     Project,
-    /// Branches.
+    /// By branch.
     Branch,
-    /// Tools.
+    /// By tool.
     Tool,
-    /// Sessions.
+    /// By session.
     Session,
 }
 
-/// Whether what sub-agents did and spent belongs to the task they were started for.
+/// Whether the activity and usage of sub-agents belong to the task they were started for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// It does.
+    /// They belong to the task.
     #[default]
     Tasks,
-    /// Only what sessions did and spent themselves.
+    /// Only the sessions' own activity and usage counts.
     OwnOnly,
 }
 
-/// The answer.
+/// The statistics.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// The time that was asked for.
+    /// The requested time range.
     pub period: Period,
-    /// Everything together.
+    /// The totals.
     pub totals: Figures,
-    /// The equal period before, when there is one.
+    /// The totals of the equally long period before, if the range has a start.
     pub previous: Option<Figures>,
-    /// What was asked to sort by.
-    pub by: Option<By>,
-    /// The groups.
-    pub groups: Vec<Group>,
-    /// Every day with something in it.
+    /// The requested grouping.
+    pub by: Option<GroupBy>,
+    /// The groups of the requested grouping; empty without one.
+    pub groups: Vec<StatsGroup>,
+    /// Figures of every day with activity or usage.
     pub days: Vec<(Date, Figures)>,
-    /// Messages in each hour of the day.
+    /// The number of messages in each hour of the day.
     pub hours: [u64; 24],
-    /// By model, the most tokens first.
-    pub models: Vec<Group>,
-    /// By project, the most active first.
-    pub projects: Vec<Group>,
-    /// By agent, the most sessions first.
-    pub agents: Vec<Group>,
-    /// By branch, the most active first.
-    pub branches: Vec<Group>,
-    /// What each model spent on each day, in the order of days.
-    pub spending: Vec<Spending>,
-    /// Sessions by how many prompts a person gave them.
-    pub turns: Vec<Class>,
-    /// Sessions by how long they were active.
-    pub durations: Vec<Class>,
-    /// By tool.
+    /// Figures by model, the most tokens first.
+    pub models: Vec<StatsGroup>,
+    /// Figures by project, the most active first.
+    pub projects: Vec<StatsGroup>,
+    /// Figures by agent, the most sessions first.
+    pub agents: Vec<StatsGroup>,
+    /// Figures by branch, the most active first.
+    pub branches: Vec<StatsGroup>,
+    /// The tokens and cost of each model on each day, in the order of days.
+    pub spending: Vec<DailySpending>,
+    /// Sessions by number of prompts.
+    pub turns: Vec<SizeClass>,
+    /// Sessions by active time.
+    pub durations: Vec<SizeClass>,
+    /// Figures by tool.
     pub tools: Vec<ToolFigures>,
-    /// Kinds of failure.
-    pub errors: Vec<Counted>,
-    /// Files changed most; empty unless no grouping was asked for.
-    pub files: Vec<Counted>,
+    /// Failures by kind.
+    pub errors: Vec<CountedName>,
+    /// The files changed most often; only without a grouping.
+    pub files: Vec<CountedName>,
     /// Commits, pull requests and issues, by kind.
-    pub refs: Vec<Counted>,
-    /// Days in a row, whatever the period.
+    pub refs: Vec<CountedName>,
+    /// Consecutive days with a session, independent of the time range.
     pub streak: Streak,
-    /// What was not counted; only on request.
+    /// The excluded records; only on request.
     pub explained: Option<Explained>,
 }
 
-/// A time span.
+/// A time range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Period {
-    /// Its beginning.
+    /// The beginning; `None` if it is open.
     pub since: Option<Timestamp>,
-    /// Its end.
+    /// The end; `None` if it is open.
     pub until: Option<Timestamp>,
 }
 
-/// Some of the figures.
+/// The figures of one group.
 #[derive(Clone, Debug, Serialize)]
-pub struct Group {
-    /// What is common to them.
+#[non_exhaustive]
+pub struct StatsGroup {
+    /// The common key.
     pub key: String,
-    /// The same for people, where it differs.
+    /// A label for the user, if it differs from the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The figures.
+    /// The figures of the group.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// What a model spent on a day.
+/// The tokens and cost of a model on a day.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spending {
-    /// The day.
+#[non_exhaustive]
+pub struct DailySpending {
+    /// The local date.
     pub date: Date,
-    /// The model.
+    /// The name of the model.
     pub model: String,
-    /// The tokens.
+    /// The tokens that the model used on that day.
     #[serde(serialize_with = "Tokens::serialize_known")]
     pub tokens: Tokens,
-    /// What they cost.
+    /// The cost of the tokens.
     pub cost: Cost,
 }
 
-/// What was not counted, and why. It speaks of the whole journal.
+/// Excluded records and the reasons, for the whole journal.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Explained {
-    /// Records left out, by reason.
-    pub not_counted: Vec<Counted>,
+    /// The number of excluded records, by reason.
+    pub not_counted: Vec<CountedName>,
     /// Models without a price, with their tokens in the period.
-    pub unpriced_models: Vec<Counted>,
-    /// Tokens without a time.
+    pub unpriced_models: Vec<CountedName>,
+    /// The number of tokens without a time.
     pub undated_tokens: u64,
 }
 
-/// Answers a query.
-pub(crate) fn stats(store: Option<&Store>, query: &StatsQuery, prices: &Prices) -> Result<Stats> {
-    let mut tally = Tally::new(query, prices);
-    let Some(store) = store else { return Ok(tally.finish(query)) };
-    let doings = store.doings(&query.filter, None)?;
-    let chosen = chosen(&doings, query.extent);
+/// Computes statistics.
+pub(crate) fn compute_stats(
+    store: Option<&Store>,
+    query: &StatsQuery,
+    prices: &Prices,
+) -> Result<Stats> {
+    let mut tally = StatsTally::new(query, prices);
+    let Some(store) = store else { return Ok(tally.into_stats(query)) };
+    let activity = store.activity(&query.filter, None)?;
+    let chosen = filter_from_fields(&activity, query.extent);
     for task in chosen.chunk_by(|one, next| one.0 == next.0) {
-        tally.add_task(&doings[task[0].0], task.iter().map(|(_, at)| &doings[*at]));
+        tally.add_task(&activity[task[0].0], task.iter().map(|(_, at)| &activity[*at]));
     }
-    let seen: Vec<&Ref> = tally.refs(&doings, &chosen);
-    let refs = refs(seen.into_iter());
+    let seen: Vec<&Ref> = tally.active_refs(&activity, &chosen);
+    let refs = count_refs(seen.into_iter());
     let files = match query.by {
-        None => files(store, &tally)?,
+        None => count_changed_files(store, &tally)?,
         Some(_) => Vec::new(),
     };
-    let explained = query.explain.then(|| tally.explain(store)).transpose()?;
-    Ok(Stats { files, refs, explained, ..tally.finish(query) })
+    let explained = query.explain.then(|| tally.explain_totals(store)).transpose()?;
+    Ok(Stats { files, refs, explained, ..tally.into_stats(query) })
 }
 
-/// Sums up what was spent from an instant on, and nothing else: quick enough for a prompt.
-pub(crate) fn spent_since(store: &Store, since: Timestamp, prices: &Prices) -> Result<Figures> {
+/// Sums up the spending since an instant, and nothing else: fast enough for a shell prompt.
+pub(crate) fn sum_spending_since(
+    store: &Store,
+    since: Timestamp,
+    prices: &Prices,
+) -> Result<Figures> {
     let first = since.as_millis().div_euclid(QUARTER);
     let mut sum = Figures::default();
-    for one in store.doings(&Filter::default(), Some(since.as_millis()))? {
+    for one in store.activity(&Filter::default(), Some(since.as_millis()))? {
         for spent in one.spent().iter().filter(|spent| spent.quarter >= first) {
-            sum.add_spent(spent, prices.cost(spent));
+            sum.add_usage_with_cost(spent, prices.cost_of_usage(spent));
         }
     }
     Ok(sum)
 }
 
-/// Chooses sessions by the tasks they worked for, and returns the places of both. A task's
-/// sessions follow each other, so that each task is counted once.
-pub(super) fn chosen(doings: &[Doings], extent: Extent) -> Vec<(usize, usize)> {
+/// Selects sessions by their tasks; returns the indexes of task and session. The sessions of a task
+/// are adjacent, so that each task is counted once.
+pub(super) fn filter_from_fields(
+    activity: &[SessionActivity],
+    extent: Extent,
+) -> Vec<(usize, usize)> {
     let places: Map<u64, usize> =
-        doings.iter().enumerate().map(|(at, one)| (one.key, at)).collect();
-    // What a session that is not shown spent is its parent's own.
-    let own = |at: usize| climb(doings, &places, at, |one| !one.is_root && !one.is_shown);
-    let mut chosen: Vec<(usize, usize)> = (0..doings.len())
-        .map(|at| (climb(doings, &places, at, |one| !one.is_root), at))
+        activity.iter().enumerate().map(|(at, one)| (one.key, at)).collect();
+    // The usage of a hidden session counts as its parent's own.
+    let own = |at: usize| root_task(activity, &places, at, |one| !one.is_root && !one.is_shown);
+    let mut chosen: Vec<(usize, usize)> = (0..activity.len())
+        .map(|at| (root_task(activity, &places, at, |one| !one.is_root), at))
         .filter(|(task, at)| {
-            doings[*task].is_chosen && (extent == Extent::Tasks || own(*at) == *task)
+            activity[*task].is_chosen && (extent == Extent::Tasks || own(*at) == *task)
         })
         .collect();
     chosen.sort_unstable();
     chosen
 }
 
-/// The first and the last quarter hour a filter asks for.
+/// Returns the first and the last quarter hour of a filter.
 pub(super) fn quarter_range(filter: &Filter) -> (i64, i64) {
     let quarter = |at: Timestamp| at.as_millis().div_euclid(QUARTER);
     (filter.since.map_or(i64::MIN, quarter), filter.until.map_or(i64::MAX, quarter))
 }
 
-/// Finds the session that a session worked for, by place: its farthest known ancestor, over
-/// sessions that may be left. A person's session that names a parent was resumed or forked from
-/// it, and is a task of its own. What can be seen is never sorted under what cannot.
-fn climb(
-    doings: &[Doings],
+/// Returns the index of the task that a session worked for: its farthest known ancestor through
+/// sessions that `may_leave` accepts. A person's session with a parent was resumed or forked from
+/// it, and is a task of its own. A visible session is never assigned to a hidden one.
+fn root_task(
+    activity: &[SessionActivity],
     places: &Map<u64, usize>,
     start: usize,
-    may_leave: impl Fn(&Doings) -> bool,
+    may_leave: impl Fn(&SessionActivity) -> bool,
 ) -> usize {
     let (mut at, mut seen) = (start, start);
-    // Parents that lead in a circle are nobody's root; no real chain is this long.
+    // A cycle of parents has no root; no real chain is this long.
     for _ in 0..64 {
-        match doings[at].parent.and_then(|key| places.get(&key)) {
-            Some(up) if may_leave(&doings[at]) => at = *up,
-            _ => return if doings[seen].is_shown { seen } else { at },
+        match activity[at].parent.and_then(|key| places.get(&key)) {
+            Some(up) if may_leave(&activity[at]) => at = *up,
+            _ => return if activity[seen].is_shown { seen } else { at },
         }
-        if doings[at].is_shown {
+        if activity[at].is_shown {
             seen = at;
         }
     }
     start
 }
 
-fn files(store: &Store, tally: &Tally<'_>) -> Result<Vec<Counted>> {
+fn count_changed_files(store: &Store, tally: &StatsTally<'_>) -> Result<Vec<CountedName>> {
     let mut counts: Map<String, u64> = Map::default();
     store.each_file(&mut |session, path, count| {
         if !tally.active.contains(&session) {
@@ -250,5 +265,5 @@ fn files(store: &Store, tally: &Tally<'_>) -> Result<Vec<Counted>> {
             None => drop(counts.insert(path.to_owned(), count)),
         }
     })?;
-    Ok(ranked(counts, FILES))
+    Ok(most_frequent(counts, FILES))
 }

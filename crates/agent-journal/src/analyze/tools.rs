@@ -1,4 +1,4 @@
-//! Tools, failures, files and references, counted.
+//! Counts tools, failures, files and references.
 
 use std::rc::Rc;
 
@@ -6,31 +6,33 @@ use serde::Serialize;
 
 use crate::maps::{Map, Set};
 use crate::model::{Ref, failure_name};
-use crate::store::Quarter;
+use crate::store::ActivityBucket;
 
-/// How a tool was used.
+/// The usage of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ToolFigures {
-    /// The tool, by its normal name.
+    /// The normalized name of the tool.
     pub tool: String,
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Calls that were answered.
+    /// The number of calls with a result.
     pub results: u64,
-    /// Answers that report a failure.
+    /// The number of results that report a failure.
     pub errors: u64,
-    /// Sessions that used it, counted by task.
+    /// The number of sessions that used it, counted by task.
     pub sessions: u64,
     #[serde(skip)]
     last: Option<u64>,
 }
 
-/// Something and how often it was there.
+/// A name with its number of occurrences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Counted {
-    /// What.
+#[non_exhaustive]
+pub struct CountedName {
+    /// The counted name.
     pub name: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct ToolTally {
 }
 
 impl ToolTally {
-    pub(super) fn add(&mut self, quarter: &Quarter, task: u64) {
+    pub(super) fn add_quarter(&mut self, quarter: &ActivityBucket, task: u64) {
         for used in &quarter.tools {
             if !self.tools.contains_key(&used.name) {
                 let tool = ToolFigures { tool: used.name.to_string(), ..ToolFigures::default() };
@@ -62,42 +64,42 @@ impl ToolTally {
         }
     }
 
-    /// The tools and the kinds of failure, the most frequent first.
-    pub(super) fn finish(self) -> (Vec<ToolFigures>, Vec<Counted>) {
+    /// Returns the tools and the kinds of failure, the most frequent first.
+    pub(super) fn into_tool_figures(self) -> (Vec<ToolFigures>, Vec<CountedName>) {
         let mut tools: Vec<ToolFigures> = self.tools.into_values().collect();
         tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.tool.cmp(&b.tool)));
         let named = self.failures.into_iter().map(|(kind, n)| (failure_name(kind).to_owned(), n));
-        (tools, ranked(named.collect(), usize::MAX))
+        (tools, most_frequent(named.collect(), usize::MAX))
     }
 }
 
 impl ToolFigures {
-    /// The server it comes from, for tools of MCP servers.
-    pub fn server(&self) -> Option<&str> {
+    /// Returns the MCP server of the tool, if it belongs to one.
+    pub fn mcp_server(&self) -> Option<&str> {
         self.tool.split_once('.').map(|(server, _)| server).filter(|server| !server.is_empty())
     }
 
-    /// The share of answered calls that failed.
-    pub fn error_rate(&self) -> Option<f64> {
+    /// Returns the share of completed calls that failed.
+    pub fn tool_error_rate(&self) -> Option<f64> {
         (self.results > 0).then(|| self.errors as f64 / self.results as f64)
     }
 }
 
-/// The most frequent things, at most so many.
-pub(super) fn ranked(counts: Map<String, u64>, limit: usize) -> Vec<Counted> {
-    let mut all: Vec<Counted> =
-        counts.into_iter().map(|(name, count)| Counted { name, count }).collect();
+/// Returns the most frequent names, at most `limit`.
+pub(super) fn most_frequent(counts: Map<String, u64>, limit: usize) -> Vec<CountedName> {
+    let mut all: Vec<CountedName> =
+        counts.into_iter().map(|(name, count)| CountedName { name, count }).collect();
     all.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
     all.truncate(limit);
     all
 }
 
-/// Counts references by kind, each once.
-pub(super) fn refs<'r>(all: impl Iterator<Item = &'r Ref>) -> Vec<Counted> {
+/// Counts distinct references by kind.
+pub(super) fn count_refs<'r>(all: impl Iterator<Item = &'r Ref>) -> Vec<CountedName> {
     let mut counts: Map<String, u64> = Map::default();
     let mut seen = Set::default();
     for one in all.filter(|one| seen.insert((one.kind.as_str(), one.value.as_str()))) {
         *counts.entry(one.kind.clone()).or_default() += 1;
     }
-    ranked(counts, usize::MAX)
+    most_frequent(counts, usize::MAX)
 }

@@ -1,5 +1,6 @@
-//! Fields that this version of the schema does not know. A minor version only adds: what it adds
-//! is kept among the extensions, by the object it stood in, and leaves again with them.
+//! Fields that this version of the schema does not define. A minor version only adds fields. They
+//! are kept among the extensions, grouped by the object that had them, and are exported again with
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::model::Json;
 
-/// The name of these fields among the extensions.
+/// The key of these fields among the extensions.
 const ADDITIONAL: &str = "additional";
 
 const SESSION: [&str; 10] = [
@@ -40,17 +41,17 @@ const MODEL: [&str; 3] = ["name", "stop_reason", "stop_sequence"];
 const TOKEN_USAGE: [&str; 4] =
     ["input_tokens", "output_tokens", "cache_creation_tokens", "cache_read_tokens"];
 
-/// The fields of an object as they were written.
-type Fields = BTreeMap<String, Json>;
+/// The fields of a JSON object, as they were written.
+type JsonFields = BTreeMap<String, Json>;
 
-/// The same, unread.
-type Raw<'r> = BTreeMap<String, &'r RawValue>;
+/// The fields of a JSON object, not parsed yet.
+type RawFields<'r> = BTreeMap<String, &'r RawValue>;
 
-fn parsed<'r, T: serde::Deserialize<'r>>(raw: &'r RawValue) -> Option<T> {
+fn parse_value<'r, T: serde::Deserialize<'r>>(raw: &'r RawValue) -> Option<T> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Returns the fields of a block type that is known; blocks of other types are kept whole.
+/// Returns the fields of a known block type. Blocks of other types are kept complete.
 fn known_of_block(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "text" => &["type", "text"],
@@ -69,17 +70,22 @@ struct BlockType {
     kind: String,
 }
 
-/// Unknown fields, gathered by the object they stood in.
+/// Unknown fields, grouped by the object that had them.
 #[derive(Default)]
-struct Gathered(Fields);
+struct UnknownFields(JsonFields);
 
-impl Gathered {
-    /// Adds what is left of an object without the fields that are known, and returns all of them.
-    fn add<'r>(&mut self, place: &str, object: Option<&'r RawValue>, known: &[&str]) -> Raw<'r> {
-        let fields: Raw<'r> = object.and_then(parsed).unwrap_or_default();
+impl UnknownFields {
+    /// Adds the fields of an object that are not in `known`, and returns all its fields.
+    fn collect_unknown<'r>(
+        &mut self,
+        place: &str,
+        object: Option<&'r RawValue>,
+        known: &[&str],
+    ) -> RawFields<'r> {
+        let fields: RawFields<'r> = object.and_then(parse_value).unwrap_or_default();
         let is_unknown = |name: &str| !known.contains(&name);
         let unknown = fields.iter().filter(|(name, _)| is_unknown(name));
-        let unknown: Fields =
+        let unknown: JsonFields =
             unknown.map(|(name, value)| (name.clone(), Json::from(*value))).collect();
         if !unknown.is_empty() {
             self.0.insert(place.to_owned(), Json::from_value(&unknown));
@@ -87,55 +93,57 @@ impl Gathered {
         fields
     }
 
-    fn keep(self, extensions: &mut Fields) {
+    fn move_to_extensions(self, extensions: &mut JsonFields) {
         if !self.0.is_empty() {
             extensions.insert(ADDITIONAL.to_owned(), Json::from_value(&self.0));
         }
     }
 }
 
-/// The unknown fields of a message's blocks, by the number of the block.
+/// The unknown fields of a message's blocks, by block number.
 #[derive(Default)]
-pub(super) struct BlockFields(Gathered);
+pub(super) struct BlockFields(UnknownFields);
 
 impl BlockFields {
-    /// Keeps the unknown fields of a block.
-    pub(super) fn keep(&mut self, number: usize, block: &RawValue) {
-        let kind = parsed::<BlockType>(block).map(|block| block.kind);
+    /// Adds the unknown fields of a block.
+    pub(super) fn keep_block_fields(&mut self, number: usize, block: &RawValue) {
+        let kind = parse_value::<BlockType>(block).map(|block| block.kind);
         if let Some(known) = kind.as_deref().and_then(known_of_block) {
-            self.0.add(&number.to_string(), Some(block), known);
+            self.0.collect_unknown(&number.to_string(), Some(block), known);
         }
     }
 }
 
-/// Keeps the unknown fields of a message among its extensions.
-pub(super) fn keep_of_message(raw: &RawValue, blocks: BlockFields, extensions: &mut Fields) {
-    let mut gathered = Gathered::default();
-    let message = gathered.add("message", Some(raw), &MESSAGE);
-    let metadata = gathered.add("metadata", message.get("metadata").copied(), &METADATA);
-    gathered.add("model", metadata.get("model").copied(), &MODEL);
-    gathered.add("token_usage", metadata.get("token_usage").copied(), &TOKEN_USAGE);
+/// Stores the unknown fields of a message among its extensions.
+pub(super) fn keep_of_message(raw: &RawValue, blocks: BlockFields, extensions: &mut JsonFields) {
+    let mut gathered = UnknownFields::default();
+    let message = gathered.collect_unknown("message", Some(raw), &MESSAGE);
+    let metadata =
+        gathered.collect_unknown("metadata", message.get("metadata").copied(), &METADATA);
+    gathered.collect_unknown("model", metadata.get("model").copied(), &MODEL);
+    gathered.collect_unknown("token_usage", metadata.get("token_usage").copied(), &TOKEN_USAGE);
     let BlockFields(blocks) = blocks;
     if !blocks.0.is_empty() {
         gathered.0.insert("content".to_owned(), Json::from_value(&blocks.0));
     }
-    gathered.keep(extensions);
+    gathered.move_to_extensions(extensions);
 }
 
-/// Keeps the unknown fields of a session among its extensions.
-pub(super) fn keep_of_session(raw: &RawValue, extensions: &mut Fields) {
-    let mut gathered = Gathered::default();
-    let session = gathered.add("session", Some(raw), &SESSION);
-    gathered.add("source", session.get("source").copied(), &SOURCE);
-    gathered.keep(extensions);
+/// Stores the unknown fields of a session among its extensions.
+pub(super) fn keep_of_session(raw: &RawValue, extensions: &mut JsonFields) {
+    let mut gathered = UnknownFields::default();
+    let session = gathered.collect_unknown("session", Some(raw), &SESSION);
+    gathered.collect_unknown("source", session.get("source").copied(), &SOURCE);
+    gathered.move_to_extensions(extensions);
 }
 
-/// Keeps the unknown fields of a document as a whole among the extensions of its session.
-pub(super) fn keep_of_document(fields: &Fields, extensions: &mut Fields) {
+/// Stores the unknown fields of the document itself among the extensions of its session.
+pub(super) fn keep_of_document(fields: &JsonFields, extensions: &mut JsonFields) {
     if fields.is_empty() {
         return;
     }
-    let mut all: Fields = extensions.get(ADDITIONAL).and_then(Json::parse).unwrap_or_default();
+    let mut all: JsonFields =
+        extensions.get(ADDITIONAL).and_then(Json::parse_as).unwrap_or_default();
     all.insert("document".to_owned(), Json::from_value(fields));
     extensions.insert(ADDITIONAL.to_owned(), Json::from_value(&all));
 }

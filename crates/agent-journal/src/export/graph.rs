@@ -1,4 +1,4 @@
-//! How the messages of a session follow each other: real forks, and the branch that was kept.
+//! The order of the messages of a session: real forks, and the branch that was kept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,50 +6,50 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::schema::{self, Branch, Fork, Graph};
+use super::schema::{self, Fork, Graph, GraphBranch};
 use crate::model::{Origin, Role};
 
-/// What must be known of all messages before the first is written. It grows by some dozens of
-/// bytes a message, whatever the messages hold.
+/// The facts about all messages that are needed before the first one is written. It takes a few
+/// dozen bytes per message, independent of the size of the messages.
 #[derive(Clone, Debug, Default)]
 pub struct Outline {
-    nodes: Vec<Node>,
-    /// Ids of messages and of the records folded into them, as hashes.
+    nodes: Vec<GraphNode>,
+    /// Node indexes by the hash of a message id, or of the id of a record merged into the message.
     places: HashMap<u64, u32>,
-    /// Whether there are blocks that version 1.0 of the schema does not know.
+    /// Whether there are blocks that version 1.0 of the schema does not define.
     has_later_blocks: bool,
-    /// The message that the agent names as the leaf.
+    /// The node of the message that the agent names as the leaf.
     leaf: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct GraphNode {
     index: u64,
     uuid: Option<Box<str>>,
     parent: Option<u64>,
-    /// The model's id of the answer, as a hash.
+    /// The hash of the provider's id of the reply.
     answer: Option<u64>,
-    part: Part,
-    /// Whether a person asked it in this conversation.
+    part: MessagePart,
+    /// Whether a person typed the message in this conversation.
     is_prompt: bool,
-    /// Whether it sums up the conversation so far.
+    /// Whether the message summarizes the conversation so far.
     is_summary: bool,
 }
 
-/// What a message is to the graph.
+/// The role of a message in the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// One side said something: two of these after one message are a fork.
+enum MessagePart {
+    /// A prompt or a reply. Two of these after one message are a fork.
     Said,
-    /// It only carries results of tools.
+    /// A message that only contains tool results.
     Result,
-    /// The program put it there.
+    /// A message that the program inserted.
     Notice,
-    /// A conversation beside this one.
+    /// A message of a side conversation.
     Side,
 }
 
-/// As much of a stored message as the outline needs.
+/// The fields of a stored message that the outline needs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Sketch {
@@ -75,71 +75,72 @@ enum BlockKind {
 }
 
 impl Outline {
-    /// Outlines the messages of a document.
-    pub fn of(document: &schema::Document) -> Self {
+    /// Builds the outline of the messages of a document.
+    pub fn from_document(document: &schema::UnifiedDocument) -> Self {
         let mut outline = Self::default();
         for message in &document.messages {
-            outline.add(message.index, sketch(message));
+            outline.add_sketch(message.index, sketch_message(message));
         }
-        for summary in document.session.notes().summaries {
+        for summary in document.session.parse_notes().summaries {
             outline.end_at(&summary.leaf);
         }
         outline
     }
 
-    /// The lowest version of the schema that has a word for every block.
+    /// Returns the lowest version of the schema that defines every block of the session.
     pub(crate) fn schema_version(&self) -> &'static str {
         if self.has_later_blocks { "1.1" } else { "1.0" }
     }
 
-    /// Adds the next message.
-    pub(crate) fn add(&mut self, index: u64, sketch: Sketch) {
+    /// Adds the next message. `index` is its number, counted from 1.
+    pub(crate) fn add_sketch(&mut self, index: u64, sketch: Sketch) {
         use BlockKind::{Image, Other, Thinking};
         self.has_later_blocks |=
             sketch.blocks.iter().any(|one| matches!(one, Thinking(_) | Image(_) | Other(_)));
-        let part = sketch.part();
+        let part = sketch.message_part();
         let place = self.nodes.len() as u32;
         for uuid in sketch.uuid.iter().chain(&sketch.part_uuids) {
-            self.places.entry(hash(uuid)).or_insert(place);
+            self.places.entry(message_id_hash(uuid)).or_insert(place);
         }
-        self.nodes.push(Node {
+        self.nodes.push(GraphNode {
             index,
             uuid: sketch.uuid.map(String::into_boxed_str),
-            parent: sketch.parent.as_deref().map(hash),
-            answer: sketch.api_id.as_deref().map(hash),
+            parent: sketch.parent.as_deref().map(message_id_hash),
+            answer: sketch.api_id.as_deref().map(message_id_hash),
             part,
-            is_prompt: part == Part::Said && sketch.origin == Origin::Human,
+            is_prompt: part == MessagePart::Said && sketch.origin == Origin::Human,
             is_summary: sketch.origin == Origin::Summary,
         });
     }
 
-    /// Ends the active path on the branch of a message that the agent names as the leaf. An id
+    /// Makes the active path end on the branch of a message that the agent names as the leaf. An id
     /// that no message has changes nothing. All messages must have been added.
     pub(crate) fn end_at(&mut self, leaf: &str) {
-        self.leaf = self.places.get(&hash(leaf)).map(|place| *place as usize).or(self.leaf);
+        self.leaf =
+            self.places.get(&message_id_hash(leaf)).map(|place| *place as usize).or(self.leaf);
     }
 
-    /// Returns the id of the message that a recorded parent belongs to: its own, or that of the
-    /// message it was folded into. `None` when no message has it.
-    pub(crate) fn message_of(&self, parent: &str) -> Option<&str> {
-        let place = *self.places.get(&hash(parent))? as usize;
+    /// Returns the id of the message that a recorded parent id refers to: the message with that id,
+    /// or the message that the record was merged into. Returns `None` if no message has the id.
+    pub(crate) fn message_for_parent(&self, parent: &str) -> Option<&str> {
+        let place = *self.places.get(&message_id_hash(parent))? as usize;
         self.nodes[place].uuid.as_deref()
     }
 
-    /// The graph of the messages so far.
-    pub fn graph(&self) -> Graph {
-        let tree = Tree::new(self);
+    /// Builds the graph of the messages added so far.
+    pub fn build_graph(&self) -> Graph {
+        let tree = MessageTree::new(self);
         let named = |place: usize| {
             let node = &self.nodes[place];
             node.uuid.as_deref().map(|uuid| (uuid.to_owned(), node.index))
         };
         let fork_points: Vec<Fork> = tree
-            .forks()
+            .find_forks()
             .into_iter()
             .filter_map(|(place, branches)| {
                 let (uuid, index) = named(place)?;
                 let branches = branches.into_iter().filter_map(named);
-                let branches = branches.map(|(uuid, index)| Branch { uuid, index }).collect();
+                let branches = branches.map(|(uuid, index)| GraphBranch { uuid, index }).collect();
                 Some(Fork { uuid, index, branches })
             })
             .collect();
@@ -152,10 +153,10 @@ impl Outline {
         }
     }
 
-    /// Numbers of the messages on branches that were left.
-    pub(crate) fn left(&self) -> HashSet<u64> {
-        let tree = Tree::new(self);
-        let forks = tree.forks();
+    /// Returns the numbers of the messages on abandoned branches.
+    pub(crate) fn abandoned_messages(&self) -> HashSet<u64> {
+        let tree = MessageTree::new(self);
+        let forks = tree.find_forks();
         let mut branches: HashSet<usize> = forks.iter().flat_map(|(_, all)| all).copied().collect();
         branches.extend(&tree.beginnings);
         if branches.is_empty() {
@@ -172,22 +173,22 @@ impl Outline {
     }
 }
 
-/// The messages of a session by their parents.
-struct Tree<'o> {
+/// The messages of a session, linked to their parents.
+struct MessageTree<'o> {
     outline: &'o Outline,
-    /// The parent of each message; a circle is cut open.
+    /// The parent of each message. Cycles are broken.
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
-    /// For each message the first one from there on that begins something said: itself, or one
-    /// that follows below results, notices and parts of the same answer.
+    /// For each message the first message from there on that begins a turn: the message itself, or
+    /// one below results, notices and parts of the same reply.
     leads: Vec<Option<usize>>,
-    /// The first prompts of the session, when its first prompt was asked again.
+    /// The first prompts of the session, if its first prompt was repeated.
     beginnings: Vec<usize>,
 }
 
-impl<'o> Tree<'o> {
+impl<'o> MessageTree<'o> {
     fn new(outline: &'o Outline) -> Self {
-        let parents = parents(outline);
+        let parents = resolve_parents(outline);
         let mut children = vec![Vec::new(); parents.len()];
         for (place, parent) in parents.iter().enumerate() {
             if let Some(parent) = parent {
@@ -196,12 +197,12 @@ impl<'o> Tree<'o> {
         }
         let mut tree =
             Self { outline, parents, children, leads: Vec::new(), beginnings: Vec::new() };
-        tree.leads = tree.leads();
-        tree.beginnings = tree.beginnings();
+        tree.leads = tree.children_on_path();
+        tree.beginnings = tree.find_restarts();
         tree
     }
 
-    fn node(&self, place: usize) -> &'o Node {
+    fn node_at_place(&self, place: usize) -> &'o GraphNode {
         &self.outline.nodes[place]
     }
 
@@ -217,23 +218,25 @@ impl<'o> Tree<'o> {
         order
     }
 
-    fn leads(&self) -> Vec<Option<usize>> {
+    fn children_on_path(&self) -> Vec<Option<usize>> {
         let order = self.parents_first();
-        // The answer that a message belongs to, itself or as what followed it.
+        // The reply that a message is part of, or that it follows.
         let mut answers = vec![None; self.parents.len()];
         let mut leads = vec![None; self.parents.len()];
         for place in &order {
-            let node = self.node(*place);
+            let node = self.node_at_place(*place);
             let above = self.parents[*place].and_then(|parent| answers[parent]);
             let is_part = node.answer.is_some() && node.answer == above;
-            let begins = node.part == Part::Said && node.uuid.is_some() && !is_part;
-            answers[*place] = if node.part == Part::Said { node.answer } else { above };
+            let begins = node.part == MessagePart::Said && node.uuid.is_some() && !is_part;
+            answers[*place] = if node.part == MessagePart::Said { node.answer } else { above };
             leads[*place] = begins.then_some(*place);
         }
-        for place in order.iter().rev().filter(|place| self.node(**place).part != Part::Side) {
+        for place in
+            order.iter().rev().filter(|place| self.node_at_place(**place).part != MessagePart::Side)
+        {
             let Some(parent) = self.parents[*place] else { continue };
-            let own = self.node(parent);
-            if own.part == Part::Side || leads[parent] == Some(parent) {
+            let own = self.node_at_place(parent);
+            if own.part == MessagePart::Side || leads[parent] == Some(parent) {
                 continue;
             }
             leads[parent] = match (leads[parent], leads[*place]) {
@@ -244,20 +247,23 @@ impl<'o> Tree<'o> {
         leads
     }
 
-    /// Messages after which more than one branch begins, in order, each with the first message of
-    /// every branch.
-    fn forks(&self) -> Vec<(usize, Vec<usize>)> {
+    /// Returns the messages that more than one branch follows, in order, each with the first
+    /// message of every branch.
+    fn find_forks(&self) -> Vec<(usize, Vec<usize>)> {
         let mut forks = Vec::new();
         for (place, children) in self.children.iter().enumerate() {
-            if children.len() < 2 || self.node(place).part == Part::Side {
+            if children.len() < 2 || self.node_at_place(place).part == MessagePart::Side {
                 continue;
             }
             let mut branches: Vec<usize> = Vec::new();
             let mut answers = HashSet::new();
-            for child in children.iter().filter(|child| self.node(**child).part != Part::Side) {
+            for child in children
+                .iter()
+                .filter(|child| self.node_at_place(**child).part != MessagePart::Side)
+            {
                 let Some(lead) = self.leads[*child] else { continue };
-                // Parts of one answer are one branch.
-                if self.node(lead).answer.is_none_or(|answer| answers.insert(answer)) {
+                // Parts of one reply are one branch.
+                if self.node_at_place(lead).answer.is_none_or(|answer| answers.insert(answer)) {
                     branches.push(*child);
                 }
             }
@@ -268,9 +274,9 @@ impl<'o> Tree<'o> {
         forks
     }
 
-    /// Finds prompts that begin the session anew: without a parent, where the prompt before them
-    /// without one has been followed by something. A summary in between is a compaction.
-    fn beginnings(&self) -> Vec<usize> {
+    /// Finds the prompts that restart the session: prompts without a parent, where something
+    /// followed the previous prompt without a parent. A summary in between is a compaction.
+    fn find_restarts(&self) -> Vec<usize> {
         let mut group: Vec<usize> = Vec::new();
         for (place, node) in self.outline.nodes.iter().enumerate() {
             if node.is_summary {
@@ -282,25 +288,26 @@ impl<'o> Tree<'o> {
             if !node.is_prompt || node.parent.is_some() || node.uuid.is_none() {
                 continue;
             }
-            // A prompt that nothing followed was not left for another beginning.
+            // A prompt that nothing followed was not abandoned for a restart.
             group.pop_if(|last| self.children[*last].is_empty());
             group.push(place);
         }
         if group.len() > 1 { group } else { Vec::new() }
     }
 
-    /// The message that the active path ends at: the last one said in this conversation, on the
-    /// branch that the agent names, if it names one.
+    /// Returns the message that the active path ends at: the last prompt, reply or result of this
+    /// conversation, on the branch that the agent names, if it names one.
     fn active_leaf(&self) -> Option<usize> {
         let is_end = |place: &usize| {
-            let node = self.node(*place);
-            node.uuid.is_some() && matches!(node.part, Part::Said | Part::Result)
+            let node = self.node_at_place(*place);
+            node.uuid.is_some() && matches!(node.part, MessagePart::Said | MessagePart::Result)
         };
         let last = (0..self.parents.len()).rev().find(is_end)?;
         let Some(named) = self.outline.leaf else { return Some(last) };
-        // Where the parents lead to different beginnings the chain is broken, and order tells.
+        // If the parents lead to different roots, the chain is broken, and the order of the
+        // messages decides.
         let beginning = |place: usize| {
-            let root = self.above(place).last().unwrap_or(place);
+            let root = self.self_and_ancestors(place).last().unwrap_or(place);
             self.beginnings.iter().find(|one| **one == root).map_or(root, |_| self.beginnings[0])
         };
         if beginning(named) != beginning(last) {
@@ -315,12 +322,13 @@ impl<'o> Tree<'o> {
         found.or(Some(last))
     }
 
-    /// A message and those above it.
-    fn above(&self, place: usize) -> impl Iterator<Item = usize> {
+    /// Iterates over a message and its ancestors.
+    fn self_and_ancestors(&self, place: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(place), |place| self.parents[*place])
     }
 
-    /// The messages from the first to the active leaf, with every result of the calls on the way.
+    /// Returns the messages from the first one to the active leaf, with every result of the calls
+    /// between.
     fn active_path(&self) -> Vec<usize> {
         let mut roots = vec![0; self.parents.len()];
         for place in self.parents_first() {
@@ -337,12 +345,13 @@ impl<'o> Tree<'o> {
             if next.is_some() || self.beginnings.contains(&place) {
                 continue;
             }
-            // Without a parent on record (a format without one, a compaction) order tells: the
-            // message before goes on, unless the path has been in its tree.
+            // If no parent is recorded (the format has none, or a compaction), the order decides:
+            // the path continues with the message before, unless it has already been in that
+            // message's tree.
             end = end.min(place);
             let is_before = |place: &usize| {
-                let node = self.node(*place);
-                node.uuid.is_some() && node.part != Part::Side && !on_path[roots[*place]]
+                let node = self.node_at_place(*place);
+                node.uuid.is_some() && node.part != MessagePart::Side && !on_path[roots[*place]]
             };
             next = (0..end).rev().find(is_before);
             end = next.unwrap_or(0);
@@ -351,7 +360,7 @@ impl<'o> Tree<'o> {
         self.with_results(&path, &on_path)
     }
 
-    /// Adds to a path the results of its calls that nothing followed: parallel calls have several.
+    /// Adds to a path the results of its calls that nothing followed. Parallel calls have several.
     fn with_results(&self, path: &[usize], on_path: &[bool]) -> Vec<usize> {
         let mut whole = Vec::with_capacity(path.len());
         let mut already = None;
@@ -361,7 +370,9 @@ impl<'o> Tree<'o> {
             }
             let mut results = Vec::new();
             self.collect_results(*place, on_path, &mut results);
-            let next = path.get(at + 1).filter(|next| self.node(**next).part == Part::Result);
+            let next = path
+                .get(at + 1)
+                .filter(|next| self.node_at_place(**next).part == MessagePart::Result);
             if let (Some(next), false) = (next, results.is_empty()) {
                 results.push(*next);
                 already = Some(*next);
@@ -377,21 +388,21 @@ impl<'o> Tree<'o> {
         let mut below = vec![place];
         while let Some(place) = below.pop() {
             let is_wanted = |child: &usize| {
-                let is_result = self.node(*child).part == Part::Result;
+                let is_result = self.node_at_place(*child).part == MessagePart::Result;
                 is_result && !on_path[*child] && self.leads[*child].is_none()
             };
             for child in self.children[place].iter().copied().filter(is_wanted) {
-                results.extend(self.node(child).uuid.as_ref().map(|_| child));
+                results.extend(self.node_at_place(child).uuid.as_ref().map(|_| child));
                 below.push(child);
             }
         }
     }
 }
 
-/// Returns the parent of each message. The first message of a circle has none.
-fn parents(outline: &Outline) -> Vec<Option<usize>> {
+/// Returns the parent of each message. The first message of a cycle has none.
+fn resolve_parents(outline: &Outline) -> Vec<Option<usize>> {
     #[derive(Clone, Copy, PartialEq)]
-    enum Walk {
+    enum VisitState {
         Unseen,
         /// Seen on the walk that began at this message.
         From(usize),
@@ -401,13 +412,13 @@ fn parents(outline: &Outline) -> Vec<Option<usize>> {
         .iter()
         .map(|node| Some(*outline.places.get(&node.parent?)? as usize))
         .collect();
-    let mut walks = vec![Walk::Unseen; parents.len()];
+    let mut walks = vec![VisitState::Unseen; parents.len()];
     for start in 0..parents.len() {
         let mut place = start;
-        while walks[place] == Walk::Unseen {
-            walks[place] = Walk::From(start);
+        while walks[place] == VisitState::Unseen {
+            walks[place] = VisitState::From(start);
             let Some(parent) = parents[place] else { break };
-            if walks[parent] == Walk::From(start) {
+            if walks[parent] == VisitState::From(start) {
                 let round = std::iter::successors(Some(parent), |place| parents[*place]);
                 let first = round.skip(1).take_while(|place| *place != parent).min();
                 parents[first.map_or(parent, |first| first.min(parent))] = None;
@@ -420,50 +431,52 @@ fn parents(outline: &Outline) -> Vec<Option<usize>> {
 }
 
 impl Sketch {
-    fn part(&self) -> Part {
+    fn message_part(&self) -> MessagePart {
         let is_result = |block: &BlockKind| matches!(block, BlockKind::ToolResult(_));
         match (self.role, self.origin) {
-            _ if self.sidechain => Part::Side,
-            (_, Origin::Injected | Origin::Summary | Origin::System) => Part::Notice,
-            (Role::Tool, _) | (_, Origin::Tool) => Part::Result,
-            _ if !self.blocks.is_empty() && self.blocks.iter().all(is_result) => Part::Result,
-            _ => Part::Said,
+            _ if self.sidechain => MessagePart::Side,
+            (_, Origin::Injected | Origin::Summary | Origin::System) => MessagePart::Notice,
+            (Role::Tool, _) | (_, Origin::Tool) => MessagePart::Result,
+            _ if !self.blocks.is_empty() && self.blocks.iter().all(is_result) => {
+                MessagePart::Result
+            }
+            _ => MessagePart::Said,
         }
     }
 }
 
-fn sketch(message: &schema::Message) -> Sketch {
-    use schema::Block;
-    let notes = message.notes();
+fn sketch_message(message: &schema::DocumentMessage) -> Sketch {
+    use schema::DocumentBlock;
+    let notes = message.parse_message_notes();
     let ignored = IgnoredAny;
     Sketch {
         uuid: message.uuid.clone(),
         part_uuids: notes.part_uuids.clone(),
         parent: message.parent_uuid.clone(),
         role: match message.role {
-            schema::Role::User => Role::User,
-            schema::Role::Assistant => Role::Assistant,
-            schema::Role::System => Role::System,
+            schema::DocumentRole::User => Role::User,
+            schema::DocumentRole::Assistant => Role::Assistant,
+            schema::DocumentRole::System => Role::System,
         },
-        origin: message.origin(),
+        origin: message.recorded_origin(),
         api_id: notes.api_id,
         sidechain: notes.sidechain,
         blocks: message
             .content
             .iter()
             .map(|block| match block {
-                Block::Text { .. } => BlockKind::Text(ignored),
-                Block::Thinking { .. } => BlockKind::Thinking(ignored),
-                Block::ToolUse { .. } => BlockKind::ToolCall(ignored),
-                Block::ToolResult { .. } => BlockKind::ToolResult(ignored),
-                Block::Image { .. } => BlockKind::Image(ignored),
-                Block::Other { .. } => BlockKind::Other(ignored),
+                DocumentBlock::Text { .. } => BlockKind::Text(ignored),
+                DocumentBlock::Thinking { .. } => BlockKind::Thinking(ignored),
+                DocumentBlock::ToolUse { .. } => BlockKind::ToolCall(ignored),
+                DocumentBlock::ToolResult { .. } => BlockKind::ToolResult(ignored),
+                DocumentBlock::Image { .. } => BlockKind::Image(ignored),
+                DocumentBlock::Other { .. } => BlockKind::Other(ignored),
             })
             .collect(),
     }
 }
 
-fn hash(text: &str) -> u64 {
+fn message_id_hash(text: &str) -> u64 {
     xxh3_64(text.as_bytes())
 }
 
@@ -471,7 +484,8 @@ fn hash(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Each word is a message: kind, id, parent, and the answer it is a part of.
+    /// Builds an outline from words, one per message: kind, id, parent, and the reply it is part
+    /// of.
     fn outline(text: &str) -> Outline {
         let mut outline = Outline::default();
         for (at, word) in text.split_whitespace().enumerate() {
@@ -489,13 +503,13 @@ mod tests {
             let sidechain = kind == "side";
             let sketch =
                 Sketch { uuid, parent, role, origin, api_id, sidechain, ..Sketch::default() };
-            outline.add(at as u64 + 1, sketch);
+            outline.add_sketch(at as u64 + 1, sketch);
         }
         outline
     }
 
     fn check(text: &str, forks: &[&str], path: &str) {
-        let graph = outline(text).graph();
+        let graph = outline(text).build_graph();
         let shown: Vec<String> = graph
             .fork_points
             .iter()
@@ -539,7 +553,7 @@ mod tests {
         let text = "you.a ai.b.a tool.c.b ai.d.c you.e.b ai.f.e";
         check(text, &["b:c,e"], "a b e f");
         check("you.a ai.b.a tool.c.b you.e.b ai.f.e", &[], "a b c e f");
-        let mut left: Vec<u64> = outline(text).left().into_iter().collect();
+        let mut left: Vec<u64> = outline(text).abandoned_messages().into_iter().collect();
         left.sort_unstable();
         assert_eq!(left, [3, 4]);
     }
@@ -555,7 +569,7 @@ mod tests {
         let path = |leaf: &str| {
             let mut outline = outline(text);
             outline.end_at(leaf);
-            outline.graph().active_path.join(" ")
+            outline.build_graph().active_path.join(" ")
         };
         assert_eq!(path("d"), "a b c d");
         assert_eq!(path("c"), "a b c d");
@@ -563,19 +577,19 @@ mod tests {
         assert_eq!(path("nowhere"), "a b e f");
         let mut broken = outline("you.a ai.b.a summary.s you.c.s ai.d.c");
         broken.end_at("b");
-        assert_eq!(broken.graph().active_path.join(" "), "a b s c d");
+        assert_eq!(broken.build_graph().active_path.join(" "), "a b s c d");
     }
 
     #[test]
     fn a_first_prompt_asked_again_is_not_linear() {
         let again = outline("notice.n you.a ai.b.a you.c ai.d.c");
-        let graph = again.graph();
+        let graph = again.build_graph();
         assert!(!graph.is_linear && graph.fork_points.is_empty());
         assert_eq!(graph.active_path.join(" "), "c d");
-        let mut left: Vec<u64> = again.left().into_iter().collect();
+        let mut left: Vec<u64> = again.abandoned_messages().into_iter().collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3]);
-        assert!(outline("you.a you.c ai.d.c").graph().is_linear);
+        assert!(outline("you.a you.c ai.d.c").build_graph().is_linear);
     }
 
     #[test]
@@ -592,13 +606,14 @@ mod tests {
 
     #[test]
     fn only_what_follows_a_left_branch_is_left() {
-        let left = outline("you.a ai.b.a you.c.b ai.d.c tool.e.d you.f.b ai.g.f").left();
+        let left =
+            outline("you.a ai.b.a you.c.b ai.d.c tool.e.d you.f.b ai.g.f").abandoned_messages();
         let mut left: Vec<u64> = left.into_iter().collect();
         left.sort_unstable();
         assert_eq!(left, [3, 4, 5]);
     }
 
-    /// Made-up conversations: each message follows one of those before it, or nothing.
+    /// Generates conversations: each message follows an earlier one, or none.
     fn any_conversation() -> impl proptest::strategy::Strategy<Value = String> {
         use proptest::prelude::*;
         let kind = prop::sample::select(vec!["you", "ai", "tool", "notice", "side", "summary"]);
@@ -631,20 +646,20 @@ mod tests {
         fn every_graph_is_sound(text in any_conversation(), leaf in 0..48_usize) {
             let mut outline = outline(&text);
             outline.end_at(&format!("u{leaf}"));
-            let graph = outline.graph();
-            let parents = parents(&outline);
+            let graph = outline.build_graph();
+            let parents = resolve_parents(&outline);
             let place = |uuid: &str| uuid[1..].parse::<usize>().unwrap();
             let path: Vec<usize> = graph.active_path.iter().map(|uuid| place(uuid)).collect();
-            // No message twice, none of a side conversation that nothing else follows.
+            // No message is on the path twice, and no side conversation that nothing else follows.
             let on_path: HashSet<usize> = path.iter().copied().collect();
             proptest::prop_assert_eq!(on_path.len(), path.len());
-            // What stands above a message of the path stands on it.
+            // The ancestors of a message on the path are on the path.
             for place in &path {
                 if let Some(parent) = parents[*place] {
                     proptest::prop_assert!(on_path.contains(&parent), "{} above {}", parent, place);
                 }
             }
-            // Of a fork's branches the path takes one at most, and each begins below the fork.
+            // The path takes at most one branch of a fork, and each branch begins below the fork.
             for fork in &graph.fork_points {
                 proptest::prop_assert!(fork.branches.len() > 1);
                 let taken = fork.branches.iter().filter(|one| on_path.contains(&place(&one.uuid)));
@@ -653,8 +668,8 @@ mod tests {
                     proptest::prop_assert_eq!(parents[place(&branch.uuid)], Some(place(&fork.uuid)));
                 }
             }
-            // What is left is not on the path, and a linear conversation leaves nothing.
-            let left = outline.left();
+            // Abandoned messages are not on the path, and a linear conversation has none.
+            let left = outline.abandoned_messages();
             proptest::prop_assert!(path.iter().all(|place| !left.contains(&(*place as u64 + 1))));
             proptest::prop_assert!(!graph.is_linear || left.is_empty());
         }

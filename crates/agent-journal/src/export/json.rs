@@ -1,30 +1,30 @@
-//! The unified document as JSON: one session a file, or one session a line.
+//! The unified document as JSON: one session per file, or one session per line.
 
 use std::io;
 
-use super::schema::{Graph, Message};
-use super::{Format, Frame, Lines as _, Options, Output, Pick, Together, Writer};
+use super::schema::{DocumentMessage, Graph};
+use super::{ExportOptions, ExportOutput, Format, Pick, SessionFrame, SessionWriter, Together};
 
-/// One session in one file, a message a line.
-pub(super) struct Document;
+/// One session in one file, with one message per line.
+pub(super) struct JsonDocument;
 
 /// Several sessions, each complete on its line.
-pub(super) struct Lines;
+pub(super) struct NdjsonLines;
 
-impl Format for Document {
-    fn name(&self) -> &'static str {
+impl Format for JsonDocument {
+    fn format_name(&self) -> &'static str {
         "json"
     }
 
-    fn suffix(&self) -> &'static str {
+    fn file_suffix(&self) -> &'static str {
         "json"
     }
 
-    fn about(&self) -> &'static str {
-        "one session, complete, for programs"
+    fn description(&self) -> &'static str {
+        "one complete session, for programs"
     }
 
-    fn together(&self) -> Together {
+    fn storage_of_several(&self) -> Together {
         Together::Instead("ndjson")
     }
 
@@ -32,29 +32,33 @@ impl Format for Document {
         false
     }
 
-    fn groups(&self) -> bool {
+    fn always_groups_results(&self) -> bool {
         false
     }
 
-    fn writer<'o>(&self, out: &'o mut dyn Output, _: &Options) -> Box<dyn Writer + 'o> {
-        Box::new(Stream::new(out, "\n"))
+    fn create_writer<'o>(
+        &self,
+        out: &'o mut dyn ExportOutput,
+        _: &ExportOptions,
+    ) -> Box<dyn SessionWriter + 'o> {
+        Box::new(JsonStream::new(out, "\n"))
     }
 }
 
-impl Format for Lines {
-    fn name(&self) -> &'static str {
+impl Format for NdjsonLines {
+    fn format_name(&self) -> &'static str {
         "ndjson"
     }
 
-    fn suffix(&self) -> &'static str {
+    fn file_suffix(&self) -> &'static str {
         "ndjson"
     }
 
-    fn about(&self) -> &'static str {
-        "many sessions, one a line"
+    fn description(&self) -> &'static str {
+        "many sessions, one per line"
     }
 
-    fn together(&self) -> Together {
+    fn storage_of_several(&self) -> Together {
         Together::OneFile
     }
 
@@ -62,67 +66,60 @@ impl Format for Lines {
         false
     }
 
-    fn groups(&self) -> bool {
+    fn always_groups_results(&self) -> bool {
         false
     }
 
-    fn sub_agents(&self) -> Pick {
+    fn default_sub_agents(&self) -> Pick {
         Pick::With
     }
 
-    fn writer<'o>(&self, out: &'o mut dyn Output, _: &Options) -> Box<dyn Writer + 'o> {
-        Box::new(Stream::new(out, ""))
+    fn create_writer<'o>(
+        &self,
+        out: &'o mut dyn ExportOutput,
+        _: &ExportOptions,
+    ) -> Box<dyn SessionWriter + 'o> {
+        Box::new(JsonStream::new(out, ""))
     }
 }
 
-struct Stream<'o> {
-    out: &'o mut dyn Output,
-    /// What separates messages, besides the comma.
+struct JsonStream<'o> {
+    out: &'o mut dyn ExportOutput,
+    /// The text after the comma between messages.
     gap: &'static str,
     graph: Graph,
     is_first: bool,
-    /// A message on its way: outputs that compress dislike small pieces.
+    /// The message being written, in one piece: compressing outputs should not get small writes.
     line: Vec<u8>,
 }
 
-impl<'o> Stream<'o> {
-    fn new(out: &'o mut dyn Output, gap: &'static str) -> Self {
+impl<'o> JsonStream<'o> {
+    fn new(out: &'o mut dyn ExportOutput, gap: &'static str) -> Self {
         Self { out, gap, graph: Graph::default(), is_first: true, line: Vec::new() }
     }
 }
 
-impl Writer for Stream<'_> {
-    fn begin(&mut self, frame: &Frame<'_>) -> io::Result<()> {
-        self.graph = frame.outline.graph();
+impl SessionWriter for JsonStream<'_> {
+    fn begin_session(&mut self, frame: &SessionFrame<'_>) -> io::Result<()> {
+        self.graph = frame.outline.build_graph();
         self.is_first = true;
         let head = serde_json::to_string(frame.head)?;
         let open = head.strip_suffix('}').expect("a head is an object");
         write!(self.out, "{open},\"messages\":[{}", self.gap)
     }
 
-    fn message(&mut self, message: &Message) -> io::Result<()> {
-        let json = serde_json::to_vec(message)?;
-        self.line(&json)
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        let graph = serde_json::to_string(&self.graph)?;
-        writeln!(self.out, "{}],\"graph\":{graph}}}", self.gap)
-    }
-
-    fn lines(&mut self) -> Option<&mut dyn super::Lines> {
-        Some(self)
-    }
-}
-
-impl super::Lines for Stream<'_> {
-    fn line(&mut self, json: &[u8]) -> io::Result<()> {
+    fn write_message(&mut self, message: &DocumentMessage) -> io::Result<()> {
         self.line.clear();
         if !std::mem::take(&mut self.is_first) {
             self.line.push(b',');
             self.line.extend_from_slice(self.gap.as_bytes());
         }
-        self.line.extend_from_slice(json);
+        serde_json::to_writer(&mut self.line, message)?;
         self.out.write_all(&self.line)
+    }
+
+    fn end_session(&mut self) -> io::Result<()> {
+        let graph = serde_json::to_string(&self.graph)?;
+        writeln!(self.out, "{}],\"graph\":{graph}}}", self.gap)
     }
 }

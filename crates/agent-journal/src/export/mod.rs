@@ -1,154 +1,147 @@
-//! How does an entry leave? A session is given the shape of the unified document, and a format
-//! writes it down, message by message, so that no session is ever too large. Every format writes
-//! from the document's types alone: what is made of an exported document equals what is made of
-//! the journal.
+//! Export of sessions. A session is converted to the unified document, and a format writes it
+//! message by message, so that no session is too large. Formats only use the types of the document:
+//! exporting from a document and exporting from the journal give the same result.
 //!
-//! Adding a format is one file here and one line in [`FORMATS`].
+//! Adding a format takes one file here and one line in [`FORMATS`].
 
 pub mod redact;
 pub mod schema;
 
 mod additional;
-mod describe;
+mod from_document;
 mod graph;
 mod group;
 mod html;
 mod json;
-mod lane;
 mod markdown;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod pipe;
+mod pipeline;
 mod read;
-mod shape;
-mod unshape;
+mod to_document;
 
 #[cfg(test)]
 mod tests;
 
 #[cfg(feature = "parquet")]
-pub use self::parquet::Open;
+pub use self::parquet::OpenTableFile;
 pub use graph::Outline;
 pub use html::Keep;
-pub use pipe::replay;
-pub use redact::{Finding, NamedText, Redactions, Redactor};
+pub use pipeline::replay_document;
+pub use redact::{Finding, NamedText, RedactionCounts, Redactor};
 
 #[cfg(feature = "parquet")]
-pub(crate) use self::parquet::{Spending, Tables};
+pub(crate) use self::parquet::{Tables, UsageRowCells};
+pub(crate) use from_document::{
+    message_from_document as told_message, session_from_head as told_session,
+};
 pub(crate) use graph::Sketch;
 pub(crate) use group::Grouper;
-pub(crate) use html::{Fragment, visible};
-pub(crate) use pipe::Pipe;
-pub(crate) use read::{Part, Surveyed, Trouble, documents, survey};
-pub(crate) use shape::{Shaper, session};
-pub(crate) use unshape::{message as told_message, session as told_session};
+pub(crate) use html::{Fragment, make_visible};
+pub(crate) use pipeline::Pipe;
+pub(crate) use read::{DocumentPart, Surveyed, Trouble, read_documents, survey_documents};
+pub(crate) use to_document::{Shaper, to_document_session};
 
 use std::io::{self, Write};
 
-use schema::{Head, Message};
+use schema::{DocumentMessage, Head};
 
-/// Every format, the one for people first.
+/// All formats. The one for people is the first.
 pub const FORMATS: &[&dyn Format] = &[
     &html::Html,
     &markdown::Markdown,
-    &json::Document,
-    &json::Lines,
+    &json::JsonDocument,
+    &json::NdjsonLines,
     #[cfg(feature = "parquet")]
     &parquet::Parquet,
 ];
 
-/// A way to write sessions down.
+/// A file format for sessions.
 pub trait Format: Sync {
-    /// Its name.
-    fn name(&self) -> &'static str;
+    /// Returns the name of the format, as on the command line.
+    fn format_name(&self) -> &'static str;
 
-    /// What its files are called, after the dot.
-    fn suffix(&self) -> &'static str;
+    /// Returns the file extension, without the dot.
+    fn file_suffix(&self) -> &'static str;
 
-    /// What it is good for, in a few words.
-    fn about(&self) -> &'static str;
+    /// Returns a description of a few words.
+    fn description(&self) -> &'static str;
 
-    /// How several sessions leave together.
-    fn together(&self) -> Together;
+    /// Returns how the format stores several sessions.
+    fn storage_of_several(&self) -> Together;
 
-    /// Whether it is made for other people's eyes: secrets are taken out unless refused.
+    /// Returns whether secrets are removed unless the caller refuses, because the format is made to
+    /// be shared with other people.
     fn is_shared(&self) -> bool;
 
-    /// Whether results of tools stand with their calls, whatever the options say.
-    fn groups(&self) -> bool;
+    /// Returns whether tool results are always grouped with their calls, independent of the
+    /// options.
+    fn always_groups_results(&self) -> bool;
 
-    /// Whether sub-agents go along unless the caller says otherwise: inside their parent, or as
-    /// sessions of their own where sessions leave in one file.
-    fn sub_agents(&self) -> Pick {
+    /// Returns whether sub-agents are exported by default: inside their parent, or as sessions of
+    /// their own if the format stores all sessions in one file.
+    fn default_sub_agents(&self) -> Pick {
         Pick::Without
     }
 
-    /// Begins to write.
-    fn writer<'o>(&self, out: &'o mut dyn Output, options: &Options) -> Box<dyn Writer + 'o>;
+    /// Creates a writer for one session.
+    fn create_writer<'o>(
+        &self,
+        out: &'o mut dyn ExportOutput,
+        options: &ExportOptions,
+    ) -> Box<dyn SessionWriter + 'o>;
 
-    /// Writes a page that leads to several files; `None` when the format has no such page.
-    fn index(&self, _sessions: &[Listed], _theme: Theme) -> Option<String> {
+    /// Renders a page that links to several files. Returns `None` if the format has no such page.
+    fn render_index(&self, _sessions: &[Listed], _theme: Theme) -> Option<String> {
         None
     }
 }
 
-/// How several sessions leave together.
+/// The way a format stores several sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Together {
-    /// One file, one session after the other.
+    /// One file with one session after the other.
     OneFile,
-    /// This format cannot, the named one can.
+    /// Not supported. The named format is used instead.
     Instead(&'static str),
-    /// A directory with a file for each.
+    /// A directory with one file per session.
     Directory,
-    /// A directory with tables of what is in all of them.
+    /// A directory with tables over all sessions.
     Tables,
 }
 
-/// Writes one session, and the sessions it started inside it.
-pub trait Writer {
-    /// Begins a session; one that begins before another has ended is a part of it.
-    fn begin(&mut self, frame: &Frame<'_>) -> io::Result<()>;
+/// Writes one session, with its sub-agents inside it.
+pub trait SessionWriter {
+    /// Begins a session. A session that begins before another one has ended is part of it.
+    fn begin_session(&mut self, frame: &SessionFrame<'_>) -> io::Result<()>;
 
     /// Writes the next message.
-    fn message(&mut self, message: &Message) -> io::Result<()>;
+    fn write_message(&mut self, message: &DocumentMessage) -> io::Result<()>;
 
-    /// Ends the session begun last.
-    fn end(&mut self) -> io::Result<()>;
-
-    /// Whoever takes messages as the JSON of the document, when the format is that.
-    fn lines(&mut self) -> Option<&mut dyn Lines> {
-        None
-    }
+    /// Ends the session that was begun last.
+    fn end_session(&mut self) -> io::Result<()>;
 }
 
-/// Takes messages as the JSON of the document.
-pub trait Lines {
-    /// Writes the next message.
-    fn line(&mut self, json: &[u8]) -> io::Result<()>;
-}
-
-/// Where a format writes.
-pub trait Output: Write {
-    /// Tells that a new turn begins, and learns whether it begins another file.
-    fn turn(&mut self) -> io::Result<bool> {
+/// The output of a format: one or more files.
+pub trait ExportOutput: Write {
+    /// Begins a new turn. Returns whether a new file begins with it.
+    fn begin_turn(&mut self) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Tells that a message begins which need not be there at once: what stands before its
-    /// number in its id, and the number.
+    /// Begins a message that may be loaded later. Its id on the page is `{prefix}m{number}`.
     fn begin_part(&mut self, _prefix: &str, _number: u64) {}
 
-    /// Tells that it is complete.
-    fn end_part(&mut self) -> io::Result<()> {
+    /// Ends a message that may be loaded later.
+    fn end_lazy_part(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Any writer as an output of one piece.
-pub struct Whole<W: Write>(pub W);
+/// Any writer, as the output of a single file.
+pub struct SingleFileOutput<W: Write>(pub W);
 
-impl<W: Write> Write for Whole<W> {
+impl<W: Write> Write for SingleFileOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -158,63 +151,63 @@ impl<W: Write> Write for Whole<W> {
     }
 }
 
-impl<W: Write> Output for Whole<W> {}
+impl<W: Write> ExportOutput for SingleFileOutput<W> {}
 
-/// What is known before the first message.
-pub struct Frame<'f> {
-    /// The document's head.
+/// The facts about a session that a writer gets before the first message.
+pub struct SessionFrame<'f> {
+    /// The head of the document.
     pub head: &'f Head,
-    /// How the messages follow each other.
+    /// The order and the branches of the messages.
     pub outline: &'f Outline,
-    /// The agent as people know it.
+    /// The name and colour of the agent.
     pub agent: AgentLook,
 }
 
-/// An agent as people know it.
+/// The display name and colour of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentLook {
-    /// Its name.
+    /// The display name.
     pub name: String,
-    /// Its colour.
+    /// The colour as red, green and blue.
     pub color: (u8, u8, u8),
 }
 
-/// A session in an index of many.
+/// A session on the index page of an export.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// The file it was written to.
+    /// The file that contains the session, relative to the index page.
     pub file: String,
-    /// The document's head.
+    /// The head of the document.
     pub head: Head,
-    /// The agent as people know it.
+    /// The name and colour of the agent.
     pub agent: AgentLook,
 }
 
-/// How sessions are written down.
+/// The options of an export.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// How much of a session.
-    pub detail: Detail,
+pub struct ExportOptions {
+    /// The level of detail.
+    pub detail: DetailLevel,
     /// The colours of a page.
     pub theme: Theme,
-    /// Where results of tools stand.
+    /// The position of tool results.
     pub placement: Placement,
-    /// Whether pictures go along or are only described.
+    /// Whether pictures are included or only described.
     pub pictures: Pick,
-    /// Whether the sessions of sub-agents are told inside their parent's.
+    /// Whether sub-agents are written inside their parent.
     pub sub_agents: Pick,
-    /// Whether Markdown keeps pictures and pages that a viewer would fetch from elsewhere.
+    /// Whether Markdown keeps pictures and pages that a viewer would fetch from another machine.
     pub remote_images: Pick,
-    /// Whether calls of tools and their results stay out of the document's own formats, too.
+    /// Whether tool calls and their results are left out of the JSON formats, too.
     pub leaves_out_tools: bool,
-    /// What takes secrets out.
+    /// The redactor that removes secrets; `None` keeps them.
     pub redactor: Option<Redactor>,
-    /// How much of a page is there before its reader comes near.
+    /// The size of the part of a page that is markup from the beginning.
     pub at_once: AtOnce,
 }
 
-/// How many bytes of a page are there at once. What follows waits for its reader, who then needs
-/// script.
+/// The number of bytes of a page that are markup from the beginning. The script of the page loads
+/// the rest when the reader scrolls near it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtOnce(pub u64);
 
@@ -224,50 +217,50 @@ impl Default for AtOnce {
     }
 }
 
-impl Options {
-    /// Where results stand in a format: some have no choice.
-    pub(crate) fn placement(&self, format: &dyn Format) -> Placement {
-        if format.groups() { Placement::Grouped } else { self.placement }
+impl ExportOptions {
+    /// Returns the position of tool results in a format. Some formats ignore the option.
+    pub(crate) fn result_placement(&self, format: &dyn Format) -> Placement {
+        if format.always_groups_results() { Placement::Grouped } else { self.placement }
     }
 }
 
-/// Whether something goes along.
+/// Whether a part of a session is exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
-    /// It stays.
+    /// It is left out.
     #[default]
     Without,
-    /// It goes along.
+    /// It is exported.
     With,
 }
 
-/// How much of a session is written for people, each with all that the one before it has.
+/// The level of detail for people. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
-    /// Prompts and final answers.
+pub enum DetailLevel {
+    /// Prompts and final replies.
     Answers,
-    /// What was done, a line each.
+    /// Tool calls, one line each.
     Actions,
     /// Inputs and outputs of tools, and reasoning.
     #[default]
     Tools,
-    /// The circumstances of every message, and what the program put in.
+    /// The metadata of every message, and injected text.
     Everything,
 }
 
 /// The colours of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Light on dark.
+    /// Light text on a dark background.
     #[default]
     Dark,
-    /// Dark on light.
+    /// Dark text on a light background.
     Light,
-    /// As the reader's system has it.
+    /// The setting of the reader's system.
     Auto,
 }
 
-/// Where results of tools stand.
+/// The position of tool results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// In messages of their own, as they were recorded.
@@ -277,7 +270,10 @@ pub enum Placement {
     Grouped,
 }
 
-/// Finds a format by its name or suffix.
-pub fn format(name: &str) -> Option<&'static dyn Format> {
-    FORMATS.iter().copied().find(|format| format.name() == name || format.suffix() == name)
+/// Finds a format by its name or file extension.
+pub fn find_format(name: &str) -> Option<&'static dyn Format> {
+    FORMATS
+        .iter()
+        .copied()
+        .find(|format| format.format_name() == name || format.file_suffix() == name)
 }

@@ -1,5 +1,5 @@
-//! Reading documents back, one after another, message by message: however large a session is,
-//! only one message of it is in memory.
+//! Reads exported documents, one after another, message by message. Only one message is in memory
+//! at a time, however large the session is.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,79 +15,80 @@ use serde_json::de::IoRead;
 use serde_json::value::RawValue;
 
 use super::additional::{BlockFields, keep_of_document, keep_of_message, keep_of_session};
-use super::schema::{Block, Head, Message, Session};
-use super::unshape::block as told_block;
+use super::from_document::block_from_document as told_block;
+use super::schema::{DocumentBlock, DocumentMessage, DocumentSession, Head};
 use crate::error::Error;
 use crate::model::{self, JoinedBlocks, Json, MAX_BLOCKS};
 
-/// The largest message that is believed: whoever packs a larger one wants to fill a memory.
+/// The largest accepted message, in bytes. It protects against files that are made to exhaust
+/// memory.
 const LARGEST: u64 = 256 << 20;
 
-/// The largest block that is believed, and as much as the blocks of one message may have together:
-/// more than any line of an agent's own file that is read.
+/// The largest accepted block, and the largest sum of the blocks of one message, in bytes. It is
+/// more than the longest line that is read from an agent's own file.
 const LARGEST_BLOCK: u64 = 72 << 20;
 
-/// The version of the schema that is understood. What a later minor version adds is kept.
+/// The supported major version of the schema. Fields that a later minor version adds are kept.
 const MAJOR: &str = "1";
 
 /// A part of a document.
-pub(crate) enum Part {
-    /// What is known before the messages.
+pub(crate) enum DocumentPart {
+    /// Everything before the messages.
     Head(Box<Head>),
     /// The next message.
-    Message(Box<Message>),
-    /// The document is complete.
+    Message(Box<DocumentMessage>),
+    /// The end of the document.
     End,
 }
 
-/// Why reading stopped.
+/// The reason why reading stopped.
 pub(crate) enum Trouble {
-    /// The file is not what it should be.
+    /// The file is not a valid export.
     File(String),
-    /// Whoever was told failed.
+    /// The callback failed.
     Taker(Error),
 }
 
-/// Is told the parts of the documents.
-pub(crate) type Tell<'t> = dyn FnMut(Part) -> Result<(), Error> + 't;
+/// The callback that gets the parts of the documents.
+pub(crate) type PartCallback<'t> = dyn FnMut(DocumentPart) -> Result<(), Error> + 't;
 
-/// What a first look told of a document.
+/// The result of the first pass over a document.
 pub(crate) struct Surveyed {
-    /// How many messages it has.
+    /// The number of messages.
     pub(crate) messages: u64,
-    /// Its head, when that stands behind the messages.
+    /// The head, if it comes after the messages.
     late: Option<Box<Head>>,
-    /// Fields of the document that this version does not know.
+    /// Fields of the document that this version does not define.
     additional: BTreeMap<String, Json>,
 }
 
-/// Looks through a file: is it an export, and how much is in it?
-pub(crate) fn survey(input: Box<dyn Read>) -> Result<Vec<Surveyed>, String> {
+/// Makes the first pass over a file: checks that it is an export, and counts its messages.
+pub(crate) fn survey_documents(input: Box<dyn Read>) -> Result<Vec<Surveyed>, String> {
     let mut found = Vec::new();
-    walk(input, &mut |left, input| {
+    walk_documents(input, &mut |left, input| {
         let mut messages = 0;
         let does = Does::Count(&mut messages);
-        let seed = Document { left, late: None, additional: BTreeMap::new(), does };
+        let seed = DocumentSeed { left, late: None, additional: BTreeMap::new(), does };
         let Rest { late, additional } = seed.deserialize(input)?;
         found.push(Surveyed { messages, late, additional });
         Ok(())
     })?;
-    if found.is_empty() { Err("there is no session in it".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err("the file contains no session".to_owned()) } else { Ok(found) }
 }
 
-/// Tells the parts of every document of a file that was looked through.
-pub(crate) fn documents(
+/// Makes the second pass over a file: calls the callback with the parts of every document.
+pub(crate) fn read_documents(
     input: Box<dyn Read>,
     survey: Vec<Surveyed>,
-    tell: &mut Tell<'_>,
+    tell: &mut PartCallback<'_>,
 ) -> Result<(), Trouble> {
     let mut failure = None;
     let mut surveyed = survey.into_iter();
-    let walked = walk(input, &mut |left, input| {
+    let walked = walk_documents(input, &mut |left, input| {
         let (late, additional) =
             surveyed.next().map(|one| (one.late, one.additional)).unwrap_or_default();
         let does = Does::Tell(tell, &mut failure);
-        Document { left, late, additional, does }.deserialize(input).map(drop)
+        DocumentSeed { left, late, additional, does }.deserialize(input).map(drop)
     });
     match (failure, walked) {
         (Some(error), _) => Err(Trouble::Taker(error)),
@@ -96,39 +97,39 @@ pub(crate) fn documents(
     }
 }
 
-type Input = serde_json::Deserializer<IoRead<BufReader<Limited>>>;
+type JsonInput = serde_json::Deserializer<IoRead<BufReader<Limited>>>;
 
-/// Calls `read` at the beginning of each document, and says where one is wrong.
-fn walk(
+/// Calls `read` at the beginning of each document. An error names the number of the document.
+fn walk_documents(
     input: Box<dyn Read>,
-    read: &mut dyn FnMut(&Cell<u64>, &mut Input) -> serde_json::Result<()>,
+    read: &mut dyn FnMut(&Cell<u64>, &mut JsonInput) -> serde_json::Result<()>,
 ) -> Result<(), String> {
     let left = Rc::new(Cell::new(LARGEST));
     let limited = Limited { input, left: left.clone() };
     let mut input = serde_json::Deserializer::from_reader(BufReader::new(limited));
     for number in 1_u64.. {
-        // Nothing but white space may follow the last document.
+        // Only white space may follow the last document.
         if input.end().is_ok() {
             break;
         }
         left.set(LARGEST);
-        read(&left, &mut input).map_err(|error| reason(number, &error))?;
+        read(&left, &mut input).map_err(|error| describe_parse_error(number, &error))?;
     }
     Ok(())
 }
 
-/// Says in one line why a document cannot be read.
-fn reason(number: u64, error: &serde_json::Error) -> String {
+/// Describes in one line why a document cannot be read.
+fn describe_parse_error(number: u64, error: &serde_json::Error) -> String {
     use serde_json::error::Category;
     match error.classify() {
-        Category::Eof => format!("it ends in the middle of session {number}"),
+        Category::Eof => format!("the file ends in the middle of session {number}"),
         Category::Io => error.to_string(),
-        Category::Syntax if number == 1 => format!("it is no JSON: {error}"),
+        Category::Syntax if number == 1 => format!("not a JSON or ndjson export: {error}"),
         Category::Syntax | Category::Data => format!("session {number}: {error}"),
     }
 }
 
-/// Reads no more than a message may have at a time.
+/// A reader that fails once the remaining bytes of a message are used up.
 struct Limited {
     input: Box<dyn Read>,
     left: Rc<Cell<u64>>,
@@ -144,14 +145,14 @@ impl Read for Limited {
     }
 }
 
-/// What is done with a document.
+/// The pass over a document: the first one counts messages, the second one emits the parts.
 enum Does<'d, 't> {
     Count(&'d mut u64),
-    Tell(&'d mut Tell<'t>, &'d mut Option<Error>),
+    Tell(&'d mut PartCallback<'t>, &'d mut Option<Error>),
 }
 
 impl Does<'_, '_> {
-    fn tell<E: de::Error>(&mut self, part: Part) -> Result<(), E> {
+    fn pass_part<E: de::Error>(&mut self, part: DocumentPart) -> Result<(), E> {
         let Self::Tell(tell, failure) = self else { return Ok(()) };
         tell(part).map_err(|error| {
             **failure = Some(error);
@@ -160,34 +161,34 @@ impl Does<'_, '_> {
     }
 }
 
-/// What is known of a document only at its end.
+/// The facts about a document that are only known at its end.
 struct Rest {
-    /// Its head, when that came behind the messages.
+    /// The head, if it came after the messages.
     late: Option<Box<Head>>,
-    /// Fields of the document that this version does not know.
+    /// Fields of the document that this version does not define.
     additional: BTreeMap<String, Json>,
 }
 
-/// Reads a document.
-struct Document<'d, 't> {
+/// Deserializes a document.
+struct DocumentSeed<'d, 't> {
     left: &'d Cell<u64>,
     late: Option<Box<Head>>,
     additional: BTreeMap<String, Json>,
     does: Does<'d, 't>,
 }
 
-/// The names that make a head.
+/// The fields of a head, as far as they have been read.
 #[derive(Default)]
 struct HeadParts {
     schema_version: Option<String>,
     export_timestamp: Option<crate::model::Timestamp>,
     agent: Option<String>,
-    session: Option<Session>,
+    session: Option<DocumentSession>,
 }
 
 impl HeadParts {
-    /// Takes the parts, once they are all there.
-    fn whole(&mut self) -> Option<Box<Head>> {
+    /// Takes the head, once all its fields have been read.
+    fn take_complete_head(&mut self) -> Option<Box<Head>> {
         let Self {
             schema_version: Some(schema_version),
             export_timestamp: Some(export_timestamp),
@@ -202,7 +203,7 @@ impl HeadParts {
         Some(Box::new(Head { schema_version, export_timestamp, agent, session }))
     }
 
-    fn missing(&self) -> &'static str {
+    fn missing_field(&self) -> &'static str {
         match self {
             Self { schema_version: None, .. } => "schema_version",
             Self { export_timestamp: None, .. } => "export_timestamp",
@@ -212,7 +213,7 @@ impl HeadParts {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
+impl<'de> DeserializeSeed<'de> for DocumentSeed<'_, '_> {
     type Value = Rest;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -220,7 +221,7 @@ impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Document<'_, '_> {
+impl<'de> Visitor<'de> for DocumentSeed<'_, '_> {
     type Value = Rest;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -234,28 +235,30 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
             self.left.set(LARGEST);
             match key.as_str() {
                 "schema_version" => {
-                    parts.schema_version = Some(version(&map.next_value::<String>()?)?);
+                    parts.schema_version =
+                        Some(check_schema_version(&map.next_value::<String>()?)?);
                 }
                 "export_timestamp" => parts.export_timestamp = Some(map.next_value()?),
                 "agent" => parts.agent = Some(map.next_value()?),
                 "session" => {
                     let raw = map.next_value::<Box<RawValue>>()?;
-                    let mut session = parsed::<Session, A::Error>(&raw)?;
+                    let mut session = parse_part::<DocumentSession, A::Error>(&raw)?;
                     keep_of_session(&raw, &mut session.extensions);
                     parts.session = Some(session);
                 }
                 "messages" if has_messages => return Err(de::Error::duplicate_field("messages")),
                 "messages" => {
                     has_messages = true;
-                    if let Some(mut head) = self.late.take().or_else(|| parts.whole()) {
+                    if let Some(mut head) = self.late.take().or_else(|| parts.take_complete_head())
+                    {
                         has_head = true;
                         let additional = std::mem::take(&mut self.additional);
                         keep_of_document(&additional, &mut head.session.extensions);
-                        self.does.tell(Part::Head(head))?;
+                        self.does.pass_part(DocumentPart::Head(head))?;
                     }
-                    map.next_value_seed(Messages { left: self.left, does: &mut self.does })?;
+                    map.next_value_seed(MessageListSeed { left: self.left, does: &mut self.does })?;
                 }
-                // It is worked out again.
+                // The graph is computed again.
                 "graph" => drop(map.next_value::<IgnoredAny>()?),
                 _ if matches!(self.does, Does::Count(_)) => {
                     self.additional.insert(key, map.next_value()?);
@@ -266,39 +269,39 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
         if !has_messages {
             return Err(de::Error::missing_field("messages"));
         }
-        self.does.tell(Part::End)?;
-        let late = match parts.whole() {
+        self.does.pass_part(DocumentPart::End)?;
+        let late = match parts.take_complete_head() {
             _ if has_head => None,
-            None => return Err(de::Error::missing_field(parts.missing())),
+            None => return Err(de::Error::missing_field(parts.missing_field())),
             late => late,
         };
         Ok(Rest { late, additional: self.additional })
     }
 }
 
-/// Reads a part of a document from its text.
-fn parsed<T: DeserializeOwned, E: de::Error>(raw: &RawValue) -> Result<T, E> {
+/// Parses a part of a document.
+fn parse_part<T: DeserializeOwned, E: de::Error>(raw: &RawValue) -> Result<T, E> {
     serde_json::from_str(raw.get()).map_err(E::custom)
 }
 
-/// Refuses what a later program wrote in a way that this one cannot know.
-fn version<E: de::Error>(text: &str) -> Result<String, E> {
+/// Rejects documents with another major version of the schema.
+fn check_schema_version<E: de::Error>(text: &str) -> Result<String, E> {
     let major = text.split('.').next().unwrap_or_default();
     match major.parse::<u64>() {
         Ok(_) if major == MAJOR => Ok(text.to_owned()),
-        Ok(_) => {
-            Err(E::custom(format_args!("its schema is version {text}, this program knows {MAJOR}")))
-        }
-        Err(_) => Err(E::custom(format_args!("`{text}` is no version of the schema"))),
+        Ok(_) => Err(E::custom(format_args!(
+            "schema version {text} is not supported; this version supports {MAJOR}"
+        ))),
+        Err(_) => Err(E::custom(format_args!("`{text}` is not a schema version"))),
     }
 }
 
-struct Messages<'m, 'd, 't> {
+struct MessageListSeed<'m, 'd, 't> {
     left: &'m Cell<u64>,
     does: &'m mut Does<'d, 't>,
 }
 
-impl<'de> DeserializeSeed<'de> for Messages<'_, '_, '_> {
+impl<'de> DeserializeSeed<'de> for MessageListSeed<'_, '_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
@@ -306,7 +309,7 @@ impl<'de> DeserializeSeed<'de> for Messages<'_, '_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Messages<'_, '_, '_> {
+impl<'de> Visitor<'de> for MessageListSeed<'_, '_, '_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -325,18 +328,19 @@ impl<'de> Visitor<'de> for Messages<'_, '_, '_> {
             }
             let seed = OneMessage { left: self.left };
             let Some(message) = items.next_element_seed(seed)? else { return Ok(()) };
-            self.does.tell(Part::Message(message))?;
+            self.does.pass_part(DocumentPart::Message(message))?;
         }
     }
 }
 
-/// Reads a message. Its blocks are read one by one: a list of millions is never in memory.
+/// Deserializes a message. Its blocks are read one by one, so that a list of millions is never in
+/// memory.
 struct OneMessage<'m> {
     left: &'m Cell<u64>,
 }
 
 impl<'de> DeserializeSeed<'de> for OneMessage<'_> {
-    type Value = Box<Message>;
+    type Value = Box<DocumentMessage>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
         input.deserialize_map(self)
@@ -344,7 +348,7 @@ impl<'de> DeserializeSeed<'de> for OneMessage<'_> {
 }
 
 impl<'de> Visitor<'de> for OneMessage<'_> {
-    type Value = Box<Message>;
+    type Value = Box<DocumentMessage>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a message")
@@ -359,36 +363,36 @@ impl<'de> Visitor<'de> for OneMessage<'_> {
                 if content.is_some() {
                     return Err(de::Error::duplicate_field("content"));
                 }
-                content = Some(map.next_value_seed(Blocks { left: self.left })?);
+                content = Some(map.next_value_seed(BlockListSeed { left: self.left })?);
                 continue;
             }
             let value = map.next_value::<Box<RawValue>>()?;
             fields.push(',');
-            fields.push_str(Json::from_value(&key).as_str());
+            fields.push_str(Json::from_value(&key).as_json_str());
             fields.push(':');
             fields.push_str(value.get());
         }
         fields.push('}');
         let content = content.ok_or_else(|| de::Error::missing_field("content"))?;
         let raw = RawValue::from_string(fields).map_err(de::Error::custom)?;
-        let mut message = parsed::<Message, A::Error>(&raw)?;
+        let mut message = parse_part::<DocumentMessage, A::Error>(&raw)?;
         keep_of_message(&raw, content.additional, &mut message.extensions);
         message.content = content.blocks;
         Ok(Box::new(message))
     }
 }
 
-/// The blocks of a message, and their fields that this version does not know.
+/// The blocks of a message, and their fields that this version does not define.
 struct BlocksRead {
-    blocks: Vec<Block>,
+    blocks: Vec<DocumentBlock>,
     additional: BlockFields,
 }
 
-struct Blocks<'m> {
+struct BlockListSeed<'m> {
     left: &'m Cell<u64>,
 }
 
-impl<'de> DeserializeSeed<'de> for Blocks<'_> {
+impl<'de> DeserializeSeed<'de> for BlockListSeed<'_> {
     type Value = BlocksRead;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -396,7 +400,7 @@ impl<'de> DeserializeSeed<'de> for Blocks<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Blocks<'_> {
+impl<'de> Visitor<'de> for BlockListSeed<'_> {
     type Value = BlocksRead;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -409,7 +413,7 @@ impl<'de> Visitor<'de> for Blocks<'_> {
         let mut joined = JoinedBlocks::default();
         let (mut kept_bytes, mut left_out) = (0, 0_u64);
         loop {
-            // A block alone may not be larger than a message of an agent's own file.
+            // A single block must not be larger than a message of an agent's own file.
             let of_message = self.left.get();
             self.left.set(of_message.min(LARGEST_BLOCK));
             let Some(raw) = items.next_element::<Box<RawValue>>()? else {
@@ -418,9 +422,11 @@ impl<'de> Visitor<'de> for Blocks<'_> {
             };
             let read = of_message.min(LARGEST_BLOCK) - self.left.get();
             self.left.set(of_message - read);
-            let block = parsed::<Block, A::Error>(&raw)?;
+            let block = parse_part::<DocumentBlock, A::Error>(&raw)?;
             let bytes = match &block {
-                Block::Text { text } | Block::Thinking { thinking: text } => text.len() + 1,
+                DocumentBlock::Text { text } | DocumentBlock::Thinking { thinking: text } => {
+                    text.len() + 1
+                }
                 _ => raw.get().len(),
             };
             if kept_bytes + bytes as u64 > LARGEST_BLOCK {
@@ -429,28 +435,28 @@ impl<'de> Visitor<'de> for Blocks<'_> {
             }
             kept_bytes += bytes as u64;
             if blocks.len() < MAX_BLOCKS {
-                additional.keep(blocks.len(), &raw);
+                additional.keep_block_fields(blocks.len(), &raw);
                 blocks.push(block);
             } else {
-                joined.push(told_block(block));
+                joined.push_joined(told_block(block));
             }
         }
         blocks.extend(joined.into_blocks().into_iter().filter_map(joined_block));
         if left_out > 0 {
             let text = format!("[{left_out} more blocks left out: the message is too large]");
-            blocks.push(Block::Text { text });
+            blocks.push(DocumentBlock::Text { text });
         }
         Ok(BlocksRead { blocks, additional })
     }
 }
 
-/// A joined block, as a document has it.
-fn joined_block(block: model::Block) -> Option<Block> {
+/// Converts a joined block to a block of the document.
+fn joined_block(block: model::Block) -> Option<DocumentBlock> {
     match block {
-        model::Block::Text(text) => Some(Block::Text { text }),
-        model::Block::Thinking(thinking) => Some(Block::Thinking { thinking }),
-        model::Block::Other(raw) => Some(Block::Other { raw }),
-        // Nothing else comes out of joining.
+        model::Block::Text(text) => Some(DocumentBlock::Text { text }),
+        model::Block::Thinking(thinking) => Some(DocumentBlock::Thinking { thinking }),
+        model::Block::Other(raw) => Some(DocumentBlock::Other { raw }),
+        // Joining creates no other blocks.
         _ => None,
     }
 }

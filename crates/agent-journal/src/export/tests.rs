@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::schema::Document;
+use super::schema::UnifiedDocument;
 
 /// The example of the format's description.
 const EXAMPLE: &str = include_str!("../../tests/export/example.json");
@@ -14,7 +14,7 @@ fn published() -> std::path::PathBuf {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "rewrites the expectation on request")]
 fn the_published_schema_is_made_of_the_types() {
-    let mut schema = schemars::schema_for!(Document).to_value();
+    let mut schema = schemars::schema_for!(UnifiedDocument).to_value();
     schema["title"] = "A session of a coding agent".into();
     schema["$id"] = "urn:agent-journal:schema:session:1".into();
     let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
@@ -32,9 +32,9 @@ fn the_example_of_the_description_is_valid_and_can_be_read() {
     let example: Value = serde_json::from_str(EXAMPLE).unwrap();
     let errors: Vec<String> = validator.iter_errors(&example).map(|e| e.to_string()).collect();
     assert!(errors.is_empty(), "{errors:#?}");
-    let document: Document = serde_json::from_str(EXAMPLE).unwrap();
+    let document: UnifiedDocument = serde_json::from_str(EXAMPLE).unwrap();
     assert_eq!(document.messages.len(), 3);
-    assert_eq!(super::Outline::of(&document).graph(), document.graph.unwrap());
+    assert_eq!(super::Outline::from_document(&document).build_graph(), document.graph.unwrap());
 }
 
 #[test]

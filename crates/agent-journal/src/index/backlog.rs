@@ -1,5 +1,6 @@
-//! Texts that were handed to the engine and are not cut into words yet. It takes up to a number of
-//! them, of whatever size; here is told how many bytes may wait, and who goes on when many do.
+//! Texts queued for tantivy and not yet split into words. Tantivy limits their number but not their
+//! size; this file limits the queued bytes and decides which thread continues while many are
+//! queued.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,35 +8,37 @@ use std::time::Duration;
 
 use tantivy::tokenizer::Tokenizer;
 
-use super::tokenizer::Cutter;
+use super::tokenizer::WordCutter;
 
-/// When this much waits, one thread alone goes on reading until only half of it is left: so the
-/// engine has a processor for itself.
+/// Above this many queued bytes, only one thread continues reading until half of them are left,
+/// which leaves a core to tantivy.
 const MUCH: usize = 6 << 20;
 
-/// More than this may not wait: twice what one thread reads while the engine writes a part of the
-/// index and takes nothing.
+/// The maximum number of queued bytes: twice what one thread reads while tantivy writes a segment
+/// and takes nothing.
 const ROOM: usize = 40 << 20;
 
-/// When so little is left, everybody goes on.
+/// Below this many queued bytes, all threads continue.
 const LITTLE: usize = MUCH / 2;
 
-/// When so much is left, the one that found no room goes on: not with every text that is taken.
+/// Below this many queued bytes, the active thread continues after the queue was full: not after
+/// every text that tantivy takes.
 const SOME_ROOM: usize = ROOM - MUCH;
 
-/// An engine that has given up takes nothing any more. Whoever has waited so long goes on with one
-/// text, and is told by it.
+/// The maximum wait for room in the queue. If tantivy's thread has ended, it takes nothing any
+/// more: after this time the caller submits its text anyway and receives the error.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 thread_local! {
-    /// Something that every thread has at a place of its own.
+    /// A value with a different address in each thread.
     static OWN: u8 = const { 0 };
 }
 
-/// How much waits for the engine.
+/// The size of the queue, and the threads that wait for room in it.
 pub(super) struct Backlog {
     bytes: AtomicUsize,
-    /// The thread that goes on while much is waiting; none at zero.
+    /// The address that identifies the active thread, the only one that continues while many bytes
+    /// are queued; zero for none.
     only: AtomicUsize,
     turn: Mutex<()>,
     is_less: Condvar,
@@ -55,7 +58,8 @@ impl Default for Backlog {
 }
 
 impl Backlog {
-    /// Waits until another text may wait; says whether that was in time, and goes on anyhow.
+    /// Waits until another text may be queued, then counts it in any case; returns whether there
+    /// was room in time.
     pub(super) fn put(&self, bytes: usize) -> bool {
         let in_time = self.may_put() || self.wait();
         self.bytes.fetch_add(bytes, SeqCst);
@@ -67,7 +71,7 @@ impl Backlog {
         waiting < MUCH || (waiting < ROOM && self.goes_on())
     }
 
-    /// Whether this thread is the one that goes on; it is if no other was before.
+    /// Returns whether this thread is the active one; it becomes active if no other is.
     fn goes_on(&self) -> bool {
         let me = me();
         let before = self.only.compare_exchange(0, me, SeqCst, SeqCst);
@@ -87,14 +91,14 @@ impl Backlog {
         true
     }
 
-    /// Leaves the turn to others: this thread has nothing more to put.
+    /// Lets another thread become active: this thread has nothing more to queue.
     pub(super) fn leave(&self) {
         if self.only.compare_exchange(me(), 0, SeqCst, SeqCst).is_ok() {
             self.wake();
         }
     }
 
-    /// Notes that the engine took a text.
+    /// Removes a text that tantivy took from the count.
     fn take(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, SeqCst);
         let passes = |mark: usize| (before - bytes..before).contains(&mark);
@@ -107,27 +111,27 @@ impl Backlog {
     }
 
     fn wake(&self) {
-        // Whoever has just found that they must wait is waiting once this is free.
+        // A thread that has just decided to wait is waiting once this lock is free.
         drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner));
         self.is_less.notify_all();
     }
 }
 
-/// A number that no other thread has.
+/// Returns a number that identifies the current thread.
 fn me() -> usize {
     OWN.with(|own| std::ptr::from_ref(own).addr())
 }
 
-/// The tokenizer of the index: what it is given to cut, the engine has taken.
+/// The tokenizer of the index. Tantivy has taken a text when it asks for its tokens.
 #[derive(Clone)]
 pub(super) struct Taking(pub(super) Arc<Backlog>);
 
 impl Tokenizer for Taking {
-    type TokenStream<'a> = Cutter<'a>;
+    type TokenStream<'a> = WordCutter<'a>;
 
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> Cutter<'a> {
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordCutter<'a> {
         self.0.take(text.len());
-        Cutter::new(text)
+        WordCutter::new(text)
     }
 }
 
@@ -140,7 +144,7 @@ mod tests {
             Self { bytes: AtomicUsize::new(bytes), ..Self::default() }
         }
 
-        /// One that is waited for however slow the machine is.
+        /// A backlog with a wait long enough for slow machines.
         fn patient(bytes: usize) -> Self {
             Self { patience: Duration::from_mins(10), ..Self::with(bytes) }
         }
@@ -154,12 +158,12 @@ mod tests {
     fn while_much_waits_one_goes_on_until_there_is_no_room() {
         let backlog = Backlog::with(MUCH);
         assert!(backlog.put(1) && backlog.put(ROOM - MUCH - 1));
-        // An engine that takes nothing is not waited for forever.
+        // If tantivy takes nothing, the wait ends.
         assert!(!backlog.put(7));
         let backlog = &Backlog::with(MUCH);
         assert!(backlog.put(1));
         std::thread::scope(|scope| assert!(!scope.spawn(|| backlog.put(2)).join().unwrap()));
-        // When little is left, it is anybody's turn again.
+        // When few bytes are left, any thread may become active.
         backlog.take(MUCH);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| backlog.put(MUCH) && backlog.put(1));

@@ -1,5 +1,5 @@
-//! The directory of the word index, as the engine sees it. A reader needs no right to write, and
-//! the cause of a failed write is kept: the engine's threads report only that they have ended.
+//! The directory of the word index for tantivy. A reader needs no write permission, and the cause
+//! of a failed write is kept: tantivy's threads report only that they have ended.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -12,31 +12,31 @@ use tantivy::directory::{
     TerminatingWrite, WatchCallback, WatchHandle, WritePtr,
 };
 
-use crate::error::{is_full, is_refused};
+use crate::error::{is_access_refused, is_disk_full};
 
-/// The list of segments; what it does not name is no part of the index.
+/// The list of segments; files that it does not name are not part of the index.
 pub(super) const META: &str = "meta.json";
 
-/// The beginning of names of files that are renamed once they are complete.
+/// The prefix of files that are renamed once they are complete.
 const UNFINISHED: &str = ".tmp";
 
-/// A directory of files that are mapped into memory. A reader goes without its lock where it
-/// cannot make the lock file. The lock keeps a writer from deleting files under a reader; an index
-/// that lost a file to that is opened again.
+/// A directory of memory-mapped files. A reader that cannot create the lock file continues without
+/// the lock. The lock keeps a writer from deleting files under a reader; an index that loses a file
+/// this way is opened again.
 #[derive(Clone, Debug)]
 pub(super) struct IndexDirectory {
     files: MmapDirectory,
     failure: WriteFailure,
 }
 
-/// The first error that a writer met.
+/// The first error of a writer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WriteFailure(Arc<OnceLock<FirstError>>);
 
 #[derive(Debug)]
 struct FirstError {
     kind: io::ErrorKind,
-    /// The system's number, if it was kept.
+    /// The error number of the operating system, if there is one.
     number: Option<i32>,
 }
 
@@ -67,9 +67,9 @@ impl IndexDirectory {
     }
 }
 
-/// Deletes the files that an interrupted writer left: those that the list of segments does not
-/// name. The engine refuses to write a file that exists, and arrives at the same names again. The
-/// caller is the only writer.
+/// Deletes the files of an interrupted writer: those that the list of segments does not name.
+/// Tantivy refuses to overwrite a file and chooses the same names again. The caller must be the
+/// only writer.
 #[expect(clippy::disallowed_methods, reason = "the index owns its files")]
 pub(super) fn delete_leftovers(index: &Index, path: &Path, kept: &str) -> tantivy::Result<()> {
     let _lock = index.directory().acquire_lock(&META_LOCK)?;
@@ -80,14 +80,14 @@ pub(super) fn delete_leftovers(index: &Index, path: &Path, kept: &str) -> tantiv
         let is_hidden = name.as_encoded_bytes().starts_with(b".");
         let is_unfinished = name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
         if !is_own && (!is_hidden || is_unfinished) {
-            // A file that stays is reported by the one that has to write it.
+            // If the file cannot be deleted, the write to it reports the error.
             let _ = std::fs::remove_file(file.path());
         }
     }
     Ok(())
 }
 
-/// A file that is being written.
+/// A file that is being written, which records its first error.
 struct NotedWriter {
     file: Box<dyn TerminatingWrite + Send + Sync>,
     failure: WriteFailure,
@@ -113,7 +113,7 @@ impl Directory for IndexDirectory {
     fn acquire_lock(&self, lock: &Lock) -> Result<DirectoryLock, LockError> {
         match self.files.acquire_lock(lock) {
             Err(LockError::IoError(error))
-                if (is_refused(&error) || is_full(&error))
+                if (is_access_refused(&error) || is_disk_full(&error))
                     && lock.filepath == META_LOCK.filepath =>
             {
                 Ok(DirectoryLock::from(Box::new(())))

@@ -23,38 +23,38 @@ use tantivy::{
 use super::backlog::{Backlog, Taking};
 use super::directory::{IndexDirectory, META, WriteFailure, delete_leftovers};
 use super::guard::{guarded, writing};
-use super::{Likeness, Passage, Traits};
+use super::{Passage, PassageFingerprint, RankKey};
 use crate::error::{Error, Result};
 
-/// Another version of the tokenizer or of the fields makes another index.
-const VERSION: u32 = 6;
+/// The version of the tokenizer and fields; an index with another version is rebuilt.
+const VERSION: u32 = 7;
 
 const TOKENIZER: &str = "code";
 
-/// The file that stands beside an index while it is written.
+/// The marker file that exists while an index is written.
 const MARK: &str = "writing";
 
-/// How many passages are handed over in one piece: as many as the engine keeps together. The
-/// pieces it lets wait are counted, and too few of one passage each.
+/// The number of passages submitted at once: as many as tantivy keeps together. Tantivy limits the
+/// number of queued batches, and its limit is too low for batches of one passage.
 const SHEAF: usize = 4;
 
-/// Position of texts that are about a session as a whole.
+/// The position of texts about a whole session.
 const WHOLE: u64 = u32::MAX as u64;
 
-/// What a commit says about itself.
+/// The data stored with a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Payload {
     version: u32,
-    /// The journal it was made from.
+    /// The id of the journal it was built from.
     journal: i64,
-    /// The last change of that journal it holds.
+    /// The last change of that journal it contains.
     pub(crate) generation: i64,
 }
 
 #[derive(Clone, Copy)]
-struct Fields {
+struct IndexFields {
     body: Field,
-    telling: Field,
+    recording: Field,
     position: Field,
     traits: Field,
     likeness: Field,
@@ -65,29 +65,29 @@ struct Fields {
 #[derive(Clone)]
 pub(crate) struct Lexical {
     reader: IndexReader,
-    fields: Fields,
+    fields: IndexFields,
 }
 
 /// The index, open for writing. Readers see nothing before a commit.
 pub(crate) struct LexicalWriter {
-    writer: IndexWriter<Row>,
-    fields: Fields,
+    writer: IndexWriter<IndexRow>,
+    fields: IndexFields,
     path: PathBuf,
     journal: i64,
-    /// Passages that are yet to be handed over.
-    sheaf: Mutex<Sheaf>,
+    /// Passages that are not submitted yet.
+    batch: Mutex<RowBatch>,
     backlog: Arc<Backlog>,
     failure: WriteFailure,
 }
 
-/// Passages that are handed over together.
-type Sheaf = Vec<UserOperation<Row>>;
+/// Passages that are submitted together.
+type RowBatch = Vec<UserOperation<IndexRow>>;
 
-/// A passage on its way into the index. What the engine would make of one by itself copies the
-/// text once more and has room for it twice.
-struct Row(Box<[(Field, OwnedValue)]>);
+/// A passage to be indexed. Tantivy's own document type would copy the text once more and allocate
+/// room for it twice.
+struct IndexRow(Box<[(Field, OwnedValue)]>);
 
-impl Document for Row {
+impl Document for IndexRow {
     type Value<'a> = &'a OwnedValue;
     type FieldsValuesIter<'a> = Values<'a>;
 
@@ -96,7 +96,7 @@ impl Document for Row {
     }
 }
 
-/// The values of a row.
+/// An iterator over the values of a document.
 struct Values<'a>(std::slice::Iter<'a, (Field, OwnedValue)>);
 
 impl<'a> Iterator for Values<'a> {
@@ -107,32 +107,32 @@ impl<'a> Iterator for Values<'a> {
     }
 }
 
-/// What was written and is not visible yet.
+/// A commit that is written and not visible yet.
 pub(crate) struct PreparedLexical<'w> {
-    commit: PreparedCommit<'w, Row>,
+    commit: PreparedCommit<'w, IndexRow>,
     path: &'w Path,
     journal: i64,
     failure: &'w WriteFailure,
 }
 
-/// A passage with its place.
-pub(crate) struct Stamped<'a> {
-    pub(crate) telling: u64,
+/// A passage with its recording, position and time.
+pub(crate) struct StampedPassage<'a> {
+    pub(crate) recording: u64,
     pub(crate) position: Option<u64>,
     pub(crate) at: i64,
     pub(crate) passage: Passage<'a>,
 }
 
-/// The columns a collector reads.
-pub(crate) struct Columns {
-    pub(crate) telling: Arc<dyn ColumnValues<u64>>,
+/// The columns that a collector reads.
+pub(crate) struct PassageColumns {
+    pub(crate) recording: Arc<dyn ColumnValues<u64>>,
     pub(crate) position: Arc<dyn ColumnValues<u64>>,
     pub(crate) traits: Arc<dyn ColumnValues<u64>>,
     pub(crate) likeness: Arc<dyn ColumnValues<u64>>,
     pub(crate) at: Arc<dyn ColumnValues<i64>>,
 }
 
-/// The values of a column, without asking at each whether it is there: every document has one.
+/// Returns the values of a column without a presence check per value: every document has one.
 fn values<T>(column: Column<T>) -> Arc<dyn ColumnValues<T>>
 where
     T: PartialOrd + Copy + std::fmt::Debug + Send + Sync + Default + 'static,
@@ -143,17 +143,17 @@ where
     }
 }
 
-/// Merges small segments only, until there are too many of any size.
+/// A merge policy that merges small segments only, until there are too many segments.
 #[derive(Debug)]
-struct Little(LogMergePolicy);
+struct SmallMergePolicy(LogMergePolicy);
 
-/// The largest result of a merge that may follow every small commit, in passages.
+/// The maximum size of a merge that may follow every small commit, in passages.
 const LITTLE: u32 = 128;
 
-/// With more segments than this a search would feel them.
+/// The maximum number of segments: with more, searches become noticeably slower.
 const TOO_MANY: usize = 24;
 
-impl Default for Little {
+impl Default for SmallMergePolicy {
     fn default() -> Self {
         let mut policy = LogMergePolicy::default();
         policy.set_min_num_segments(6);
@@ -163,7 +163,7 @@ impl Default for Little {
     }
 }
 
-impl MergePolicy for Little {
+impl MergePolicy for SmallMergePolicy {
     fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
         let mut candidates = self.0.compute_merge_candidates(segments);
         if segments.len() <= TOO_MANY {
@@ -177,14 +177,14 @@ impl MergePolicy for Little {
     }
 }
 
-fn schema() -> (Schema, Fields) {
+fn schema() -> (Schema, IndexFields) {
     let mut builder = Schema::builder();
     let indexing = TextFieldIndexing::default()
         .set_tokenizer(TOKENIZER)
         .set_index_option(IndexRecordOption::WithFreqsAndPositions);
-    let fields = Fields {
+    let fields = IndexFields {
         body: builder.add_text_field("body", TextOptions::default().set_indexing_options(indexing)),
-        telling: builder.add_u64_field("telling", INDEXED | FAST),
+        recording: builder.add_u64_field("recording", INDEXED | FAST),
         position: builder.add_u64_field("position", FAST),
         traits: builder.add_u64_field("traits", FAST),
         likeness: builder.add_u64_field("likeness", FAST),
@@ -193,15 +193,15 @@ fn schema() -> (Schema, Fields) {
     (builder.build(), fields)
 }
 
-/// An index that was opened.
+/// An opened index.
 struct OpenIndex {
     index: Index,
-    fields: Fields,
+    fields: IndexFields,
     payload: Payload,
     failure: WriteFailure,
 }
 
-/// Opens an index of this version and this journal; `None` when there is none.
+/// Opens an index of this version and journal; returns `None` when there is none.
 fn open(path: &Path, journal: i64) -> Option<OpenIndex> {
     let directory = IndexDirectory::open(path).ok()?;
     let failure = directory.failure();
@@ -218,21 +218,22 @@ fn open(path: &Path, journal: i64) -> Option<OpenIndex> {
     Some(OpenIndex { index, fields, payload, failure })
 }
 
-/// Returns whether an index can be written to. If its last writer was interrupted, the files are
-/// compared with their sums: a damaged file may have been the reason.
+/// Returns whether an index can be written to. If its last writer was interrupted, the checksums
+/// are verified: a damaged file may have been the reason.
 fn is_whole(index: &Index, path: &Path) -> bool {
     let compared = || index.validate_checksum().is_ok_and(|damaged| damaged.is_empty());
     !path.join(MARK).exists() || guarded(compared).unwrap_or(false)
 }
 
-/// Returns the error of a writer: what the system refused to write, or else what the engine says.
+/// Returns the error of a writer: the write error of the operating system if there is one,
+/// otherwise tantivy's.
 fn write_error<'e>(
     path: &'e Path,
     failure: &'e WriteFailure,
 ) -> impl FnOnce(TantivyError) -> Error + 'e {
     move |error| match failure.cause() {
-        Some(cause) => Error::write(path)(cause),
-        None => Error::index(path)(error),
+        Some(cause) => Error::write_error(path)(cause),
+        None => Error::index_error(path)(error),
     }
 }
 
@@ -240,18 +241,18 @@ fn write_error<'e>(
 fn mark(path: &Path, is_open: bool) -> Result<()> {
     let mark = path.join(MARK);
     let done = if is_open { fs::write(&mark, "") } else { fs::remove_file(&mark) };
-    done.map_err(Error::write(&mark))
+    done.map_err(Error::write_error(&mark))
 }
 
 impl Payload {
-    /// Whether an index of this payload can serve a journal.
+    /// Returns whether an index with this payload belongs to a journal.
     fn fits(self, journal: i64) -> bool {
         self.version == VERSION && self.journal == journal
     }
 }
 
 impl Lexical {
-    /// Opens the index for searching; `None` when it must be made anew.
+    /// Opens the index for searching; returns `None` when it must be rebuilt.
     pub(crate) fn open(path: &Path, journal: i64) -> Option<Self> {
         let OpenIndex { index, fields, .. } = open(path, journal)?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual);
@@ -259,8 +260,8 @@ impl Lexical {
         Some(Self { reader, fields })
     }
 
-    /// The last change of the journal that can be found, told without opening the index; `None`
-    /// when it must be made anew.
+    /// Returns the last change of the journal in the index without opening the index; `None` when
+    /// it must be rebuilt.
     pub(crate) fn generation(path: &Path, journal: i64) -> Option<i64> {
         #[derive(Deserialize)]
         struct Meta {
@@ -275,14 +276,14 @@ impl Lexical {
         self.reader.searcher()
     }
 
-    /// The field all text is in.
+    /// Returns the field that holds all text.
     pub(crate) fn body(&self) -> Field {
         self.fields.body
     }
 }
 
 impl PreparedLexical<'_> {
-    /// Makes what was written visible, as of a generation of the journal.
+    /// Makes the written data visible, as of a generation of the journal.
     pub(crate) fn commit(self, generation: i64) -> Result<()> {
         let Self { mut commit, path, journal, failure } = self;
         let payload = Payload { version: VERSION, journal, generation };
@@ -291,11 +292,11 @@ impl PreparedLexical<'_> {
     }
 }
 
-impl Columns {
+impl PassageColumns {
     pub(crate) fn of(segment: &SegmentReader) -> tantivy::Result<Self> {
         let fast = segment.fast_fields();
         Ok(Self {
-            telling: values(fast.u64("telling")?),
+            recording: values(fast.u64("recording")?),
             position: values(fast.u64("position")?),
             traits: values(fast.u64("traits")?),
             likeness: values(fast.u64("likeness")?),
@@ -303,16 +304,16 @@ impl Columns {
         })
     }
 
-    /// Where a document with this position stands in its telling; none for what is about the
-    /// session as a whole.
+    /// Returns the position of a message in its recording; `None` for a text about the whole
+    /// session.
     pub(crate) fn place(position: u64) -> Option<u64> {
         (position != WHOLE).then_some(position)
     }
 }
 
 impl LexicalWriter {
-    /// Opens the index for writing, making it anew when it is missing, damaged or of another
-    /// version; says which generation it holds.
+    /// Opens the index for writing, and rebuilds it when it is missing, damaged or of another
+    /// version. Returns the generation it contains.
     pub(crate) fn open(path: &Path, journal: i64, memory: usize) -> Result<(Self, i64)> {
         if let Some(opened) = open(path, journal)
             && is_whole(&opened.index, path)
@@ -326,9 +327,9 @@ impl LexicalWriter {
             }
         }
         Self::discard(path)?;
-        crate::store::private_directory(path)?;
+        crate::private::private_directory(path)?;
         let (schema, fields) = schema();
-        let directory = IndexDirectory::open(path).map_err(Error::index(path))?;
+        let directory = IndexDirectory::open(path).map_err(Error::index_error(path))?;
         let failure = directory.failure();
         let index = Index::create(directory, schema, IndexSettings::default())
             .map_err(write_error(path, &failure))?;
@@ -337,7 +338,7 @@ impl LexicalWriter {
         Ok((Self::with(opened, path, memory)?, 0))
     }
 
-    /// Forgets everything; readers see what they saw until the next commit.
+    /// Deletes all passages; readers are unaffected until the next commit.
     pub(crate) fn clear(&self) -> Result<()> {
         self.writer.delete_all_documents().map(drop).map_err(self.error())
     }
@@ -345,15 +346,18 @@ impl LexicalWriter {
     /// Deletes the index.
     #[expect(clippy::disallowed_methods, reason = "the index owns its files")]
     pub(crate) fn discard(path: &Path) -> Result<()> {
-        // First the list of segments: without it, an index that is half deleted is none.
+        // The list of segments goes first: without it, a partly deleted index does not count as
+        // one.
         match fs::remove_file(path.join(META)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::write(path)(error));
+                return Err(Error::write_error(path)(error));
             }
             _ => {}
         }
         match fs::remove_dir_all(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::write_error(path)(error))
+            }
             _ => Ok(()),
         }
     }
@@ -371,79 +375,84 @@ impl LexicalWriter {
         writer.set_merge_policy(Box::new(policy));
         writing(path);
         mark(path, true)?;
-        let (path, sheaf) = (path.to_owned(), Mutex::default());
-        Ok(Self { writer, fields, path, journal, sheaf, backlog, failure })
+        let (path, batch) = (path.to_owned(), Mutex::default());
+        Ok(Self { writer, fields, path, journal, batch, backlog, failure })
     }
 
-    /// Puts off what would write much more than what is new.
+    /// Defers merges that would write much more than the new data.
     pub(crate) fn merge_little(&self) {
-        self.writer.set_merge_policy(Box::new(Little::default()));
+        self.writer.set_merge_policy(Box::new(SmallMergePolicy::default()));
     }
 
     fn error(&self) -> impl FnOnce(TantivyError) -> Error {
         write_error(&self.path, &self.failure)
     }
 
-    /// Adds a passage; waits while the engine has enough to do.
-    pub(crate) fn add(&self, stamped: &Stamped<'_>) -> Result<()> {
+    /// Adds a passage; waits while too many bytes are queued.
+    pub(crate) fn add(&self, stamped: &StampedPassage<'_>) -> Result<()> {
         let fields = self.fields;
-        let Stamped { telling, position, at, passage } = stamped;
+        let StampedPassage { recording, position, at, passage } = stamped;
         let position = position.unwrap_or(WHOLE).min(WHOLE);
         let number = OwnedValue::U64;
-        let row = Row(Box::new([
+        let row = IndexRow(Box::new([
             (fields.body, OwnedValue::Str(passage.text.to_owned())),
-            (fields.telling, number(*telling)),
+            (fields.recording, number(*recording)),
             (fields.position, number(position)),
-            (fields.traits, number(Traits::of(passage, position, *at).pack())),
-            (fields.likeness, number(Likeness::of(passage).pack())),
+            (fields.traits, number(RankKey::of(passage, position, *at).pack())),
+            (fields.likeness, number(PassageFingerprint::of(passage).pack())),
             (fields.at, OwnedValue::I64(*at)),
         ]));
         self.backlog.put(passage.text.len());
-        let mut sheaf = self.sheaf();
-        sheaf.push(UserOperation::Add(row));
-        if sheaf.len() == SHEAF { self.hand_over(&mut sheaf) } else { Ok(()) }
+        let mut batch = self.batch();
+        batch.push(UserOperation::Add(row));
+        if batch.len() == SHEAF { self.hand_over(&mut batch) } else { Ok(()) }
     }
 
-    fn sheaf(&self) -> MutexGuard<'_, Sheaf> {
-        self.sheaf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn batch(&self) -> MutexGuard<'_, RowBatch> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands passages over to the engine, in the order in which they were added.
-    fn hand_over(&self, sheaf: &mut Sheaf) -> Result<()> {
-        self.writer.run(sheaf.drain(..)).map(drop).map_err(self.error())
+    /// Submits passages to tantivy, in the order in which they were added.
+    fn hand_over(&self, batch: &mut RowBatch) -> Result<()> {
+        self.writer.run(batch.drain(..)).map(drop).map_err(self.error())
     }
 
-    /// Notes that this thread adds nothing more for now.
+    /// Lets other threads continue: this thread adds nothing more for now.
     pub(crate) fn rest(&self) {
         self.backlog.leave();
     }
 
-    /// Forgets a telling as a whole.
-    pub(crate) fn remove(&self, telling: u64) -> Result<()> {
-        self.hand_over(&mut self.sheaf())?;
-        self.writer.delete_term(Term::from_field_u64(self.fields.telling, telling));
+    /// Removes a recording completely.
+    pub(crate) fn remove(&self, recording: u64) -> Result<()> {
+        self.hand_over(&mut self.batch())?;
+        self.writer.delete_term(Term::from_field_u64(self.fields.recording, recording));
         Ok(())
     }
 
-    /// Forgets the messages of a telling from a position on.
-    pub(crate) fn truncate(&self, telling: u64, from: u64) -> Result<()> {
-        self.remove_where(telling, self.fields.position, from..WHOLE)
+    /// Removes the messages of a recording from a position on.
+    pub(crate) fn truncate(&self, recording: u64, from: u64) -> Result<()> {
+        self.remove_where(recording, self.fields.position, from..WHOLE)
     }
 
-    /// Forgets what is about a telling as a whole.
-    pub(crate) fn remove_whole(&self, telling: u64) -> Result<()> {
-        self.remove_where(telling, self.fields.position, WHOLE..u64::MAX)
+    /// Removes the texts about a whole recording.
+    pub(crate) fn remove_whole(&self, recording: u64) -> Result<()> {
+        self.remove_where(recording, self.fields.position, WHOLE..u64::MAX)
     }
 
-    fn remove_where(&self, telling: u64, field: Field, range: std::ops::Range<u64>) -> Result<()> {
-        self.hand_over(&mut self.sheaf())?;
-        let term = Term::from_field_u64(self.fields.telling, telling);
-        let of_telling = TermQuery::new(term, IndexRecordOption::Basic);
+    fn remove_where(
+        &self,
+        recording: u64,
+        field: Field,
+        range: std::ops::Range<u64>,
+    ) -> Result<()> {
+        self.hand_over(&mut self.batch())?;
+        let term = Term::from_field_u64(self.fields.recording, recording);
+        let of_recording = TermQuery::new(term, IndexRecordOption::Basic);
         let bound = |value| Term::from_field_u64(field, value);
         let in_range =
             RangeQuery::new(Bound::Included(bound(range.start)), Bound::Excluded(bound(range.end)));
         let both: Vec<(Occur, Box<dyn Query>)> =
-            vec![(Occur::Must, Box::new(of_telling)), (Occur::Must, Box::new(in_range))];
+            vec![(Occur::Must, Box::new(of_recording)), (Occur::Must, Box::new(in_range))];
         let query = Box::new(BooleanQuery::new(both));
         self.writer.delete_query(query).map_err(self.error())?;
         Ok(())
@@ -451,13 +460,13 @@ impl LexicalWriter {
 
     /// Writes everything since the last commit.
     pub(crate) fn prepare(&mut self) -> Result<PreparedLexical<'_>> {
-        self.hand_over(&mut self.sheaf())?;
+        self.hand_over(&mut self.batch())?;
         let Self { writer, path, journal, failure, .. } = self;
         let commit = writer.prepare_commit().map_err(write_error(path, failure))?;
         Ok(PreparedLexical { commit, path, journal: *journal, failure })
     }
 
-    /// Waits for merges that are under way.
+    /// Waits for running merges.
     pub(crate) fn close(self) -> Result<()> {
         let Self { writer, path, failure, .. } = self;
         writer.wait_merging_threads().map_err(write_error(&path, &failure))?;

@@ -1,62 +1,18 @@
-//! What of a message can be found: one passage per kind of text, long ones in windows.
+//! Splits messages into searchable passages: one per block of text, and several for long texts.
 
-use serde::{Deserialize, Serialize};
-
-use super::Calls;
+use super::KnownCalls;
+use crate::filter::TextKind;
 use crate::model::{Block, Message, Origin};
 
-/// A longer text is cut into windows of this size, so that a match in it keeps its weight.
+/// The maximum length of a passage in bytes. Longer texts are split, so that a match in them keeps
+/// its score.
 const WINDOW: usize = 16 << 10;
 
-/// Windows overlap by this much, so that no phrase falls between two.
+/// The overlap of adjacent passages in bytes, so that no phrase falls between two.
 const OVERLAP: usize = 512;
 
-/// What kind of text a passage is, in the order of its worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TextKind {
-    /// A session's title.
-    Title,
-    /// A longer text about a session: a checkpoint, a plan, a summary.
-    Document,
-    /// What a person asked.
-    Prompt,
-    /// What the model answered.
-    Reply,
-    /// What a tool was given.
-    ToolInput,
-    /// What a tool returned.
-    ToolOutput,
-    /// The model's reasoning.
-    Thinking,
-}
-
 impl TextKind {
-    /// All kinds, by their number in the index.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Title,
-        Self::Document,
-        Self::Prompt,
-        Self::Reply,
-        Self::ToolInput,
-        Self::ToolOutput,
-        Self::Thinking,
-    ];
-
-    /// The kind's name in queries and every output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Title => "title",
-            Self::Document => "document",
-            Self::Prompt => "prompt",
-            Self::Reply => "reply",
-            Self::ToolInput => "tool_input",
-            Self::ToolOutput => "tool_output",
-            Self::Thinking => "thinking",
-        }
-    }
-
-    /// How much a match in this kind counts.
+    /// Returns the score factor of a match in this kind of text.
     pub(crate) fn boost(self) -> f32 {
         match self {
             Self::Title => 3.0,
@@ -70,29 +26,33 @@ impl TextKind {
     }
 }
 
-/// A text to be found.
+/// A searchable text.
 #[derive(Clone, Copy)]
 pub(crate) struct Passage<'a> {
     pub(crate) kind: TextKind,
     pub(crate) text: &'a str,
     /// Whether it is part of a side conversation.
     pub(crate) is_side: bool,
-    /// The tool it was given to or came from.
+    /// The tool whose input or output it is, by `tool_number`.
     pub(crate) tool: u16,
-    /// Whether it says that something failed: a tool, or the agent itself.
+    /// Whether it reports a failure of a tool or of the agent.
     pub(crate) is_failed: bool,
 }
 
 impl<'a> Passage<'a> {
-    /// A text that is about a session as a whole.
+    /// Returns a passage about a whole session.
     pub(crate) fn whole(kind: TextKind, text: &'a str) -> Self {
         Self { kind, text, is_side: false, tool: 0, is_failed: false }
     }
 }
 
-/// Hands out the passages of a message; `calls` knows those made before. What this journal itself
-/// was asked and answered is left out.
-pub(crate) fn of_message(message: &Message, calls: &mut Calls, found: &mut dyn FnMut(Passage<'_>)) {
+/// Calls `found` with every passage of a message; `calls` holds the earlier tool calls. Queries to
+/// this journal and their results are excluded.
+pub(crate) fn of_message(
+    message: &Message,
+    calls: &mut KnownCalls,
+    found: &mut dyn FnMut(Passage<'_>),
+) {
     calls.note(message);
     let mut scratch = String::new();
     for block in &message.blocks {
@@ -106,7 +66,7 @@ pub(crate) fn of_message(message: &Message, calls: &mut Calls, found: &mut dyn F
         let passage =
             Passage { kind, text: "", is_side: message.sidechain, tool: call.tool, is_failed };
         let text = block_text(block, &mut scratch);
-        // A failure is listed even when it says nothing.
+        // A failure is listed even without a text.
         if text.is_empty() && is_failed {
             found(passage);
             continue;
@@ -117,7 +77,7 @@ pub(crate) fn of_message(message: &Message, calls: &mut Calls, found: &mut dyn F
     }
 }
 
-/// The text of one kind in a message, as its passages have it.
+/// Returns the text of one kind in a message, as its passages contain it.
 pub(crate) fn text_of(message: &Message, wanted: TextKind) -> String {
     let mut all = String::new();
     let mut scratch = String::new();
@@ -136,14 +96,14 @@ fn kind(message: &Message, block: &Block) -> Option<TextKind> {
             Origin::Human | Origin::Queued | Origin::Command => Some(TextKind::Prompt),
             Origin::Assistant => Some(TextKind::Reply),
             Origin::Summary => Some(TextKind::Document),
-            // The program says that the agent failed.
+            // A system message that the agent failed.
             Origin::System if message.failed => Some(TextKind::Reply),
             Origin::Tool | Origin::Injected | Origin::System => None,
         },
         Block::ToolCall { .. } => Some(TextKind::ToolInput),
         Block::ToolResult { .. } => Some(TextKind::ToolOutput),
         Block::Thinking(_) => Some(TextKind::Thinking),
-        // What is not understood is found by its words all the same.
+        // Unknown blocks are searchable by their words, too.
         Block::Other(_) => match message.origin {
             Origin::Human | Origin::Queued | Origin::Command => Some(TextKind::Prompt),
             Origin::Assistant => Some(TextKind::Reply),
@@ -161,7 +121,7 @@ fn block_text<'a>(block: &'a Block, scratch: &'a mut String) -> &'a str {
         Block::ToolCall { name, input, .. } => {
             scratch.clear();
             scratch.push_str(name);
-            input.strings(&mut |text| {
+            input.visit_strings(&mut |text| {
                 scratch.push('\n');
                 scratch.push_str(text);
             });
@@ -169,7 +129,7 @@ fn block_text<'a>(block: &'a Block, scratch: &'a mut String) -> &'a str {
         }
         Block::Other(json) => {
             scratch.clear();
-            json.strings(&mut |text| {
+            json.visit_strings(&mut |text| {
                 scratch.push_str(text);
                 scratch.push('\n');
             });
@@ -179,7 +139,7 @@ fn block_text<'a>(block: &'a Block, scratch: &'a mut String) -> &'a str {
     }
 }
 
-/// Cuts a text into overlapping windows at character boundaries.
+/// Splits a text into overlapping passages at character boundaries.
 fn windows(text: &str) -> impl Iterator<Item = &str> {
     let mut start = 0;
     std::iter::from_fn(move || {

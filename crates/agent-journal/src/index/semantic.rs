@@ -1,4 +1,4 @@
-//! The index of meanings: an embedder and the file of what it made.
+//! The index of meanings: an embedder and the file with its vectors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,32 +8,32 @@ use serde::Serialize;
 
 use super::Passage;
 use super::embed::{AnyEmbedder, always, choose, embed_passage, has_meaning};
-use super::vectors::{Near, Rows, Shape, VectorWriter, Vectors};
+use super::vectors::{NearVector, VectorRows, VectorShape, VectorWriter, Vectors};
 use crate::config::{Config, Precision};
 use crate::error::Result;
 
-/// How the files of vectors are called.
+/// The prefix of vector files.
 const PREFIX: &str = "vectors-";
 
-/// An embedder with its file.
+/// An embedder with its vector file.
 pub(crate) struct Semantic {
     embedder: AnyEmbedder,
-    shape: Shape,
+    shape: VectorShape,
     path: PathBuf,
 }
 
-/// How much can be found by meaning.
+/// The share of the journal that can be found by meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// The name of the embedder that answers; none when nothing is found by meaning.
+    /// The name of the embedder in use; `None` when nothing is found by meaning.
     pub embedder: Option<String>,
-    /// Texts that can be found: windows of messages, titles and documents.
+    /// The number of searchable texts: windows of messages, titles and documents.
     pub vectors: u64,
-    /// Sessions whose texts all can.
+    /// The number of sessions whose texts are all searchable.
     pub covered: u64,
-    /// Sessions in all.
+    /// The total number of sessions.
     pub sessions: u64,
-    /// Why the user's own model is not used.
+    /// The reason why the user's own model is not used.
     pub problem: Option<String>,
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct SemanticReader {
 }
 
 impl Semantic {
-    /// What the user asked for; `None` when nothing is found by meaning.
+    /// Returns the index that the configuration asks for; `None` when nothing is found by meaning.
     pub(crate) fn chosen(config: &Config, journal: i64) -> Option<Self> {
         let embedder = choose(&config.meaning).embedder?;
-        Some(Self::new(embedder, config.meaning.precision, (&config.index_dir, journal)))
+        Some(Self::new(embedder, config.meaning.precision, &config.index_dir, journal))
     }
 
-    /// What can answer now: what the user asked for, or what there was before as long as that is
-    /// being made.
+    /// Returns the index that can be searched now: the configured one, or an earlier one while the
+    /// configured one is being built.
     pub(crate) fn serving(config: &Config, journal: i64) -> Option<Self> {
         let chosen = Self::chosen(config, journal)?;
         if chosen.generation() > 0 {
@@ -65,22 +65,18 @@ impl Semantic {
         }
         let precisions = [Precision::F16, Precision::F32];
         let others = precisions.into_iter().flat_map(|precision| {
-            always().map(|embedder| Self::new(embedder, precision, (&config.index_dir, journal)))
+            always().map(|embedder| Self::new(embedder, precision, &config.index_dir, journal))
         });
         Some(others.into_iter().find(|other| other.generation() > 0).unwrap_or(chosen))
     }
 
-    fn new(
-        embedder: AnyEmbedder,
-        precision: Precision,
-        (directory, journal): (&Path, i64),
-    ) -> Self {
+    fn new(embedder: AnyEmbedder, precision: Precision, directory: &Path, journal: i64) -> Self {
         let suffix = match precision {
             Precision::F16 => "f16",
             Precision::F32 => "f32",
         };
         let path = directory.join(format!("{PREFIX}{}-{suffix}", embedder.id()));
-        let shape = Shape {
+        let shape = VectorShape {
             journal,
             embedder: embedder.id().to_owned(),
             dimensions: embedder.dimensions(),
@@ -89,28 +85,28 @@ impl Semantic {
         Self { embedder, shape, path }
     }
 
-    /// Why the user's own model is not used, if there is one.
+    /// Returns the reason why the user's own model is not used, if there is one.
     pub(crate) fn problem(config: &Config) -> Option<String> {
         choose(&config.meaning).problem
     }
 
-    /// Why there is no embedder at all, although one is wanted.
+    /// Returns the reason why there is no embedder at all, although one is wanted.
     pub(crate) fn impediment(config: &Config) -> Option<String> {
         let choice = choose(&config.meaning);
         choice.problem.filter(|_| choice.embedder.is_none())
     }
 
-    /// The embedder's name.
+    /// Returns the name of the embedder.
     pub(crate) fn id(&self) -> &str {
         &self.shape.embedder
     }
 
-    /// Where its vectors are.
+    /// Returns the path of the vector file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The last change of the journal that can be found; zero when there is none.
+    /// Returns the last change of the journal in the index; zero when there is none.
     pub(crate) fn generation(&self) -> i64 {
         Vectors::generation(&self.path, &self.shape).unwrap_or(0)
     }
@@ -120,14 +116,14 @@ impl Semantic {
         VectorWriter::discard(&self.path)
     }
 
-    /// Opens the index for searching; `None` when it must be made anew.
+    /// Opens the index for searching; returns `None` when it must be rebuilt.
     pub(crate) fn read(self) -> Option<SemanticReader> {
         let vectors = Vectors::open(&self.path, &self.shape)?;
         Some(SemanticReader { semantic: self, vectors })
     }
 
-    /// Opens the index for writing, making it anew when it is missing, damaged or of another
-    /// shape; says which generation it holds.
+    /// Opens the index for writing, and rebuilds it when it is missing, damaged or of another
+    /// layout. Returns the generation it contains.
     pub(crate) fn write(self) -> Result<(SemanticWriter, i64)> {
         let (writer, generation) = VectorWriter::open(&self.path, &self.shape)?;
         Ok((SemanticWriter { semantic: self, writer: Mutex::new(writer) }, generation))
@@ -135,19 +131,19 @@ impl Semantic {
 }
 
 impl SemanticReader {
-    /// How many vectors there are.
+    /// Returns the number of vectors.
     pub(crate) fn live(&self) -> u64 {
         self.vectors.live()
     }
 
-    /// The `count` texts nearest to a text among the tellings that are allowed, the nearest
-    /// first; none when there is nothing in the text to compare.
+    /// Returns the `count` texts nearest to a text among the allowed recordings, the nearest first;
+    /// none when the text has nothing to compare.
     pub(crate) fn near(
         &self,
         text: &str,
         allowed: &dyn Fn(u64) -> bool,
         count: usize,
-    ) -> Vec<Near> {
+    ) -> Vec<NearVector> {
         let mut query = vec![0.0; self.semantic.shape.dimensions];
         if !self.semantic.embedder.embed(text, &mut query) {
             return Vec::new();
@@ -157,38 +153,39 @@ impl SemanticReader {
 }
 
 impl SemanticWriter {
-    /// The rows of a passage, made on the thread that read it; none for a kind of text that is
-    /// not found by meaning, and none for side conversations, which are left out of most searches.
+    /// Embeds a passage on the thread that read it, and adds its rows. Kinds of text without
+    /// meaning are skipped, and so are side conversations, which most searches exclude.
     pub(crate) fn embed(
         &self,
-        place: (u64, Option<u64>),
+        recording: u64,
+        position: Option<u64>,
         passage: &Passage<'_>,
-        rows: &mut Option<Rows>,
+        rows: &mut Option<VectorRows>,
     ) {
         if has_meaning(passage.kind) && !passage.is_side {
-            let rows = rows.get_or_insert_with(|| Rows::new(&self.semantic.shape));
-            embed_passage(&*self.semantic.embedder, place, passage, rows);
+            let rows = rows.get_or_insert_with(|| VectorRows::new(&self.semantic.shape));
+            embed_passage(&*self.semantic.embedder, recording, position, passage, rows);
         }
     }
 
-    /// Adds rows.
-    pub(crate) fn append(&self, rows: Option<Rows>) -> Result<()> {
+    /// Appends rows.
+    pub(crate) fn append(&self, rows: Option<VectorRows>) -> Result<()> {
         rows.map_or(Ok(()), |rows| self.lock().append(rows))
     }
 
-    /// Forgets a telling as a whole.
-    pub(crate) fn remove(&self, telling: u64) {
-        self.lock().remove(telling);
+    /// Removes a recording completely.
+    pub(crate) fn remove(&self, recording: u64) {
+        self.lock().remove(recording);
     }
 
-    /// Forgets the messages of a telling from a position on.
-    pub(crate) fn truncate(&self, telling: u64, from: u64) {
-        self.lock().truncate(telling, from);
+    /// Removes the messages of a recording from a position on.
+    pub(crate) fn truncate(&self, recording: u64, from: u64) {
+        self.lock().truncate(recording, from);
     }
 
-    /// Forgets what is about a telling as a whole.
-    pub(crate) fn remove_whole(&self, telling: u64) {
-        self.lock().remove_whole(telling);
+    /// Removes the texts about a whole recording.
+    pub(crate) fn remove_whole(&self, recording: u64) {
+        self.lock().remove_whole(recording);
     }
 
     /// Makes everything since the last commit visible, as of a generation of the journal.
@@ -196,7 +193,7 @@ impl SemanticWriter {
         self.lock().commit(generation)
     }
 
-    /// Deletes the files of other embedders, which served until now.
+    /// Deletes the files of other embedders, which were used until now.
     pub(crate) fn discard_others(&self) -> Result<()> {
         let path = &self.semantic.path;
         let Some(entries) = path.parent().and_then(|parent| fs::read_dir(parent).ok()) else {

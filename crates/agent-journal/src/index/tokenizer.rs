@@ -1,9 +1,9 @@
-//! Cuts text into words the way code is written.
+//! Splits text into words the way code is written.
 //!
-//! A word is a run of letters and digits; `snake_case`, `kebab-case`, paths and dotted names fall
-//! apart by themselves. `camelCase` is found by its parts and as a whole. Scripts without spaces
-//! are cut into pairs of characters. Case and accents do not matter. Colours and whatever else
-//! steers a terminal separate words.
+//! A word is a run of letters and digits; `snake_case`, `kebab-case`, paths and dotted names are
+//! split by their separators. `camelCase` is indexed by its parts and as a whole. Scripts without
+//! spaces are split into pairs of characters. Case and accents are ignored. Terminal escape
+//! sequences, such as colours, separate words.
 
 use std::collections::HashSet;
 
@@ -12,22 +12,23 @@ use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 use crate::escape;
 
-/// Longer runs are hashes or encoded data: they are cut here and have no parts.
+/// The maximum length of a word: longer runs are hashes or encoded data. They are cut off here and
+/// have no parts.
 const MAX_WORD: usize = 64;
 
 /// A word of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// The word, folded.
+    /// The word in lower case, without accents.
     pub(crate) text: String,
-    /// Where it stands in the text, in bytes.
+    /// The byte range of the word in the text.
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Its place among the words.
+    /// The position of the word among the words of the text.
     pub(crate) position: usize,
 }
 
-/// Cuts a text into words, `camelCase` into its parts only: what a query looks for.
+/// Splits a text into words as a query needs them: `camelCase` into its parts only.
 pub(crate) fn words(text: &str) -> Vec<Word> {
     let mut all = Vec::new();
     each_word(text, &mut |word| {
@@ -37,15 +38,16 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
     all
 }
 
-/// Calls `found` with every word of a text, `camelCase` in its parts only, until it says `false`.
+/// Calls `found` with every word of a text, `camelCase` in its parts only, until it returns
+/// `false`.
 pub(crate) fn each_word(text: &str, found: &mut dyn FnMut(&Word) -> bool) {
     each_token(text, &mut |word, is_whole| is_whole || found(word));
 }
 
-/// Calls `found` with every word of a text, and whether it is `camelCase` as a whole, which is
-/// told beside its parts; until it says `false`.
+/// Calls `found` with every word of a text until it returns `false`. The second argument is whether
+/// the word is a complete `camelCase` word, which precedes its parts.
 pub(crate) fn each_token(text: &str, found: &mut dyn FnMut(&Word, bool) -> bool) {
-    let mut cutter = Cutter::new(text);
+    let mut cutter = WordCutter::new(text);
     let mut word = Word { text: String::new(), from: 0, to: 0, position: 0 };
     while cutter.step() {
         word.text.clone_from(&cutter.token.text);
@@ -57,9 +59,10 @@ pub(crate) fn each_token(text: &str, found: &mut dyn FnMut(&Word, bool) -> bool)
     }
 }
 
-/// The whole `camelCase` words of a text, which the index has beside their parts.
+/// Returns the complete `camelCase` words of a text, which the index holds in addition to their
+/// parts.
 pub(crate) fn whole_words(text: &str) -> HashSet<String> {
-    let mut cutter = Cutter::new(text);
+    let mut cutter = WordCutter::new(text);
     let mut all = HashSet::new();
     while cutter.step() {
         if cutter.is_whole {
@@ -69,11 +72,11 @@ pub(crate) fn whole_words(text: &str) -> HashSet<String> {
     all
 }
 
-/// What bytes are to a run: nothing at zero.
+/// The class of a byte in a run; zero for bytes that end it.
 const SMALL: u8 = 1;
 const CAPITAL: u8 = 2;
 
-/// What every byte is to a run: looked at once, it tells the end of a run and what is in it.
+/// The class of every byte: one lookup gives both the end of a run and its content.
 static CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0;
@@ -88,12 +91,12 @@ static CLASSES: [u8; 256] = {
     classes
 };
 
-/// How a run is cut.
+/// The way in which a run is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// One word as it stands: small letters and digits of ASCII.
+enum RunShape {
+    /// One word as it is: lower-case ASCII letters and digits.
     Small,
-    /// One word of ASCII, with a capital at its beginning.
+    /// One ASCII word that begins with a capital.
     Plain,
     /// A word with parts, or with letters beyond ASCII.
     Mixed,
@@ -101,29 +104,29 @@ enum Shape {
     Pairs,
 }
 
-/// Walks through a text.
-pub(crate) struct Cutter<'a> {
+/// A token stream over a text.
+pub(crate) struct WordCutter<'a> {
     text: &'a str,
-    /// Where to look for the next run.
+    /// The offset at which the next run is searched.
     at: usize,
-    /// The run being cut, and where its next part begins.
+    /// The current run, and the offset of its next part.
     run: std::ops::Range<usize>,
     part: usize,
-    shape: Shape,
+    shape: RunShape,
     position: usize,
     token: Token,
-    /// Whether the token is a whole `camelCase` word, told before its parts.
+    /// Whether the token is a complete `camelCase` word, which precedes its parts.
     is_whole: bool,
 }
 
-impl<'a> Cutter<'a> {
+impl<'a> WordCutter<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let token = Token::default();
-        let (run, shape) = (0..0, Shape::Small);
+        let (run, shape) = (0..0, RunShape::Small);
         Self { text, at: 0, run, part: 0, shape, position: 0, token, is_whole: false }
     }
 
-    /// Moves to the next token; `false` at the end.
+    /// Moves to the next token; returns `false` at the end.
     fn step(&mut self) -> bool {
         self.is_whole = false;
         if self.part < self.run.end {
@@ -132,7 +135,7 @@ impl<'a> Cutter<'a> {
         if !self.next_run() {
             return false;
         }
-        if self.shape == Shape::Mixed && self.part_end() < self.run.end {
+        if self.shape == RunShape::Mixed && self.part_end() < self.run.end {
             self.is_whole = true;
             self.set(self.run.clone(), self.position);
             return true;
@@ -156,7 +159,7 @@ impl<'a> Cutter<'a> {
                 start += character.len_utf8();
                 continue;
             }
-            start += escape::length(&bytes[start..]).max(1);
+            start += escape::escape_sequence_length(&bytes[start..]).max(1);
         }
         if start >= bytes.len() {
             return false;
@@ -166,7 +169,7 @@ impl<'a> Cutter<'a> {
         true
     }
 
-    fn run_end(&self, start: usize) -> (usize, Shape) {
+    fn run_end(&self, start: usize) -> (usize, RunShape) {
         let bytes = &self.text.as_bytes()[start..];
         let first = CLASSES[usize::from(bytes[0])];
         let mut inside = 0;
@@ -183,15 +186,15 @@ impl<'a> Cutter<'a> {
             end += 1;
         }
         let shape = match (first, inside & CAPITAL) {
-            (SMALL, 0) => Shape::Small,
-            (_, 0) => Shape::Plain,
-            _ => Shape::Mixed,
+            (SMALL, 0) => RunShape::Small,
+            (_, 0) => RunShape::Plain,
+            _ => RunShape::Mixed,
         };
         (start + end, shape)
     }
 
-    /// The end of a run with characters beyond ASCII in it.
-    fn wide_run_end(&self, start: usize, from: usize) -> (usize, Shape) {
+    /// Returns the end and shape of a run with characters beyond ASCII.
+    fn wide_run_end(&self, start: usize, from: usize) -> (usize, RunShape) {
         let first = self.text[start..].chars().next().unwrap_or(' ');
         let pairs = is_unspaced(first);
         let skip = if from == start { first.len_utf8() } else { from - start };
@@ -204,14 +207,14 @@ impl<'a> Cutter<'a> {
             }
             end += character.len_utf8();
         }
-        (end, if pairs { Shape::Pairs } else { Shape::Mixed })
+        (end, if pairs { RunShape::Pairs } else { RunShape::Mixed })
     }
 
     fn next_part(&mut self) -> bool {
         let end = match self.shape {
-            Shape::Small | Shape::Plain => self.run.end,
-            Shape::Mixed => self.part_end(),
-            Shape::Pairs => return self.next_pair(),
+            RunShape::Small | RunShape::Plain => self.run.end,
+            RunShape::Mixed => self.part_end(),
+            RunShape::Pairs => return self.next_pair(),
         };
         let part = self.part..end;
         self.set(part, self.position);
@@ -220,7 +223,7 @@ impl<'a> Cutter<'a> {
         true
     }
 
-    /// Two neighbouring characters; a single one when it stands alone.
+    /// Moves to the next pair of adjacent characters; a single character if it is alone.
     fn next_pair(&mut self) -> bool {
         let rest = &self.text[self.part..self.run.end];
         let mut characters = rest.char_indices();
@@ -239,7 +242,7 @@ impl<'a> Cutter<'a> {
         true
     }
 
-    /// Where the part that begins at `self.part` ends: before a capital that begins a word.
+    /// Returns the end of the part at `self.part`: before a capital that begins a word.
     fn part_end(&self) -> usize {
         if self.run.len() > MAX_WORD {
             return self.run.end;
@@ -261,9 +264,9 @@ impl<'a> Cutter<'a> {
     fn set(&mut self, range: std::ops::Range<usize>, position: usize) {
         let word = &self.text[range.clone()];
         self.token.text.clear();
-        if matches!(self.shape, Shape::Small | Shape::Plain) || word.is_ascii() {
+        if matches!(self.shape, RunShape::Small | RunShape::Plain) || word.is_ascii() {
             self.token.text.push_str(&word[..word.len().min(MAX_WORD)]);
-            if self.shape != Shape::Small {
+            if self.shape != RunShape::Small {
                 self.token.text.make_ascii_lowercase();
             }
         } else {
@@ -276,7 +279,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-impl TokenStream for Cutter<'_> {
+impl TokenStream for WordCutter<'_> {
     fn advance(&mut self) -> bool {
         self.step()
     }
@@ -290,7 +293,7 @@ impl TokenStream for Cutter<'_> {
     }
 }
 
-/// Scripts that put no spaces between words.
+/// Returns whether a character belongs to a script without spaces between words.
 fn is_unspaced(character: char) -> bool {
     matches!(u32::from(character),
         0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff | 0x31f0..=0x31ff
@@ -301,9 +304,9 @@ fn is_unspaced(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Whole words in brackets, parts bare, each with its position.
+    /// Shows complete words in brackets and parts without, each with its position.
     fn check(text: &str, expected: &str) {
-        let mut cutter = Cutter::new(text);
+        let mut cutter = WordCutter::new(text);
         let mut all = Vec::new();
         while cutter.step() {
             let (word, at) = (&cutter.token.text, cutter.token.position);
@@ -348,7 +351,7 @@ mod tests {
     #[test]
     fn long_runs_have_no_parts_and_are_cut() {
         let run = "aB".repeat(100);
-        let mut cutter = Cutter::new(&run);
+        let mut cutter = WordCutter::new(&run);
         assert!(cutter.step());
         assert_eq!(cutter.token.text.len(), MAX_WORD);
         assert!(!cutter.step());

@@ -1,96 +1,115 @@
-//! What is asked of a search beside its query, and what comes back.
+//! The options and the results of a search.
 
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::{Blend, Snippet};
-use crate::index::TextKind;
+use super::Snippet;
+use super::fuse::{MEANING_WEIGHT, MIN_SIMILARITY};
+use crate::filter::TextKind;
 use crate::model::Message;
 use crate::store::Entry;
 
-/// How an answer is to be given.
+/// The options of a search.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Results at most.
+pub struct SearchOptions {
+    /// The maximum number of results.
     pub limit: usize,
-    /// Results to pass over.
+    /// The number of results to skip.
     pub offset: usize,
-    /// How text is compared.
+    /// The way in which text is compared.
     pub mode: Mode,
-    /// How words and meanings are put together.
-    pub blend: Blend,
-    /// What comes first.
+    /// The order of the results.
     pub sort: Sort,
-    /// What one result is.
-    pub group: Grouping,
-    /// Messages to read before and after each that was found.
+    /// The unit of a result.
+    pub grouping: Grouping,
+    /// The number of messages to read before and after each hit.
     pub context: u64,
-    /// What to count the results by.
+    /// The facets by which results are counted.
     pub facets: Vec<Facet>,
-    /// The zone whose months are meant.
+    /// The time zone that decides to which month a result belongs.
     pub zone: TimeZone,
+    /// The weight of the meaning against the words in [`Mode::Hybrid`], from zero to one.
+    pub meaning_weight: f32,
+    /// The minimum similarity of a result without the words, from zero to one.
+    pub min_similarity: f32,
 }
 
-impl Default for Options {
+impl Default for SearchOptions {
     fn default() -> Self {
         Self {
             limit: 20,
             offset: 0,
             mode: Mode::default(),
-            blend: Blend::default(),
             sort: Sort::default(),
-            group: Grouping::default(),
+            grouping: Grouping::default(),
             context: 0,
             facets: Vec::new(),
             zone: TimeZone::UTC,
+            meaning_weight: MEANING_WEIGHT,
+            min_similarity: MIN_SIMILARITY,
         }
     }
 }
 
-/// How text is compared with a query.
+/// The way in which text is compared with a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// By its words.
-    #[default]
+    /// By words.
     Lexical,
-    /// By its meaning.
+    /// By meaning.
     Semantic,
-    /// By both.
+    /// By words and by meaning.
+    #[default]
     Hybrid,
 }
 
-/// What comes first.
+impl Mode {
+    /// The names of all modes.
+    pub const NAMES: [&'static str; 3] = ["lexical", "semantic", "hybrid"];
+
+    /// Returns the mode with a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "lexical" => Self::Lexical,
+            "semantic" => Self::Semantic,
+            "hybrid" => Self::Hybrid,
+            _ => return None,
+        })
+    }
+}
+
+/// The order of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// What fits best.
+    /// The best match first.
     #[default]
     Relevance,
-    /// What is latest.
+    /// The latest first.
     Time,
 }
 
-/// What one result is.
+/// The unit of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
-    /// A task: a session with what it started.
+    /// A task: a session with its sub-agents.
     #[default]
     Session,
-    /// A message.
+    /// A single message.
     Message,
 }
 
-/// What results are counted by.
+/// A property by which results are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Facet {
-    /// The agent.
+    /// The agent of the session.
     Agent,
-    /// The project.
+    /// The project of the session.
     Project,
     /// The most used model.
     Model,
@@ -98,33 +117,33 @@ pub enum Facet {
     Month,
 }
 
-/// Values of a facet, each with the number of results.
+/// The values of a facet, each with its number of results.
 pub type Counts = Vec<(String, u64)>;
 
-/// How closely something fits a query, the closest first.
+/// The kind of a match, the closest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// It stands there as it was typed.
+    /// The words occur exactly as typed.
     ExactPhrase,
-    /// Everything that was asked for stands in one message.
+    /// All words occur in one message.
     #[default]
     AllWords,
-    /// Everything does, some words in another form: a plural, `-ed`, `-ing`.
+    /// All words occur, some in another form: a plural, `-ed`, `-ing`.
     WordForms,
-    /// Everything does, if words that occur nowhere are read as the nearest that do.
+    /// All words occur if words missing from the index are replaced by the nearest indexed words.
     Typo,
-    /// Some of the words do.
+    /// Some of the words occur.
     SomeWords,
-    /// It is about the same.
+    /// The text has a similar meaning.
     Meaning,
-    /// Nothing was compared: fields alone chose it.
+    /// No text was compared: fields alone selected the result.
     Listed,
 }
 
 impl Tier {
-    /// What comes before what, whatever its worth: everything that was asked for before a part of
-    /// it or something like it.
+    /// Returns the rank class. A lower class comes first regardless of the score: a match of all
+    /// words precedes a match of some words or by meaning.
     pub(super) fn step(self) -> u8 {
         match self {
             Self::ExactPhrase | Self::AllWords | Self::Listed => 0,
@@ -135,41 +154,43 @@ impl Tier {
     }
 }
 
-/// What was found.
+/// The results of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// How text was compared.
+    /// The way in which text was compared.
     pub mode: Mode,
-    /// How closely the best of it fits.
+    /// The tier of the best result.
     pub tier: Tier,
-    /// What one result is.
-    pub group: Grouping,
-    /// How many results there are.
+    /// The unit of a result.
+    pub grouping: Grouping,
+    /// The total number of results.
     pub total: u64,
-    /// The best of them.
+    /// The requested page of results.
     pub sessions: Vec<Found>,
-    /// How many results there are of each agent, project, …: what was asked for.
+    /// The number of results per agent, project and so on, for each requested facet.
     pub facets: Vec<(Facet, Counts)>,
-    /// Words that occur nowhere, with those they were read as.
+    /// Typed words that are not in the index, with the words used instead.
     pub corrected: Vec<(String, String)>,
-    /// Sessions that cannot be found by meaning yet.
+    /// The number of sessions that cannot be found by meaning yet.
     pub uncovered: u64,
-    /// Messages that a regular expression was not tried on, because they are too many.
+    /// The number of messages on which a regular expression was not tried, because there are too
+    /// many.
     pub untried: u64,
-    /// What was done to find it.
+    /// The steps of the search.
     pub stages: Vec<Stage>,
 }
 
 /// A step of a search.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Stage {
-    /// What it looked for.
+    /// The name of the step.
     pub name: String,
-    /// How it was said to the index.
+    /// The query of the step.
     pub query: String,
-    /// How many sessions it found.
+    /// The number of sessions found.
     pub found: u64,
-    /// How long it took.
+    /// The duration; microseconds in JSON.
     #[serde(serialize_with = "micros")]
     pub took: Duration,
 }
@@ -181,34 +202,35 @@ fn micros<S: serde::Serializer>(took: &Duration, serializer: S) -> Result<S::Ok,
 /// A session that was found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The session.
+    /// The session as the store lists it.
     pub entry: Entry,
-    /// How closely the best of it fits.
+    /// The tier of its best hit.
     pub tier: Tier,
-    /// What it is worth.
+    /// The score of the session.
     pub score: f32,
-    /// Its best messages, in their order.
+    /// Its best hits, in session order.
     pub hits: Vec<Hit>,
-    /// How many passages fit in all.
+    /// The total number of matching passages.
     pub matches: u64,
 }
 
-/// A message (or title) that was found.
+/// A message or title that was found.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Hit {
-    /// The session it is in, when that is one the found session started.
+    /// The sub-agent session that contains the hit, if it is not the found session itself.
     pub within: Option<Box<Entry>>,
-    /// The message's position; none for what is about the session as a whole.
+    /// The position of the message; `None` for a text about the whole session.
     pub position: Option<u64>,
-    /// The message.
+    /// The message with the match; `None` for a text about the whole session.
     pub message: Option<Message>,
-    /// Which of its texts fits.
+    /// The kind of the matching text.
     pub kind: TextKind,
-    /// How closely.
+    /// The tier of the match.
     pub tier: Tier,
-    /// What it is worth.
+    /// The score of the match.
     pub score: f32,
-    /// The piece that shows why.
+    /// The excerpt that shows the match.
     pub snippet: Snippet,
     /// The messages around it, each with its position.
     pub context: Vec<(u64, Message)>,

@@ -1,5 +1,5 @@
-//! One of many words, said to the engine at once: a scorer for each of some hundred words, most of
-//! them in a handful of passages, costs more than all that is found.
+//! A query for any of many words. One scorer per word, for some hundred words of which most occur
+//! in a handful of passages, costs more than reading all their matches at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,20 +14,20 @@ use super::statistics::Statistics;
 
 /// A word of the index.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct IndexedWord {
     pub(super) text: String,
-    /// In how many passages it is.
+    /// The number of passages that contain it.
     pub(super) frequency: u64,
-    /// Where its list is in each part of the index.
+    /// Its postings list in each segment.
     lists: Vec<(SegmentId, TermInfo)>,
 }
 
-impl Known {
+impl IndexedWord {
     pub(super) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), frequency: 0, lists: Vec::new() }
     }
 
-    /// Adds a part of the index that has it.
+    /// Adds a segment that contains the word.
     pub(super) fn add(&mut self, part: SegmentId, list: TermInfo) {
         self.frequency += u64::from(list.doc_freq);
         self.lists.push((part, list));
@@ -46,15 +46,15 @@ impl Known {
     }
 }
 
-/// Any of some words. What has several is worth what it would be for each of them.
+/// A query for any of several words. A passage with several of them scores the sum of their scores.
 #[derive(Clone, Debug)]
 pub(super) struct AnyWord {
     field: Field,
-    words: Arc<Vec<Known>>,
+    words: Arc<Vec<IndexedWord>>,
 }
 
 impl AnyWord {
-    pub(super) fn new(field: Field, words: Vec<Known>) -> Self {
+    pub(super) fn new(field: Field, words: Vec<IndexedWord>) -> Self {
         Self { field, words: Arc::new(words) }
     }
 }
@@ -66,7 +66,7 @@ impl Query for AnyWord {
                 passages: statistics_provider.total_num_docs()?,
                 words: statistics_provider.total_num_tokens(self.field)?,
             },
-            // Nobody asks what anything is worth.
+            // Scores are not used.
             EnableScoring::Disabled { .. } => {
                 Size { passages: u64::MAX >> 1, words: u64::MAX >> 1 }
             }
@@ -83,14 +83,14 @@ impl Query for AnyWord {
     }
 }
 
-/// How much there is in all.
+/// The size of the whole index.
 struct Size {
     passages: u64,
     words: u64,
 }
 
 impl Size {
-    /// What a word of some frequency is worth, but for a factor they all share.
+    /// Returns the inverse frequency of a word, without a factor common to all words.
     fn worth(&self, frequency: u64) -> Score {
         let without = self.passages.saturating_sub(frequency) as Score + 0.5;
         (without / (frequency as Score + 0.5)).ln_1p()
@@ -105,27 +105,27 @@ impl Size {
 
 struct AnyWeight {
     field: Field,
-    /// The lists of each part of the index, and what a match in each is worth against `once`.
+    /// The postings of each segment, with the weight of a match relative to `single_weight`.
     lists: HashMap<SegmentId, Vec<(TermInfo, Score)>>,
-    /// What a word is worth that is in one passage only.
+    /// The weight of a word that occurs in one passage only.
     once: Bm25Weight,
-    rooms: Arc<Rooms>,
+    rooms: Arc<ScoreBuffers>,
 }
 
-/// Rooms for the scores of one part, which the next part uses again: new memory costs more than
-/// what is written to it.
-type Rooms = Mutex<Vec<Room>>;
+/// Score buffers of finished segments, which later segments reuse: allocating new memory costs more
+/// than writing the scores.
+type ScoreBuffers = Mutex<Vec<ScoreBuffer>>;
 
-/// What the passages of a part are worth.
+/// The scores of the passages of one segment.
 #[derive(Default)]
-struct Room {
+struct ScoreBuffer {
     scores: Vec<Score>,
-    /// A bit for each passage that has one of the words: quicker to go through than the scores.
+    /// One bit for each passage with one of the words: faster to iterate than the scores.
     found: Vec<u64>,
 }
 
-impl Room {
-    /// Makes room for so many passages, of which none is worth anything.
+impl ScoreBuffer {
+    /// Clears the buffer and resizes it for this many passages.
     fn clear(&mut self, passages: usize) {
         self.scores.clear();
         self.scores.resize(passages, 0.0);
@@ -138,7 +138,7 @@ impl Room {
         self.found[passage as usize / 64] |= 1 << (passage % 64);
     }
 
-    /// The first passage that was found from one on.
+    /// Returns the first found passage at or after `from`.
     fn next(&self, from: DocId) -> Option<DocId> {
         let mut at = from as usize / 64;
         let mut bits = self.found.get(at)? & (u64::MAX << (from % 64));
@@ -151,8 +151,8 @@ impl Room {
 }
 
 impl AnyWeight {
-    /// Adds up what every passage of a part is worth.
-    fn add_up(&self, part: &SegmentReader, room: &mut Room) -> tantivy::Result<()> {
+    /// Adds up the scores of every passage of a segment.
+    fn add_up(&self, part: &SegmentReader, room: &mut ScoreBuffer) -> tantivy::Result<()> {
         let Some(lists) = self.lists.get(&part.segment_id()) else { return Ok(()) };
         let inverted = part.inverted_index(self.field)?;
         let lengths = part.get_fieldnorms_reader(self.field)?;
@@ -181,7 +181,7 @@ impl AnyWeight {
 }
 
 impl AnyWeight {
-    /// Everything in a part, without going through it yet.
+    /// Returns a scorer with all matches of a segment, not yet positioned on one.
     fn open(&self, part: &SegmentReader, boost: Score) -> tantivy::Result<AnyScorer> {
         let free = self.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut room = free.unwrap_or_default();
@@ -226,18 +226,18 @@ impl Weight for AnyWeight {
     }
 }
 
-/// Passages that have one of the words.
+/// A scorer over the passages that contain one of the words.
 struct AnyScorer {
-    room: Room,
+    room: ScoreBuffer,
     boost: Score,
     passage: DocId,
-    /// How many there are at most.
+    /// The maximum number of matches.
     most: u32,
-    rooms: Arc<Rooms>,
+    rooms: Arc<ScoreBuffers>,
 }
 
 impl AnyScorer {
-    /// Goes to the first passage from one on.
+    /// Moves to the first match at or after `from`.
     fn go_to(&mut self, from: DocId) -> DocId {
         self.passage = self.room.next(from).unwrap_or(TERMINATED);
         self.passage
@@ -282,7 +282,7 @@ mod tests {
     use tantivy::schema::{Schema, TEXT};
     use tantivy::{Index, Searcher, Term, doc};
 
-    use super::super::engine::Engine;
+    use super::super::engine::QueryCompiler;
     use super::*;
     use crate::interrupt::StopFlag;
 
@@ -296,11 +296,11 @@ mod tests {
         "toked",
     ];
 
-    /// What is found, with its worth, the best first.
+    /// Returns the matches with their scores, the best first.
     fn found(searcher: &Searcher, query: &dyn Query) -> Vec<(tantivy::DocAddress, Score)> {
         let best = || TopDocs::with_limit(2000).order_by_score();
         let one_by_one = searcher.search(query, &best()).unwrap();
-        // Beside another collector, everything is handed over at once.
+        // Together with another collector, all matches are returned at once.
         let (best, count) = searcher.search(query, &(best(), Count)).unwrap();
         assert_eq!((&best, count), (&one_by_one, best.len()));
         best.into_iter().map(|(score, place)| (place, score)).collect()
@@ -313,7 +313,7 @@ mod tests {
         let index = Index::create_in_ram(schema.build());
         let mut writer = index.writer_with_num_threads(1, 15 << 20).unwrap();
         writer.set_merge_policy(Box::new(tantivy::indexer::NoMergePolicy));
-        // Several parts, and more passages than one block of a list holds.
+        // Several segments, and more passages than one block of postings holds.
         for part in 0..3 {
             for number in 0..400 {
                 let text = TEXTS[(number * 5 + part) % TEXTS.len()];
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(searcher.segment_readers().len(), 3);
         let statistics = Statistics::new(&searcher, body);
         let stop = StopFlag::default();
-        let engine = Engine { field: body, statistics: &statistics, stop: &stop };
+        let engine = QueryCompiler { field: body, statistics: &statistics, stop: &stop };
         let known = engine.words_that(Some("token"), &|word| word.starts_with("token")).unwrap();
         let mut words: Vec<&str> = known.iter().map(|word| word.text.as_str()).collect();
         words.sort_unstable();
@@ -341,7 +341,7 @@ mod tests {
         for (one, other) in together.iter().zip(&apart) {
             assert!((one.1 - other.1).abs() < 1e-4, "{one:?} {other:?}");
         }
-        // Beside another word it says the same.
+        // Combined with another word it gives the same result.
         let another = Term::from_field_text(body, "n7");
         let both = BooleanQuery::new(vec![
             (Occur::Must, Box::new(AnyWord::new(body, known)) as Box<dyn Query>),

@@ -1,8 +1,9 @@
-//! Weighs texts about a session as a whole (checkpoints, plans, summaries) regardless of length.
+//! Scores texts about a whole session (checkpoints, plans, summaries) independently of their
+//! length.
 //!
-//! BM25 counts a match in a long text for less. Checkpoints are long and say what a session came
-//! to, so a reply of five words would come before them. A document that has all words is therefore
-//! weighed as if it were short.
+//! BM25 gives a match in a long text a lower score. Checkpoints are long and hold the outcome of a
+//! session, so a reply of five words would come before them. A document that has all words is
+//! therefore scored as if it were short.
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::query::Bm25StatisticsProvider;
@@ -11,30 +12,30 @@ use tantivy::{DocId, Score, SegmentReader};
 
 use super::statistics::Statistics;
 
-/// The constants of BM25 as the engine has them: `k1` and `b`.
+/// The constants `k1` and `b` of BM25, with the values that tantivy uses.
 const SATURATION: Score = 1.2;
 const LENGTH_SHARE: Score = 0.75;
 
-/// A longer document counts as one with this share of the average length. With a half, one that
+/// The length, relative to the average, as which a longer document counts. At 0.5, a document that
 /// names each word once comes before any reply that does, also after meanings were added up.
 const COUNTED_SHARE: Score = 0.5;
 
-/// Weights of documents by their length.
+/// Length weights of documents.
 #[derive(Clone)]
 pub(super) struct DocumentLengths {
     field: Field,
-    /// The weight for each length, by the engine's number for lengths.
+    /// The weight for each length, indexed by tantivy's fieldnorm id.
     weights: Box<[Score; 256]>,
 }
 
-/// The same in one part of the index.
+/// The length weights of one segment.
 pub(super) struct PartLengths<'l> {
     norms: FieldNormReader,
     weights: &'l [Score; 256],
 }
 
 impl DocumentLengths {
-    /// Reads how long the passages of an index are on average.
+    /// Computes the weights from the average length of the indexed passages.
     pub(super) fn of(statistics: &Statistics<'_>, field: Field) -> tantivy::Result<Self> {
         let tokens = statistics.total_num_tokens(field)? as Score;
         let passages = statistics.total_num_docs()?.max(1) as Score;
@@ -46,7 +47,7 @@ impl DocumentLengths {
         Ok(Self { field, weights: Box::new(weights) })
     }
 
-    /// Opens the lengths of one part of the index.
+    /// Opens the lengths of one segment.
     pub(super) fn in_part(&self, segment: &SegmentReader) -> tantivy::Result<PartLengths<'_>> {
         Ok(PartLengths {
             norms: segment.get_fieldnorms_reader(self.field)?,
@@ -56,13 +57,14 @@ impl DocumentLengths {
 }
 
 impl PartLengths<'_> {
-    /// Returns the factor that makes up for the length of a document.
+    /// Returns the factor that compensates for the length of a document.
     pub(super) fn weight(&self, document: DocId) -> Score {
         self.weights[usize::from(self.norms.fieldnorm_id(document))]
     }
 }
 
-/// Returns how much less a word counts in a text of this length than in a short one.
+/// Returns the factor by which the score of a word in a text of this length is lower than in a
+/// short one.
 fn weight(length: Score, average: Score) -> Score {
     let damping =
         |length: Score| 1.0 + SATURATION * (1.0 - LENGTH_SHARE + LENGTH_SHARE * length / average);

@@ -1,4 +1,4 @@
-//! Says clauses to the engine of the index.
+//! Compiles clauses into tantivy queries.
 
 use tantivy::Term;
 use tantivy::query::{
@@ -6,7 +6,7 @@ use tantivy::query::{
 };
 use tantivy::schema::{Field, IndexRecordOption};
 
-use super::any_word::{AnyWord, Known};
+use super::any_word::{AnyWord, IndexedWord};
 use super::query::{Clause, Pattern};
 use super::regex::Need;
 use super::statistics::Statistics;
@@ -14,19 +14,21 @@ use crate::index::words;
 use crate::interrupt::StopFlag;
 use crate::maps::Map;
 
-/// A prefix stands for at most this many words, the most frequent ones.
+/// The maximum number of words that a prefix stands for; the most frequent ones are used.
 const EXPANSIONS: usize = 200;
 
-/// Of this many words it is counted how many passages have them, without deleted ones.
+/// The maximum number of words whose passages are counted without deleted ones.
 const COUNTED: usize = 2 * EXPANSIONS;
 
-/// A piece of an expression may be in this many words; in more it says nothing.
+/// The maximum number of words that contain a fragment of a regular expression; with more, the
+/// fragment is ignored.
 const LARGEST_PART: usize = 2000;
 
-/// When some of the words suffice, words are left out that are in more passages than this in all.
+/// The maximum sum of word frequencies when some of the words suffice; the most frequent words
+/// beyond it are dropped.
 const SOME_BUDGET: u64 = 60_000;
 
-/// Words that decide nothing beside others.
+/// Words that are ignored beside other words.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have",
@@ -36,19 +38,19 @@ const STOP_WORDS: &[&str] = &[
     "will", "with", "would", "you", "your",
 ];
 
-type Parts = Vec<(Occur, Box<dyn Query>)>;
+type QueryParts = Vec<(Occur, Box<dyn Query>)>;
 
-/// Says clauses to the engine.
-pub(super) struct Engine<'s> {
+/// A compiler from clauses to tantivy queries.
+pub(super) struct QueryCompiler<'s> {
     pub(super) field: Field,
     pub(super) statistics: &'s Statistics<'s>,
-    /// Set when nobody waits for the answer any more: what is returned then may be incomplete.
+    /// Set when the search is cancelled: a query returned after that may be incomplete.
     pub(super) stop: &'s StopFlag,
 }
 
-impl Engine<'_> {
-    /// Everything that is asked for, in one passage. Words that stand together as they were typed
-    /// count more; stop words count only then.
+impl QueryCompiler<'_> {
+    /// Compiles a query for passages that match all clauses. Words that are adjacent as typed score
+    /// higher; stop words count only there.
     pub(super) fn all(&self, clauses: &[Clause]) -> tantivy::Result<Option<Box<dyn Query>>> {
         let mut parts = self.join(&deciding(clauses))?;
         if parts.is_empty() {
@@ -60,8 +62,8 @@ impl Engine<'_> {
         Ok(Some(put_together(parts)))
     }
 
-    /// Some of the words, the rarer ones if they are many; what is more than a word stays asked
-    /// for. `None` when nothing can be left out.
+    /// Compiles a query for passages with some of the words, the rarer ones if there are many; all
+    /// clauses that are not words stay required. Returns `None` if nothing can be dropped.
     pub(super) fn some(&self, clauses: &[Clause]) -> tantivy::Result<Option<Box<dyn Query>>> {
         let clauses = deciding(clauses);
         let (loose, firm): (Vec<Clause>, Vec<Clause>) =
@@ -91,7 +93,7 @@ impl Engine<'_> {
         }
         words.sort_by_key(|(frequency, _)| *frequency);
         let mut sum = 0;
-        let mut any: Parts = Vec::new();
+        let mut any: QueryParts = Vec::new();
         for (at, (frequency, query)) in words.into_iter().enumerate() {
             sum += frequency;
             if at < 2 || sum <= SOME_BUDGET {
@@ -103,7 +105,7 @@ impl Engine<'_> {
         Ok(Some(put_together(parts)))
     }
 
-    /// In how many passages a word is.
+    /// Returns the number of passages that contain a word.
     pub(super) fn frequency(&self, word: &str) -> tantivy::Result<u64> {
         self.statistics.doc_freq(&Term::from_field_text(self.field, word))
     }
@@ -112,9 +114,9 @@ impl Engine<'_> {
         words.iter().map(|word| self.frequency(word)).sum()
     }
 
-    /// Any of some words as they stand in the index.
+    /// Returns a query for any of several words.
     fn one_of(&self, words: &[String]) -> Box<dyn Query> {
-        let any: Parts = words
+        let any: QueryParts = words
             .iter()
             .filter_map(|word| self.sequence(parts_of(word)))
             .map(|one| (Occur::Should, one))
@@ -122,10 +124,10 @@ impl Engine<'_> {
         Box::new(BooleanQuery::new(any))
     }
 
-    fn join(&self, clauses: &[Clause]) -> tantivy::Result<Parts> {
-        let mut parts: Parts = Vec::new();
+    fn join(&self, clauses: &[Clause]) -> tantivy::Result<QueryParts> {
+        let mut parts: QueryParts = Vec::new();
         for clause in clauses {
-            // An expression that must not fit can only be tried on the message itself.
+            // A negated expression can only be checked on the message itself.
             if clause.negated && clause.has_regex() {
                 continue;
             }
@@ -138,7 +140,7 @@ impl Engine<'_> {
         Ok(parts)
     }
 
-    /// `None` when there is nothing in it that could be looked for.
+    /// Compiles one pattern. Returns `None` if it contains nothing that can be searched.
     fn pattern(&self, pattern: &Pattern) -> tantivy::Result<Option<Box<dyn Query>>> {
         match pattern {
             Pattern::Word(text) | Pattern::Phrase(text) => Ok(self.sequence(parts_of(text))),
@@ -150,7 +152,7 @@ impl Engine<'_> {
             Pattern::Regex(regex) => self.need(&regex.need).map(Some),
             Pattern::OneOf { readings, .. } => Ok(Some(self.one_of(readings))),
             Pattern::Any(alternatives) => {
-                let mut any: Parts = Vec::new();
+                let mut any: QueryParts = Vec::new();
                 for clauses in alternatives {
                     let parts = self.join(clauses)?;
                     if !parts.is_empty() {
@@ -163,7 +165,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Words next to each other.
+    /// Returns a query for adjacent words.
     fn sequence(&self, mut parts: Vec<String>) -> Option<Box<dyn Query>> {
         match parts.len() {
             0 => None,
@@ -180,7 +182,7 @@ impl Engine<'_> {
         Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))
     }
 
-    /// Words next to each other, of which the last only begins like this.
+    /// Returns a query for adjacent words, the last of which begins with `beginning`.
     fn prefix(&self, before: &[String], beginning: &str) -> tantivy::Result<Box<dyn Query>> {
         let fits = |word: &str| word.starts_with(beginning);
         let mut known = self.words_that(Some(beginning), &fits)?;
@@ -213,17 +215,17 @@ impl Engine<'_> {
 
     fn needs(&self, all: &[Need], occur: Occur) -> tantivy::Result<Box<dyn Query>> {
         let parts = all.iter().map(|need| Ok((occur, self.need(need)?)));
-        Ok(Box::new(BooleanQuery::new(parts.collect::<tantivy::Result<Parts>>()?)))
+        Ok(Box::new(BooleanQuery::new(parts.collect::<tantivy::Result<QueryParts>>()?)))
     }
 
-    /// The words of the index that fit, the most frequent first; only those that begin with
-    /// something are looked at, if that is named.
+    /// Returns the indexed words that fit, the most frequent first. With `beginning`, only words
+    /// with that prefix are checked.
     pub(super) fn words_that(
         &self,
         beginning: Option<&str>,
         fits: &dyn Fn(&str) -> bool,
-    ) -> tantivy::Result<Vec<Known>> {
-        let mut known: Vec<Known> = Vec::new();
+    ) -> tantivy::Result<Vec<IndexedWord>> {
+        let mut known: Vec<IndexedWord> = Vec::new();
         let mut places: Map<String, usize> = Map::default();
         for segment in self.statistics.searcher().segment_readers() {
             let inverted = segment.inverted_index(self.field)?;
@@ -232,22 +234,22 @@ impl Engine<'_> {
                 range = range.ge(beginning).lt(format!("{beginning}\u{10ffff}"));
             }
             let mut terms = range.into_stream()?;
-            while !self.stop.is_set() && terms.advance() {
+            while !self.stop.is_interrupted() && terms.advance() {
                 let Ok(text) = std::str::from_utf8(terms.key()) else { continue };
                 if !fits(text) {
                     continue;
                 }
                 let place = places.get(text).copied().unwrap_or_else(|| {
                     places.insert(text.to_owned(), known.len());
-                    known.push(Known::new(text));
+                    known.push(IndexedWord::new(text));
                     known.len() - 1
                 });
                 known[place].add(segment.segment_id(), terms.value().clone());
             }
         }
         sort_by_frequency(&mut known);
-        // Of those that may be used, deleted passages do not count. To look at all of them would
-        // take longer than to look for them.
+        // Deleted passages are excluded from the counts of the words that may be used. Doing this
+        // for all words would take longer than the search itself.
         let mut rest = known.split_off(known.len().min(COUNTED));
         for word in &mut known {
             word.count(self.statistics)?;
@@ -259,12 +261,13 @@ impl Engine<'_> {
     }
 }
 
-fn sort_by_frequency(known: &mut [Known]) {
+fn sort_by_frequency(known: &mut [IndexedWord]) {
     known.sort_by(|a, b| b.frequency.cmp(&a.frequency).then_with(|| a.text.cmp(&b.text)));
 }
 
-/// One part alone is asked for as it is: the engine is quicker with it.
-fn put_together(mut parts: Parts) -> Box<dyn Query> {
+/// Combines parts into one query. A single part is returned as it is, because tantivy runs it
+/// faster.
+fn put_together(mut parts: QueryParts) -> Box<dyn Query> {
     match parts.pop() {
         Some((Occur::Must, query)) if parts.is_empty() => query,
         last => {
@@ -274,12 +277,12 @@ fn put_together(mut parts: Parts) -> Box<dyn Query> {
     }
 }
 
-/// The words of a text.
+/// Splits a text into words.
 pub(super) fn parts_of(text: &str) -> Vec<String> {
     words(text).into_iter().map(|word| word.text).collect()
 }
 
-/// Leaves out what decides nothing, unless nothing would be left.
+/// Removes stop words, unless nothing would be left.
 pub(super) fn deciding(clauses: &[Clause]) -> Vec<Clause> {
     let decides = |clause: &&Clause| match &clause.pattern {
         Pattern::Word(text) if !clause.negated => match parts_of(text).as_slice() {
@@ -293,7 +296,7 @@ pub(super) fn deciding(clauses: &[Clause]) -> Vec<Clause> {
     if kept.iter().any(|clause| !clause.negated) { kept } else { clauses.to_vec() }
 }
 
-/// The words in the order they were typed, when there is nothing but several words.
+/// Returns the words in typed order if the query consists of several plain words.
 pub(super) fn as_typed(clauses: &[Clause]) -> Option<Vec<String>> {
     let wanted: Vec<&Clause> = clauses.iter().filter(|clause| !clause.negated).collect();
     if wanted.len() < 2 {

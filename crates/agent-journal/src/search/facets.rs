@@ -2,42 +2,42 @@
 
 use jiff::tz::TimeZone;
 
-use super::answer::{Counts, Facet, Options};
-use super::gather::Group;
+use super::answer::{Counts, Facet, SearchOptions};
+use super::collector::MatchGroup;
 use super::run::Search;
 use crate::error::Result;
 use crate::maps::Map;
 use crate::model::Timestamp;
 use crate::store::{Facts, Store};
 
-/// Values told of each facet, the most frequent.
+/// The maximum number of values per facet; the most frequent ones are kept.
 const MOST: usize = 20;
 
-/// What has no value.
+/// The label for results without a value.
 const UNKNOWN: &str = "–";
 
 impl Search<'_> {
     pub(super) fn facets(
         &self,
-        groups: &[Group],
-        options: &Options,
+        groups: &[MatchGroup],
+        options: &SearchOptions,
     ) -> Result<Vec<(Facet, Counts)>> {
         if options.facets.is_empty() {
             return Ok(Vec::new());
         }
         let mut results: Map<u64, u64> = Map::default();
         for group in groups {
-            *results.entry(group.telling).or_default() += 1;
+            *results.entry(group.recording).or_default() += 1;
         }
         count(self.store, &results, options)
     }
 }
 
-/// Counts results by facets, given how many there are of each session.
+/// Counts results by facet, given the number of results of each recording.
 pub(super) fn count(
     store: &Store,
     results: &Map<u64, u64>,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Vec<(Facet, Counts)>> {
     if options.facets.is_empty() {
         return Ok(Vec::new());
@@ -45,7 +45,7 @@ pub(super) fn count(
     let mut tally = vec![Map::default(); options.facets.len()];
     let mut months = Months { zone: &options.zone, names: Map::default() };
     for facts in store.facts()?.iter() {
-        let Some(results) = results.get(&facts.telling) else { continue };
+        let Some(results) = results.get(&facts.recording) else { continue };
         for (facet, counts) in options.facets.iter().zip(&mut tally) {
             add(counts, value(*facet, facts, &mut months), *results);
         }
@@ -74,7 +74,7 @@ fn ordered(facet: Facet, mut counts: Map<String, u64>) -> Counts {
     counts
 }
 
-/// Counts by the first of each list: there are few lists, and many sessions.
+/// Sums counts by the first entry of each list: there are few distinct lists and many sessions.
 fn by_first(lists: Map<String, u64>) -> Map<String, u64> {
     let mut counts = Map::default();
     for (list, count) in lists {
@@ -94,7 +94,7 @@ fn value<'f>(facet: Facet, facts: &'f Facts, months: &'f mut Months<'_>) -> &'f 
     }
 }
 
-/// The names of months, each made once.
+/// A cache of month names.
 struct Months<'z> {
     zone: &'z TimeZone,
     names: Map<(i16, i8), String>,

@@ -1,65 +1,62 @@
-//! Finds by meaning, and puts that together with what was found by words.
+//! Searches by meaning and combines the matches with those found by words.
 
 use std::time::Instant;
 
-use super::answer::{Mode, Options, Sort, Stage, Tier};
-use super::fuse::{Blend, Fusion};
-use super::gather::{Gather, Group, Match};
-use super::places::{Located, Places};
+use super::answer::{Mode, SearchOptions, Sort, Stage, Tier};
+use super::collector::{MatchGroup, PassageMatch, SessionCollector};
+use super::fuse::{fuse_scores, scale_word_score};
+use super::places::LocatedText;
 use super::query::{Clause, Pattern, Query};
-use super::run::{Progress, Search};
-use super::verify::Text;
+use super::run::{Search, SearchProgress};
+use super::verify::CheckedText;
 use crate::error::Result;
-use crate::index::{Near, SemanticReader, text_of, window_of};
+use crate::index::{NearVector, SemanticReader, text_of, window_of};
 use crate::maps::{Map, Set};
 use crate::model::Timestamp;
 
-/// Texts that are looked at, the nearest first.
+/// The maximum number of texts to consider, the nearest first.
 const NEAREST: usize = 200;
 
-/// Of those, how many are read when their messages have a say.
+/// The maximum number of those texts to read when their messages must be checked.
 const READ: usize = 60;
 
-/// Fewer words that may be missing say too little of what is meant.
+/// The minimum number of optional words: fewer words express too little meaning.
 const FEWEST_WORDS: usize = 2;
 
-/// A message that is near, and when it was recorded.
-struct Nearby {
-    near: Near,
+/// A text that is near in meaning, and the time of its message.
+struct NearText {
+    near: NearVector,
     at: i64,
 }
 
 impl Query {
-    /// Whether anything is to be found by its meaning.
+    /// Returns whether the query should be searched by meaning.
     pub(crate) fn has_meaning(&self, mode: Mode) -> bool {
         match mode {
             Mode::Lexical => false,
             Mode::Semantic => !wording(&self.clauses, mode).is_empty(),
-            // Among what has the word or the phrase, the order is no better by it.
+            // The meaning does not improve the order among matches of a single word or phrase.
             Mode::Hybrid => loose_words(&self.clauses) >= FEWEST_WORDS,
         }
     }
 }
 
 impl Search<'_> {
-    /// Adds what is about the same as the query, and orders everything by both.
+    /// Adds texts with a meaning similar to the query, and combines the scores.
     pub(super) fn by_meaning(
         &self,
         query: &Query,
-        options: &Options,
-        gather: &Gather,
-        progress: &mut Progress,
+        options: &SearchOptions,
+        collector: &SessionCollector,
+        progress: &mut SearchProgress,
     ) -> Result<()> {
         let Some(semantic) = &self.semantic else { return Ok(()) };
         let started = Instant::now();
         let text = wording(&query.clauses, options.mode);
-        let nearby = self.nearby((semantic, &text), query, (options, gather), &progress.groups)?;
-        let found = nearby.iter().filter(|one| one.near.score >= options.blend.floor).count();
-        let blend = match options.mode {
-            Mode::Semantic => Blend { fusion: Fusion::Convex(1.0), ..options.blend },
-            _ => options.blend,
-        };
-        join((&mut progress.groups, &mut progress.places), &nearby, blend);
+        let nearby = self.nearby(semantic, &text, query, options, collector, &progress.groups)?;
+        let is_near = |one: &&NearText| one.near.score >= options.min_similarity;
+        let found = nearby.iter().filter(is_near).count();
+        progress.add_nearby(&nearby, options);
         progress.answer.stages.push(Stage {
             name: "meaning".to_owned(),
             query: text,
@@ -69,68 +66,71 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The texts that are near and may be shown.
+    /// Returns the near texts that may be shown.
     fn nearby(
         &self,
-        (semantic, text): (&SemanticReader, &str),
+        semantic: &SemanticReader,
+        text: &str,
         query: &Query,
-        (options, gather): (&Options, &Gather),
-        by_words: &[Group],
-    ) -> Result<Vec<Nearby>> {
-        // What tools said and side conversations have no vectors.
-        let has_none = gather.is_side == Some(true) || gather.is_failed == Some(true);
-        if !gather.tools.0.is_empty() || has_none {
+        options: &SearchOptions,
+        collector: &SessionCollector,
+        by_words: &[MatchGroup],
+    ) -> Result<Vec<NearText>> {
+        // Tool output and side conversations have no vectors.
+        let has_none = collector.is_side == Some(true) || collector.is_failed == Some(true);
+        if !collector.tools.0.is_empty() || has_none {
             return Ok(Vec::new());
         }
         let (loose, firm): (Vec<Clause>, Vec<Clause>) =
             query.clauses.iter().cloned().partition(is_loose);
-        // Where nothing may be missing, whatever fits was found by words.
+        // If no word is optional, the search by words has found every match.
         let found: Option<Set<u64>> = (loose.is_empty() && options.mode != Mode::Semantic)
-            .then(|| by_words.iter().map(|group| group.telling).collect());
-        let allowed = |telling: u64| {
-            gather.allows(telling) && found.as_ref().is_none_or(|found| found.contains(&telling))
+            .then(|| by_words.iter().map(|group| group.recording).collect());
+        let allowed = |recording: u64| {
+            collector.allows(recording)
+                && found.as_ref().is_none_or(|found| found.contains(&recording))
         };
         let mut near = semantic.near(text, &allowed, NEAREST);
         near.retain(|one| {
-            gather.kinds.contains(&one.place.kind)
-                && !gather.is_copy(one.place.telling, one.place.position)
+            collector.kinds.contains(&one.place.kind)
+                && !collector.is_copy(one.place.recording, one.place.position)
         });
-        let is_timeless = gather.span == (i64::MIN, i64::MAX) && options.sort == Sort::Relevance;
+        let is_timeless = collector.span == (i64::MIN, i64::MAX) && options.sort == Sort::Relevance;
         if firm.is_empty() && is_timeless {
-            return Ok(near.into_iter().map(|near| Nearby { near, at: 0 }).collect());
+            return Ok(near.into_iter().map(|near| NearText { near, at: 0 }).collect());
         }
         let mut nearby = Vec::new();
         for near in near.into_iter().take(READ) {
             let Some((at, text)) = self.read(&near)? else { continue };
-            let in_span = at >= gather.span.0 && at <= gather.span.1;
-            if in_span && (firm.is_empty() || Text::new(&text).fits(&firm)) {
-                nearby.push(Nearby { near, at });
+            let in_span = at >= collector.span.0 && at <= collector.span.1;
+            if in_span && (firm.is_empty() || CheckedText::new(&text).fits(&firm)) {
+                nearby.push(NearText { near, at });
             }
         }
         Ok(nearby)
     }
 
-    /// When a near text was recorded, and the text; `None` when it is gone.
-    fn read(&self, near: &Near) -> Result<Option<(i64, String)>> {
+    /// Reads a near text and its time in milliseconds; returns `None` when it is gone.
+    fn read(&self, near: &NearVector) -> Result<Option<(i64, String)>> {
         let place = &near.place;
         let Some(position) = place.position else {
-            let mut entries = self.store.sessions_by_telling(&[place.telling], self.now)?;
-            let ended = entries.remove(&place.telling).and_then(|entry| entry.ended_at);
-            let mut texts = self.whole_texts(place.telling, place.kind)?;
+            let mut entries = self.store.sessions_by_recording(&[place.recording], self.now)?;
+            let ended = entries.remove(&place.recording).and_then(|entry| entry.ended_at);
+            let mut texts = self.whole_texts(place.recording, place.kind)?;
             if let Some(at) = texts.iter().position(|it| window_of(it, near.content).is_some()) {
                 texts = vec![texts.swap_remove(at)];
             }
             let ended = ended.map_or(0, Timestamp::as_millis);
             return Ok((!texts.is_empty()).then(|| (ended, texts.join("\n"))));
         };
-        let message = self.store.message(place.telling, position)?;
+        let message = self.store.message(place.recording, position)?;
         Ok(message.map(|message| {
             (message.at.map_or(0, Timestamp::as_millis), text_of(&message, place.kind))
         }))
     }
 }
 
-/// Whether a clause may be missing from what is found by meaning.
+/// Returns whether a clause may be missing from a match by meaning.
 fn is_loose(clause: &Clause) -> bool {
     match &clause.pattern {
         Pattern::Word(_) | Pattern::OneOf { .. } => !clause.negated,
@@ -139,7 +139,7 @@ fn is_loose(clause: &Clause) -> bool {
     }
 }
 
-/// Counts the words that may be missing.
+/// Counts the optional words.
 fn loose_words(clauses: &[Clause]) -> usize {
     let words = |text: &str| text.split_whitespace().count();
     let mut count = 0;
@@ -153,8 +153,8 @@ fn loose_words(clauses: &[Clause]) -> usize {
     count
 }
 
-/// What is asked for, in words. The beginning of a word means little: it counts only where nothing
-/// else would.
+/// Returns the text of the query to embed. A prefix carries little meaning: it is used in semantic
+/// mode only.
 fn wording(clauses: &[Clause], mode: Mode) -> String {
     let mut words: Vec<&str> = Vec::new();
     for clause in clauses {
@@ -168,53 +168,54 @@ fn wording(clauses: &[Clause], mode: Mode) -> String {
     words.join(" ")
 }
 
-/// Puts what is near into the groups of what was found by words. A session without any of the
-/// words is added when it is near enough.
-fn join((groups, places): (&mut Vec<Group>, &mut Places), nearby: &[Nearby], blend: Blend) {
-    let by_words = ranked(groups.iter().map(|group| (group.telling, group.score())));
-    let by_telling: Map<u64, usize> =
-        groups.iter().enumerate().map(|(at, group)| (group.telling, at)).collect();
-    let mut added: Map<u64, usize> = Map::default();
-    let mut by_meaning: Map<u64, f32> = Map::default();
-    let best = by_words.first().map_or(0.0, |first| first.1);
-    for group in groups.iter_mut() {
-        for one in &mut group.best {
-            one.score = blend.of_words(one.score, best);
+impl SearchProgress {
+    /// Merges near texts into the groups found by words. A session without any of the words is
+    /// added if it is near enough.
+    fn add_nearby(&mut self, nearby: &[NearText], options: &SearchOptions) {
+        let weight = if options.mode == Mode::Semantic { 1.0 } else { options.meaning_weight };
+        let is_near = |near: &NearVector| near.score >= options.min_similarity;
+        let groups = &mut self.groups;
+        let by_words = ranked(groups.iter().map(|group| (group.recording, group.score())));
+        let mut by_recording: Map<u64, usize> =
+            groups.iter().enumerate().map(|(at, group)| (group.recording, at)).collect();
+        let mut by_meaning: Map<u64, f32> = Map::default();
+        let best = by_words.first().map_or(0.0, |first| first.1);
+        for one in groups.iter_mut().flat_map(|group| &mut group.best) {
+            one.score = scale_word_score(one.score, best, weight);
         }
-    }
-    for Nearby { near, at } in nearby {
-        let telling = near.place.telling;
-        let group = match by_telling.get(&telling).or(added.get(&telling)) {
-            Some(group) => *group,
-            None if near.score >= blend.floor => {
-                groups.push(Group::new(telling, Tier::Meaning));
-                added.insert(telling, groups.len() - 1);
-                groups.len() - 1
-            }
-            None => continue,
-        };
-        let worth = blend.of_meaning(near.score);
-        let best = by_meaning.entry(telling).or_default();
-        *best = best.max(near.score);
-        let place = places.add(Located {
-            telling,
-            position: near.place.position,
-            kind: near.place.kind,
-            print: 0,
-            at: *at,
-            window: Some(near.content),
-        });
-        let new = Match { score: worth, place };
-        groups[group].add_near(new, near.score >= blend.floor, places);
-    }
-    let by_meaning = ranked(by_meaning.into_iter());
-    let joined = blend.fusion.join(&by_words, &by_meaning);
-    for group in groups.iter_mut() {
-        group.worth = joined.get(&group.telling).copied();
+        for NearText { near, at } in nearby {
+            let recording = near.place.recording;
+            let group = match by_recording.get(&recording) {
+                Some(group) => *group,
+                None if is_near(near) => {
+                    groups.push(MatchGroup::new(recording, Tier::Meaning));
+                    by_recording.insert(recording, groups.len() - 1);
+                    groups.len() - 1
+                }
+                None => continue,
+            };
+            let best = by_meaning.entry(recording).or_default();
+            *best = best.max(near.score);
+            let place = self.places.add(LocatedText {
+                recording,
+                position: near.place.position,
+                kind: near.place.kind,
+                fingerprint: 0,
+                at: *at,
+                window: Some(near.content),
+            });
+            let new = PassageMatch { score: weight * near.score, place };
+            groups[group].add_near(new, is_near(near), &self.places);
+        }
+        let by_meaning = ranked(by_meaning.into_iter());
+        let fused = fuse_scores(&by_words, &by_meaning, weight);
+        for group in groups.iter_mut() {
+            group.worth = fused.get(&group.recording).copied();
+        }
     }
 }
 
-/// The best first.
+/// Sorts keys by score, the best first.
 fn ranked(scores: impl Iterator<Item = (u64, f32)>) -> Vec<(u64, f32)> {
     let mut all: Vec<(u64, f32)> = scores.collect();
     all.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));

@@ -1,10 +1,10 @@
-//! Reads the query language: words, `"phrases"`, `begin*`, `-not`, `/regex/`, `OR`, parentheses,
+//! Parses the query language: words, `"phrases"`, `begin*`, `-not`, `/regex/`, `OR`, parentheses,
 //! and fields such as `agent:` and `since:`. Code is full of colons, slashes and parentheses, so
-//! each of these means something only where a word begins.
+//! each of these has a meaning only at the start of a word.
 
 use jiff::Zoned;
 
-use super::field::{self, Field};
+use super::field::{SearchField, field_prefix};
 use super::query::{
     Clause, MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_PATTERNS, MAX_QUERY_WORDS, Pattern,
 };
@@ -12,22 +12,22 @@ use super::{Filter, Regex};
 use crate::error::{Error, Result};
 use crate::index::words;
 
-/// Reads one query.
-pub(super) struct Parser<'t> {
+/// A parser for one query.
+pub(super) struct QueryParser<'t> {
     text: &'t str,
     at: usize,
     now: &'t Zoned,
     filter: Filter,
-    /// How many parentheses are open.
+    /// The number of open parentheses.
     depth: usize,
-    /// How many words and fields were read.
+    /// The number of words and fields read so far.
     words: usize,
-    /// How many beginnings and expressions were read.
+    /// The number of prefixes and regular expressions read so far.
     patterns: usize,
 }
 
-/// What stands between two spaces.
-enum Item {
+/// One item between two spaces.
+enum QueryItem {
     Clause(Clause),
     /// Clauses in parentheses, and the first field among them.
     Group {
@@ -35,16 +35,16 @@ enum Item {
         field: Option<String>,
     },
     Field {
-        field: &'static Field,
+        field: &'static SearchField,
         value: String,
         negated: bool,
     },
 }
 
-/// Things of which one must be there: mostly one thing.
-type Alternatives = Vec<Item>;
+/// Items joined by `OR`; usually a single item.
+type QueryAlternatives = Vec<QueryItem>;
 
-impl<'t> Parser<'t> {
+impl<'t> QueryParser<'t> {
     pub(super) fn new(text: &'t str, now: &'t Zoned) -> Self {
         Self { text, at: 0, now, filter: Filter::default(), depth: 0, words: 0, patterns: 0 }
     }
@@ -59,9 +59,9 @@ impl<'t> Parser<'t> {
         &self.text[self.at..]
     }
 
-    /// Reads up to the end, or to the parenthesis that closes the one opened at `opened`.
+    /// Parses up to the end, or to the parenthesis that closes the one at `opened`.
     fn sequence(&mut self, opened: Option<usize>) -> Result<(Vec<Clause>, Option<String>)> {
-        let mut all: Vec<Alternatives> = Vec::new();
+        let mut all: Vec<QueryAlternatives> = Vec::new();
         let mut joins = false;
         loop {
             self.at = self.text.len() - self.rest().trim_start().len();
@@ -100,20 +100,20 @@ impl<'t> Parser<'t> {
         self.resolve(all)
     }
 
-    /// Turns what was read into clauses; fields go to the filter.
-    fn resolve(&mut self, all: Vec<Alternatives>) -> Result<(Vec<Clause>, Option<String>)> {
+    /// Converts the parsed items into clauses and moves fields to the filter.
+    fn resolve(&mut self, all: Vec<QueryAlternatives>) -> Result<(Vec<Clause>, Option<String>)> {
         let (mut clauses, mut first_field) = (Vec::new(), None);
         for mut alternatives in all {
-            let fields = alternatives.iter().filter_map(Item::field).collect::<Vec<_>>();
+            let fields = alternatives.iter().filter_map(QueryItem::field).collect::<Vec<_>>();
             first_field = first_field.or_else(|| fields.first().map(|name| (*name).to_owned()));
             if alternatives.len() > 1 && !fields.is_empty() {
                 let same = fields.iter().all(|name| *name == fields[0]);
                 if !same
                     || fields.len() < alternatives.len()
-                    || !alternatives.iter().all(Item::joins)
+                    || !alternatives.iter().all(QueryItem::joins)
                 {
                     return Err(wrong(format!(
-                        "`{}:` stands beside OR: OR joins words, or values of one field",
+                        "`{}:` cannot be joined by OR here: OR joins words, or values of one field",
                         fields[0]
                     )));
                 }
@@ -123,31 +123,31 @@ impl<'t> Parser<'t> {
                     self.take(item, &mut clauses)?;
                 }
             } else {
-                let options = alternatives.drain(..).map(Item::into_clauses).collect();
+                let options = alternatives.drain(..).map(QueryItem::into_clauses).collect();
                 clauses.push(Clause::new(Pattern::Any(options)));
             }
         }
         Ok((clauses, first_field))
     }
 
-    fn take(&mut self, item: Item, clauses: &mut Vec<Clause>) -> Result<()> {
+    fn take(&mut self, item: QueryItem, clauses: &mut Vec<Clause>) -> Result<()> {
         match item {
-            Item::Clause(clause) => clauses.push(clause),
-            Item::Group { clauses: inner, .. } => clauses.extend(inner),
-            Item::Field { field, value, negated } => {
+            QueryItem::Clause(clause) => clauses.push(clause),
+            QueryItem::Group { clauses: inner, .. } => clauses.extend(inner),
+            QueryItem::Field { field, value, negated } => {
                 let filter = if negated {
                     &mut **self.filter.not.get_or_insert_default()
                 } else {
                     &mut self.filter
                 };
-                field.set(&value, self.now, filter)?;
+                field.add_to(filter, &value, self.now)?;
             }
         }
         Ok(())
     }
 
-    /// Reads one item; none where a lone `*` stands, which means everything.
-    fn item(&mut self, grouped: bool) -> Result<Option<Item>> {
+    /// Parses one item. Returns `None` for a lone `*`, which means everything.
+    fn item(&mut self, grouped: bool) -> Result<Option<QueryItem>> {
         let mut negated = false;
         if is_operator(self.rest(), "NOT") && !is_shouted(&self.rest()[3..]) {
             self.at += 3;
@@ -178,7 +178,7 @@ impl<'t> Parser<'t> {
             let place = self.place(self.at);
             self.at += length;
             Pattern::Regex(Regex::new(source, flags).map_err(|reason| {
-                wrong(format!("`/{source}/` is no regular expression{place}: {reason}"))
+                wrong(format!("`/{source}/` is not a valid regular expression{place}: {reason}"))
             })?)
         } else {
             match self.word(grouped, negated)? {
@@ -186,15 +186,15 @@ impl<'t> Parser<'t> {
                 Err(field) => return Ok(Some(field)),
             }
         };
-        Ok(Some(Item::Clause(Clause { pattern, negated })))
+        Ok(Some(QueryItem::Clause(Clause { pattern, negated })))
     }
 
-    fn group(&mut self, negated: bool) -> Result<Item> {
+    fn group(&mut self, negated: bool) -> Result<QueryItem> {
         let opened = self.at;
         if self.depth == MAX_QUERY_DEPTH {
             return Err(wrong(format!(
-                "parentheses are nested more than {MAX_QUERY_DEPTH} deep{} — leave out those that \
-                 are not needed, or put them in quotes to look for them",
+                "parentheses are nested more than {MAX_QUERY_DEPTH} deep{} — remove some, or \
+                 quote them to search for them",
                 self.place(opened)
             )));
         }
@@ -203,17 +203,17 @@ impl<'t> Parser<'t> {
         let (clauses, field) = self.sequence(Some(opened))?;
         self.depth -= 1;
         if !negated {
-            return Ok(Item::Group { clauses, field });
+            return Ok(QueryItem::Group { clauses, field });
         }
         if let Some(name) = field {
             return Err(wrong(format!(
-                "`{name}:` cannot stand in parentheses that are left out: write `-{name}:`"
+                "`{name}:` cannot be inside excluded parentheses: write `-{name}:`"
             )));
         }
-        Ok(Item::Clause(Clause { pattern: Pattern::Any(vec![clauses]), negated }))
+        Ok(QueryItem::Clause(Clause { pattern: Pattern::Any(vec![clauses]), negated }))
     }
 
-    /// Reads what stands between two quotes.
+    /// Parses a quoted text and returns it without its quotes.
     fn quoted(&mut self) -> Result<&'t str> {
         let Some((inside, _)) = self.rest()[1..].split_once('"') else {
             return Err(self.unclosed("quote", self.at));
@@ -222,15 +222,15 @@ impl<'t> Parser<'t> {
         Ok(inside)
     }
 
-    /// Reads a word, or a field with its value.
-    fn word(&mut self, grouped: bool, negated: bool) -> Result<Result<Pattern, Item>> {
+    /// Parses a word, or a field with its value.
+    fn word(&mut self, grouped: bool, negated: bool) -> Result<Result<Pattern, QueryItem>> {
         let rest = self.rest();
         let end = rest.find(|one: char| one.is_whitespace() || one == '"').unwrap_or(rest.len());
-        if let Some((field, length)) = field::recognise(&rest[..end], &rest[end..])? {
+        if let Some((field, length)) = field_prefix(&rest[..end], &rest[end..])? {
             self.count_words(1)?;
             self.at += length;
             let value = self.value(field, grouped)?;
-            return Ok(Err(Item::Field { field, value, negated }));
+            return Ok(Err(QueryItem::Field { field, value, negated }));
         }
         let word = self.balanced(&rest[..end], grouped)?;
         self.count_words(words(word).len())?;
@@ -244,7 +244,7 @@ impl<'t> Parser<'t> {
         }))
     }
 
-    /// Counts words and fields; one that holds no word counts as well.
+    /// Counts words and fields. An item without a word counts as one.
     fn count_words(&mut self, count: usize) -> Result<()> {
         self.words += count.max(1);
         if self.words <= MAX_QUERY_WORDS {
@@ -255,20 +255,20 @@ impl<'t> Parser<'t> {
         )))
     }
 
-    /// Counts what stands for many words.
+    /// Counts a prefix or a regular expression.
     fn count_pattern(&mut self) -> Result<()> {
         self.patterns += 1;
         if self.patterns <= MAX_QUERY_PATTERNS {
             return Ok(());
         }
         Err(wrong(format!(
-            "the query has more than {MAX_QUERY_PATTERNS} beginnings (begin*) and regular \
-             expressions — search for fewer at a time"
+            "the query has more than {MAX_QUERY_PATTERNS} prefixes (prefix*) and regular \
+             expressions — use fewer"
         )))
     }
 
-    /// Reads a field's value: a word, something in quotes, or a time of two words.
-    fn value(&mut self, field: &Field, grouped: bool) -> Result<String> {
+    /// Parses the value of a field: a word, a quoted text, or a time of two words.
+    fn value(&mut self, field: &SearchField, grouped: bool) -> Result<String> {
         if self.rest().starts_with('"') {
             return Ok(self.quoted()?.to_owned());
         }
@@ -278,14 +278,14 @@ impl<'t> Parser<'t> {
         self.at += word.len();
         let next = self.rest().trim_start();
         let next = next.split([' ', '\t', '\n', ')']).next().unwrap_or_default();
-        if field.is_time && super::date::is_two_words(&word, next) {
+        if field.is_time() && super::date::is_two_words(&word, next) {
             self.at = self.text.len() - self.rest().trim_start().len() + next.len();
             word = format!("{word} {next}");
         }
         Ok(word)
     }
 
-    /// Leaves the parentheses at a word's end that close more than the word opens.
+    /// Removes closing parentheses at the end of a word that have no opening one in it.
     fn balanced(&self, word: &'t str, grouped: bool) -> Result<&'t str> {
         let mut kept = word;
         while kept.ends_with(')') && kept.matches(')').count() > kept.matches('(').count() {
@@ -297,18 +297,18 @@ impl<'t> Parser<'t> {
         Ok(kept)
     }
 
-    /// A parenthesis at `at` that closes nothing, in the word that is being read.
+    /// Returns the error for a parenthesis at `at` that closes nothing.
     fn stray(&self, at: usize) -> Error {
         let rest = self.rest();
         let word = rest.split_whitespace().next().unwrap_or(rest);
         wrong(format!(
-            "a parenthesis closes nothing{}: {word} — put it in quotes to look for it",
+            "unmatched parenthesis{}: {word} — quote it to search for it",
             self.place(at)
         ))
     }
 
     fn unclosed(&self, what: &str, at: usize) -> Error {
-        wrong(format!("a {what} is not closed{}: {}", self.place(at), &self.text[at..]))
+        wrong(format!("unclosed {what}{}: {}", self.place(at), &self.text[at..]))
     }
 
     fn place(&self, at: usize) -> String {
@@ -316,7 +316,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-impl Item {
+impl QueryItem {
     fn field(&self) -> Option<&str> {
         match self {
             Self::Clause(_) => None,
@@ -325,9 +325,9 @@ impl Item {
         }
     }
 
-    /// Whether a field's values may be joined by OR.
+    /// Returns whether the item is a field whose values can be joined by `OR`.
     fn joins(&self) -> bool {
-        matches!(self, Self::Field { field, negated: false, .. } if field.is_choice)
+        matches!(self, Self::Field { field, negated: false, .. } if field.is_choice())
     }
 
     fn into_clauses(self) -> Vec<Clause> {
@@ -339,45 +339,45 @@ impl Item {
     }
 }
 
-/// Refuses a query that is longer than the limit.
+/// Returns an error for a query that is longer than the limit.
 fn check_length(text: &str) -> Result<()> {
     if text.len() <= MAX_QUERY_BYTES {
         return Ok(());
     }
     Err(wrong(format!(
-        "the query is too long: {} bytes, {MAX_QUERY_BYTES} are allowed — keep the words that \
+        "the query is too long: {} bytes, the limit is {MAX_QUERY_BYTES} — keep the words that \
          matter most",
         text.len()
     )))
 }
 
-/// Whether something that can be left out follows.
+/// Returns whether an item follows that `-` can negate.
 fn begins_something(text: &str) -> bool {
     text.starts_with(|one: char| one == '"' || one == '(' || one.is_alphanumeric())
         || regex(text).is_some()
 }
 
-/// Whether a text begins with an operator, and something follows it.
+/// Returns whether a text begins with an operator that is followed by something else.
 fn is_operator(text: &str, name: &str) -> bool {
     text.strip_prefix(name)
         .is_some_and(|rest| rest.starts_with(char::is_whitespace) && !rest.trim_start().is_empty())
 }
 
-/// Whether a text goes on in capitals, and not with an operator.
+/// Returns whether the next word is in capitals and is not an operator.
 fn is_shouted_on(text: &str) -> bool {
     is_shouted(text) && !is_operator(text.trim_start(), "NOT")
 }
 
-/// Whether the next word is in capitals: then the one before it is no operator, as in `NOT NULL`
-/// and `FILE NOT FOUND`.
+/// Returns whether the next word is in capitals: then the word before it is not an operator, as in
+/// `NOT NULL` and `FILE NOT FOUND`.
 fn is_shouted(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or_default();
     word.chars().filter(|one| one.is_alphabetic()).count() > 1
         && !word.chars().any(char::is_lowercase)
 }
 
-/// Reads `/…/` or `/…/i`: the expression, its flags, the length of all. The first slash that
-/// is not escaped must end a word: other texts with slashes are paths.
+/// Parses `/…/` or `/…/i`; returns the expression, its flags and the total length. The first slash
+/// that is not escaped must end a word: other texts with slashes are paths.
 fn regex(text: &str) -> Option<(&str, &str, usize)> {
     let inside = text.strip_prefix('/')?;
     let mut escaped = false;
@@ -411,7 +411,7 @@ mod tests {
         Query::parse(text, &now())
     }
 
-    /// What is understood, or the mistake.
+    /// Compares the parsed clauses, or the error, with `expected`.
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let shown = match parse(text) {
@@ -461,7 +461,7 @@ mod tests {
         check("*", "");
         check(
             "login) x",
-            "a parenthesis closes nothing (character 6): login) — put it in quotes to look for it",
+            "unmatched parenthesis (character 6): login) — quote it to search for it",
         );
         let query = parse("x NOT agent:codex").unwrap();
         assert_eq!(query.filter.to_string(), "-agent:codex");
@@ -481,7 +481,10 @@ mod tests {
         check(r"/a\/b c/i", r"/a\/b c/i");
         check(r"-/err(or)?/ (/x+/ OR y)", r"-/err(or)?/ (/x+/ OR y)");
         let wrong = parse("login /fo(o/").unwrap_err().to_string();
-        assert!(wrong.starts_with("`/fo(o/` is no regular expression (character 7): "), "{wrong}");
+        assert!(
+            wrong.starts_with("`/fo(o/` is not a valid regular expression (character 7): "),
+            "{wrong}"
+        );
         assert!(!wrong.contains('\n'), "{wrong}");
     }
 
@@ -489,25 +492,22 @@ mod tests {
     fn mistakes_are_told_with_their_place() {
         check("prjoect:web login", "unknown field `prjoect:` — did you mean `project:`?");
         check("agent:cl/aud x", "unknown agent `cl/aud` — did you mean `claude`?");
-        check(r#"login "never closed"#, "a quote is not closed (character 7): \"never closed");
-        check(r#"x project:"my web"#, "a quote is not closed (character 11): \"my web");
-        check("a (b OR c", "a parenthesis is not closed (character 3): (b OR c");
-        check(
-            "a b) c",
-            "a parenthesis closes nothing (character 4): b) — put it in quotes to look for it",
-        );
+        check(r#"login "never closed"#, "unclosed quote (character 7): \"never closed");
+        check(r#"x project:"my web"#, "unclosed quote (character 11): \"my web");
+        check("a (b OR c", "unclosed parenthesis (character 3): (b OR c");
+        check("a b) c", "unmatched parenthesis (character 4): b) — quote it to search for it");
         check("is:runing x", "unknown `is:runing` — did you mean `is:running`?");
         check(
             "since:tomorow",
-            "`tomorow` is no date — try 2026-11-03, 7d, 12h, yesterday or last week",
+            "`tomorow` is not a date — try 2026-11-03, 7d, 12h, yesterday or last week",
         );
         check(
             "login OR project:web",
-            "`project:` stands beside OR: OR joins words, or values of one field",
+            "`project:` cannot be joined by OR here: OR joins words, or values of one field",
         );
         check(
             "(login project:web) OR logout",
-            "`project:` stands beside OR: OR joins words, or values of one field",
+            "`project:` cannot be joined by OR here: OR joins words, or values of one field",
         );
     }
 
@@ -540,7 +540,7 @@ mod tests {
         assert!(parse(&"w".repeat(MAX_QUERY_BYTES)).is_ok());
         check(
             &"w".repeat(MAX_QUERY_BYTES + 1),
-            "the query is too long: 8193 bytes, 8192 are allowed — keep the words that matter most",
+            "the query is too long: 8193 bytes, the limit is 8192 — keep the words that matter most",
         );
         let deep = format!("/{}a{}/", "(".repeat(100), ")".repeat(100));
         let error = parse(&deep).unwrap_err().to_string();
@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(all.agents, [super::super::agent("claude").unwrap()]);
         assert_eq!(
             (&*all.projects, &*all.roles),
-            (&["my web".to_owned()][..], &["user".to_owned()][..])
+            (&["my web".to_owned()][..], &[super::super::TextRole::User][..])
         );
         assert_eq!((&*all.paths[0], &*all.files[0]), ("src", "login.rs"));
         let either = filter("(project:web OR project:api) x");

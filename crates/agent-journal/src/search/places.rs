@@ -1,72 +1,74 @@
-//! Where matches are. A query finds many thousands and shows a few: of all the others no more is
-//! kept than leads to what the index knows of them.
+//! The locations of matches. A query finds many thousands and shows a few: of all the others, only
+//! the key to their columns in the index is kept.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tantivy::{DocId, Searcher};
 
-use super::gather::Match;
-use crate::index::{Columns, Likeness, TextKind, Traits};
+use super::collector::PassageMatch;
+use crate::filter::TextKind;
+use crate::index::{PassageColumns, PassageFingerprint, RankKey};
 
-/// Where a match is.
+/// The location of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// In a passage of a part of the index, with its mark.
-    Passage { part: u16, document: DocId, mark: u16 },
-    /// Near in meaning: the number of it among those.
+pub(super) enum MatchPlace {
+    /// A passage of a segment, with its message tag.
+    Passage { part: u16, document: DocId, tag: u16 },
+    /// A text that is near in meaning: its number among those texts.
     Near(u32),
 }
 
-/// The text a match is in.
+/// The text that contains a match.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Located {
-    /// The session it is in: that of the group, or one that belongs to it.
-    pub(super) telling: u64,
+pub(super) struct LocatedText {
+    /// The recording that contains it: that of the group, or one that belongs to it.
+    pub(super) recording: u64,
     pub(super) position: Option<u64>,
     pub(super) kind: TextKind,
-    /// The same for messages that are nearly the same; 0 for short ones.
-    pub(super) print: u32,
-    /// When it was recorded, in milliseconds.
+    /// A value that nearly equal messages share; 0 for short ones.
+    pub(super) fingerprint: u32,
+    /// The time of recording, in milliseconds.
     pub(super) at: i64,
-    /// The piece of it that is near in meaning, when that is how it was found.
+    /// The hash of the window that is near in meaning, for a match by meaning.
     pub(super) window: Option<u64>,
 }
 
-/// Tells the texts of matches.
+/// Resolves matches to their texts.
 #[derive(Clone, Default)]
-pub(super) struct Places {
-    parts: Arc<[Columns]>,
-    near: Vec<Located>,
+pub(super) struct MatchPlaces {
+    parts: Arc<[PassageColumns]>,
+    near: Vec<LocatedText>,
 }
 
-impl Places {
+impl MatchPlaces {
     pub(super) fn of(searcher: &Searcher) -> tantivy::Result<Self> {
-        let parts = searcher.segment_readers().iter().map(Columns::of);
+        let parts = searcher.segment_readers().iter().map(PassageColumns::of);
         Ok(Self { parts: parts.collect::<tantivy::Result<_>>()?, near: Vec::new() })
     }
 
-    pub(super) fn part(&self, part: u16) -> &Columns {
+    pub(super) fn part(&self, part: u16) -> &PassageColumns {
         &self.parts[usize::from(part)]
     }
 
-    /// The place of a text that is near in meaning.
-    pub(super) fn add(&mut self, near: Located) -> Place {
+    /// Adds a text that is near in meaning and returns its location.
+    pub(super) fn add(&mut self, near: LocatedText) -> MatchPlace {
         self.near.push(near);
-        Place::Near(self.near.len() as u32 - 1)
+        MatchPlace::Near(self.near.len() as u32 - 1)
     }
 
-    /// The text a match is in.
-    pub(super) fn text(&self, one: &Match) -> Located {
+    /// Returns the text that contains a match.
+    pub(super) fn text(&self, one: &PassageMatch) -> LocatedText {
         match one.place {
-            Place::Near(near) => self.near[near as usize],
-            Place::Passage { part, document, .. } => {
+            MatchPlace::Near(near) => self.near[near as usize],
+            MatchPlace::Passage { part, document, .. } => {
                 let columns = self.part(part);
-                Located {
-                    telling: columns.telling.get_val(document),
-                    position: Columns::place(columns.position.get_val(document)),
-                    kind: Traits::unpack(columns.traits.get_val(document)).kind(),
-                    print: Likeness::unpack(columns.likeness.get_val(document)).print,
+                LocatedText {
+                    recording: columns.recording.get_val(document),
+                    position: PassageColumns::place(columns.position.get_val(document)),
+                    kind: RankKey::unpack(columns.traits.get_val(document)).kind(),
+                    fingerprint: PassageFingerprint::unpack(columns.likeness.get_val(document))
+                        .fingerprint,
                     at: columns.at.get_val(document),
                     window: None,
                 }
@@ -74,34 +76,33 @@ impl Places {
         }
     }
 
-    /// Whether two matches are in the same text.
+    /// Returns whether two matches are in the same text.
     #[inline]
-    pub(super) fn are_same(&self, one: &Match, other: &Match) -> bool {
-        let mark = |one: &Match| match one.place {
-            Place::Passage { mark, .. } => Some(mark),
-            Place::Near(_) => None,
+    pub(super) fn are_same(&self, one: &PassageMatch, other: &PassageMatch) -> bool {
+        let tag = |one: &PassageMatch| match one.place {
+            MatchPlace::Passage { tag, .. } => Some(tag),
+            MatchPlace::Near(_) => None,
         };
-        let differ = mark(one).zip(mark(other)).is_some_and(|(one, other)| one != other);
+        let differ = tag(one).zip(tag(other)).is_some_and(|(one, other)| one != other);
         !differ && self.key(one) == self.key(other)
     }
 
-    fn key(&self, one: &Match) -> (u64, Option<u64>, TextKind) {
-        let Located { telling, position, kind, .. } = self.text(one);
-        (telling, position, kind)
+    fn key(&self, one: &PassageMatch) -> (u64, Option<u64>, TextKind) {
+        let LocatedText { recording, position, kind, .. } = self.text(one);
+        (recording, position, kind)
     }
 
-    /// Compares matches: the better one comes first, and of those that are worth the same the one
-    /// that stands earlier in its session. Where they lie in the index depends on its past and
-    /// must not decide.
+    /// Compares matches: the better one comes first; of equal ones, the one earlier in its session.
+    /// The location in the index depends on its history and must not decide.
     #[inline]
-    pub(super) fn compare(&self, one: &Match, other: &Match) -> Ordering {
+    pub(super) fn compare(&self, one: &PassageMatch, other: &PassageMatch) -> Ordering {
         let by_score = other.score.total_cmp(&one.score);
         by_score.then_with(|| self.order(one).cmp(&self.order(other)))
     }
 
-    /// What is about a session as a whole comes after its messages.
-    fn order(&self, one: &Match) -> (u64, u64, TextKind) {
-        let (telling, position, kind) = self.key(one);
-        (position.unwrap_or(u64::MAX), telling, kind)
+    /// Returns the sort key by position. Texts about a whole session come after its messages.
+    fn order(&self, one: &PassageMatch) -> (u64, u64, TextKind) {
+        let (recording, position, kind) = self.key(one);
+        (position.unwrap_or(u64::MAX), recording, kind)
     }
 }

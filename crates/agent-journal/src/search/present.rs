@@ -1,75 +1,77 @@
-//! Makes what was found ready to be shown: sessions, messages, snippets.
+//! Loads the sessions, messages and snippets of the results to show.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::answer::{Answer, Found, Hit, Options, Tier};
+use super::answer::{Answer, Found, Hit, SearchOptions, Tier};
+use super::collector::MatchGroup;
 use super::engine::as_typed;
-use super::gather::Group;
-use super::places::{Located, Places};
+use super::places::{LocatedText, MatchPlaces};
 use super::query::{Clause, Pattern};
 use super::run::Search;
-use super::snippet::{Marks, SNIPPET, snippet};
-use super::verify::{Text, has_phrase};
+use super::snippet::{QueryMarks, SNIPPET, snippet};
+use super::verify::{CheckedText, has_phrase};
 use crate::error::Result;
-use crate::helper::{Joint, Pieces};
-use crate::index::{TextKind, text_of, window_of};
+use crate::filter::TextKind;
+use crate::index::{text_of, window_of};
 use crate::model::Message;
-use crate::store::{Entry, Run};
+use crate::store::{CompressedChunk, Entry};
+use crate::work_share::{Pieces, SharedJob};
 
-/// Messages shown of one session.
+/// The maximum number of hits shown per session.
 const SHOWN: usize = 3;
 
-/// Sessions of which more than the best match is shown.
+/// The number of top sessions that show more than their best hit.
 const DETAILED: usize = 5;
 
 impl Search<'_> {
     pub(super) fn present(
         &self,
-        (groups, places): (&[Group], &Places),
-        wording: Wording<'_>,
-        options: &Options,
+        groups: &[MatchGroup],
+        places: &MatchPlaces,
+        wording: QueryWording<'_>,
+        options: &SearchOptions,
         answer: &mut Answer,
     ) -> Result<()> {
-        // The further down, the less is read: the best match says what the session is about.
-        let shown = |place: usize, group: &Group| {
+        // Results further down show only their best match, so that less is read.
+        let shown = |place: usize, group: &MatchGroup| {
             group.best.len().min(if place < DETAILED { SHOWN } else { 1 })
         };
-        let mut tellings: Vec<u64> = Vec::new();
+        let mut recordings: Vec<u64> = Vec::new();
         for (place, group) in groups.iter().enumerate() {
-            tellings.push(group.telling);
+            recordings.push(group.recording);
             let best = group.best[..shown(place, group)].iter();
-            tellings.extend(best.map(|one| places.text(one).telling));
+            recordings.extend(best.map(|one| places.text(one).recording));
         }
-        tellings.sort_unstable();
-        tellings.dedup();
-        let entries = self.store.sessions_by_telling(&tellings, self.now)?;
-        let how = How::of(wording, options);
+        recordings.sort_unstable();
+        recordings.dedup();
+        let entries = self.store.sessions_by_recording(&recordings, self.now)?;
+        let how = PresentOptions::of(wording, options);
         let read = match how.context {
             0 => {
                 let best = groups.iter().enumerate();
                 let best = best.flat_map(|(place, it)| &it.best[..shown(place, it)]);
                 let texts = best.map(|one| places.text(one));
-                self.read_all(texts.map(|text| (text.telling, text.position)))?
+                self.read_all(texts.map(|text| (text.recording, text.position)))?
             }
             _ => HashMap::new(),
         };
         for (place, group) in groups.iter().enumerate() {
-            // Between the index's commit and now the session may have changed its telling.
-            let Some(entry) = entries.get(&group.telling) else { continue };
+            // The recording of the session may have changed since the index was committed.
+            let Some(entry) = entries.get(&group.recording) else { continue };
             let mut hits = Vec::new();
             for one in &group.best[..shown(place, group)] {
                 let located = places.text(one);
-                let telling = located.telling;
-                let title = entries.get(&telling).map(|entry| entry.title.as_str());
-                let place = located.position.map(|position| (telling, position));
+                let recording = located.recording;
+                let title = entries.get(&recording).map(|entry| entry.title.as_str());
+                let place = located.position.map(|position| (recording, position));
                 let message = place.and_then(|place| read.get(&place).cloned());
-                let about = (group.tier, title, message);
-                let found = self.hit((one.score, located), about, &how)?;
+                let found = MatchedText { score: one.score, tier: group.tier, located, title };
+                let found = self.present_hit(&found, message, &how)?;
                 let Some(mut hit) = found else { continue };
-                if telling != group.telling {
-                    hit.within = within(&entries, telling);
+                if recording != group.recording {
+                    hit.within = within(&entries, recording);
                 }
                 hits.push(hit);
             }
@@ -85,39 +87,40 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Reads the messages of matches, with help.
+    /// Reads the messages of matches, shared with a worker thread.
     fn read_all(
         &self,
         texts: impl Iterator<Item = (u64, Option<u64>)>,
     ) -> Result<HashMap<(u64, u64), Message>> {
         let mut places: HashMap<u64, HashSet<u64>> = HashMap::new();
-        for (telling, position) in texts {
-            places.entry(telling).or_default().extend(position);
+        for (recording, position) in texts {
+            places.entry(recording).or_default().extend(position);
         }
         let mut runs = Vec::new();
-        for (telling, positions) in places {
+        for (recording, positions) in places {
             let positions = Arc::new(positions);
-            let found = self.store.runs_at(telling, &positions)?.into_iter();
-            runs.extend(found.map(|run| (telling, Arc::clone(&positions), run)));
+            let found = self.store.chunks_at(recording, &positions)?.into_iter();
+            runs.extend(found.map(|run| (recording, Arc::clone(&positions), run)));
         }
         let (pieces, read) = (Pieces::new(runs.len()), Mutex::default());
-        let reading = Arc::new(Reading { runs, pieces, read });
+        let reading = Arc::new(MessageReading { runs, pieces, read });
         self.helper.share(&reading);
         reading.pieces.wait();
         Ok(take(&mut *reading.read.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    fn hit(
+    fn present_hit(
         &self,
-        (score, located): (f32, Located),
-        (tier, title, mut message): (Tier, Option<&str>, Option<Message>),
-        how: &How<'_>,
+        found: &MatchedText<'_>,
+        mut message: Option<Message>,
+        how: &PresentOptions<'_>,
     ) -> Result<Option<Hit>> {
-        let Located { telling, position, kind, window, .. } = located;
+        let MatchedText { score, tier, located, title } = *found;
+        let LocatedText { recording, position, kind, window, .. } = located;
         let mut context = Vec::new();
         if let Some(position) = position.filter(|_| how.context > 0) {
             let range = position.saturating_sub(how.context)..position + how.context + 1;
-            context = self.store.messages(telling, range)?;
+            context = self.store.messages(recording, range)?;
             let at = context.iter().position(|(at, _)| *at == position);
             message = at.map(|at| context.remove(at).1);
         }
@@ -125,7 +128,7 @@ impl Search<'_> {
             (Some(message), _) => text_of(message, kind),
             (None, Some(_)) => return Ok(None),
             (None, None) if kind == TextKind::Title => title.unwrap_or_default().to_owned(),
-            (None, None) => how.document(self.whole_texts(telling, kind)?, window),
+            (None, None) => how.document(self.whole_texts(recording, kind)?, window),
         };
         let (tier, piece) = match window {
             Some(hash) => (Tier::Meaning, window_of(&text, hash).unwrap_or(&text)),
@@ -136,19 +139,27 @@ impl Search<'_> {
     }
 }
 
-/// Runs of messages that are being unpacked: whose, and which messages of them are wanted.
-struct Reading {
-    runs: Vec<(u64, Arc<HashSet<u64>>, Run)>,
+/// A text that matches, with the title of its session.
+struct MatchedText<'t> {
+    score: f32,
+    tier: Tier,
+    located: LocatedText,
+    title: Option<&'t str>,
+}
+
+/// Packed runs of messages to unpack: the recording, the wanted positions and the run.
+struct MessageReading {
+    runs: Vec<(u64, Arc<HashSet<u64>>, CompressedChunk)>,
     pieces: Pieces,
     read: Mutex<HashMap<(u64, u64), Message>>,
 }
 
-impl Joint for Reading {
+impl SharedJob for MessageReading {
     fn step(&self) -> bool {
         self.pieces.take(|at| {
-            let (telling, positions, run) = &self.runs[at];
+            let (recording, positions, run) = &self.runs[at];
             let messages = run.messages(positions).into_iter();
-            let messages = messages.map(|(position, message)| ((*telling, position), message));
+            let messages = messages.map(|(position, message)| ((*recording, position), message));
             self.read.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
         })
     }
@@ -158,36 +169,36 @@ impl Joint for Reading {
     }
 }
 
-fn within(entries: &HashMap<u64, Entry>, telling: u64) -> Option<Box<Entry>> {
-    entries.get(&telling).cloned().map(Box::new)
+fn within(entries: &HashMap<u64, Entry>, recording: u64) -> Option<Box<Entry>> {
+    entries.get(&recording).cloned().map(Box::new)
 }
 
-/// What was asked for, as it was typed and as it was looked for.
+/// The clauses of the query as typed, and as searched.
 #[derive(Clone, Copy)]
-pub(super) struct Wording<'q> {
+pub(super) struct QueryWording<'q> {
     pub(super) typed: &'q [Clause],
-    /// With mistyped words corrected and other forms of words.
+    /// The clauses with corrected words and other word forms.
     pub(super) marked: &'q [Clause],
 }
 
-/// How hits are made ready.
-struct How<'q> {
+/// Builds hits from matches.
+struct PresentOptions<'q> {
     clauses: &'q [Clause],
-    marks: Marks<'q>,
-    /// The words as they were typed.
+    marks: QueryMarks<'q>,
+    /// The words in typed order.
     phrase: Option<Vec<String>>,
-    /// Whether everything asked for is a phrase or an expression.
+    /// Whether every clause is a phrase or an expression.
     is_exact: bool,
     context: u64,
 }
 
-impl<'q> How<'q> {
-    fn of(wording: Wording<'q>, options: &Options) -> Self {
-        let Wording { typed, marked } = wording;
+impl<'q> PresentOptions<'q> {
+    fn of(wording: QueryWording<'q>, options: &SearchOptions) -> Self {
+        let QueryWording { typed, marked } = wording;
         let mut wanted = typed.iter().filter(|clause| !clause.negated);
         Self {
             clauses: marked,
-            marks: Marks::of(marked),
+            marks: QueryMarks::of(marked),
             phrase: as_typed(typed),
             is_exact: wanted
                 .all(|clause| matches!(clause.pattern, Pattern::Phrase(_) | Pattern::Regex(_))),
@@ -195,12 +206,12 @@ impl<'q> How<'q> {
         }
     }
 
-    /// The document that was found: it has the piece that is near in meaning, or what is looked
-    /// for. Where none has all of it, they are one text.
+    /// Returns the document that contains the near window or matches all clauses. If none does, all
+    /// documents are joined.
     fn document(&self, mut documents: Vec<String>, window: Option<u64>) -> String {
         let is_found = |text: &String| match window {
             Some(hash) => window_of(text, hash).is_some(),
-            None => Text::new(text).fits(self.clauses),
+            None => CheckedText::new(text).fits(self.clauses),
         };
         match documents.iter().position(is_found) {
             Some(at) => documents.swap_remove(at),
@@ -208,7 +219,7 @@ impl<'q> How<'q> {
         }
     }
 
-    /// How closely a text fits that was found in some tier.
+    /// Refines the tier of a text: all words in typed order are an exact phrase.
     fn tier(&self, tier: Tier, text: &str) -> Tier {
         if tier != Tier::AllWords {
             return tier;

@@ -1,89 +1,90 @@
-//! A query, understood: what to look for, and where.
+//! A parsed query: its clauses and its filter.
 
 use std::fmt;
 
 use jiff::Zoned;
 
-use super::parse::Parser;
+use super::parse::QueryParser;
 use super::{Filter, Regex};
 use crate::error::Result;
 
-/// The longest query, in bytes: an address of the dashboard holds no more.
+/// The maximum length of a query in bytes: the address of a dashboard page holds no more.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024;
 
-/// How deep parentheses of a query may be nested. Everything that walks a query recurses as deep.
+/// The maximum nesting depth of parentheses. Every function that walks a query recurses as deep.
 pub const MAX_QUERY_DEPTH: usize = 32;
 
-/// How many words and fields a query may have; an identifier counts as the words it is made of.
+/// The maximum number of words and fields in a query. An identifier counts as the words it consists
+/// of.
 pub const MAX_QUERY_WORDS: usize = 256;
 
-/// How many of them may be beginnings (`begin*`) and regular expressions: each of these looks
-/// through the words of the index and stands for many.
+/// The maximum number of prefixes (`begin*`) and regular expressions in a query: each of them scans
+/// the words of the index and stands for many words.
 pub const MAX_QUERY_PATTERNS: usize = 32;
 
-/// A query, understood.
+/// A parsed query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// As it was typed.
+    /// The query as it was typed, without surrounding white space.
     pub text: String,
-    /// What to look for: all of it.
+    /// The conditions on text. All of them must hold.
     pub clauses: Vec<Clause>,
-    /// Where to look.
+    /// The conditions on sessions and messages.
     pub filter: Filter,
 }
 
-/// One thing to look for.
+/// One condition on text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// What.
+    /// The pattern to find.
     pub pattern: Pattern,
-    /// Whether it must not be there.
+    /// Whether the pattern must be absent.
     pub negated: bool,
 }
 
-/// What a clause looks for.
+/// A pattern that a clause finds in text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pattern {
     /// A word, or an identifier with its parts in order.
     Word(String),
-    /// Words next to each other.
+    /// Adjacent words.
     Phrase(String),
-    /// A word that begins like this.
+    /// A word with this prefix.
     Prefix(String),
-    /// A text that fits a regular expression.
+    /// A text that matches a regular expression.
     Regex(Regex),
-    /// A typed word that stands for any of several words: its other forms, or the nearest ones
-    /// that occur.
+    /// A typed word that stands for any of several words: its other forms, or the nearest words of
+    /// the index.
     OneOf {
-        /// As it was typed.
+        /// The word as it was typed.
         typed: String,
         /// The words it stands for.
         readings: Vec<String>,
     },
-    /// One of several things, each of which may be several clauses.
+    /// Any of several alternatives, each of which may consist of several clauses.
     Any(Vec<Vec<Clause>>),
 }
 
 impl Query {
-    /// Understands what was typed; relative dates count from `now`. A query beyond the limits
-    /// (`MAX_QUERY_…`) is an [`Error::Query`](crate::Error::Query).
+    /// Parses a query; relative dates count from `now`. Returns an
+    /// [`Error::Query`](crate::Error::Query) for a query beyond the limits (`MAX_QUERY_…`).
     pub fn parse(text: &str, now: &Zoned) -> Result<Self> {
-        let (clauses, filter) = Parser::new(text, now).query()?;
+        let (clauses, filter) = QueryParser::new(text, now).query()?;
         Ok(Self { text: text.trim().to_owned(), clauses, filter })
     }
 
-    /// Whether there is anything that must be there.
+    /// Returns whether at least one clause must be present.
     pub fn looks_for_something(&self) -> bool {
         self.clauses.iter().any(|clause| !clause.negated)
     }
 
-    /// Whether there is nothing to look for: fields alone choose what is listed.
+    /// Returns whether the query has no clauses: its fields alone select the results.
     pub fn is_fields_only(&self) -> bool {
         self.clauses.is_empty()
     }
 
-    /// Whether messages themselves must be read to know whether they fit.
+    /// Returns whether messages must be read to decide whether they match.
     pub(super) fn has_regex(&self) -> bool {
         self.clauses.iter().any(Clause::has_regex)
     }
@@ -94,7 +95,8 @@ impl Clause {
         Self { pattern, negated: false }
     }
 
-    /// Calls `found` with every pattern that must be there, or may be.
+    /// Calls `found` with every pattern that is required or is an alternative, and with no negated
+    /// one.
     pub(super) fn each<'c>(&'c self, found: &mut dyn FnMut(&'c Pattern)) {
         match &self.pattern {
             _ if self.negated => {}
@@ -139,7 +141,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Writes clauses one after the other.
+/// Formats clauses in query syntax, separated by spaces.
 pub(super) fn join(clauses: &[Clause]) -> String {
     let all: Vec<String> = clauses.iter().map(ToString::to_string).collect();
     all.join(" ")

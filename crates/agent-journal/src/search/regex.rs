@@ -1,17 +1,17 @@
-//! Regular expressions over messages. The index knows words, not letters: from an expression
-//! follows what words a message must have, and only those messages are read.
+//! Regular expressions over messages. The index holds words, not letters: the words that a matching
+//! message must contain are derived from the expression, and only such messages are read.
 
 use std::fmt;
 
 use regex_syntax::hir::{Hir, HirKind, Look};
 
-/// A piece of an expression shorter than this is in too many words to be worth looking for.
+/// The minimum length of a fragment in bytes: a shorter one occurs in too many words to be useful.
 const SHORTEST: usize = 3;
 
-/// Alternatives beyond this many say nothing worth asking.
+/// The maximum number of alternatives: more of them do not narrow the search enough.
 const ALTERNATIVES: usize = 32;
 
-/// How deep groups of an expression may be nested: the words it needs are worked out recursively.
+/// The maximum nesting depth of groups: the required words are derived recursively.
 const MAX_NESTING: u32 = 64;
 
 /// A regular expression in a query.
@@ -23,23 +23,23 @@ pub struct Regex {
     pub(super) need: Need,
 }
 
-/// What words a text must have that fits an expression.
+/// The words that a text must contain to match an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nothing is known.
+    /// No requirement could be derived.
     Nothing,
-    /// A text between two words' ends: its words, in order.
+    /// A text between two word boundaries: its words, in order.
     Words(String),
-    /// A word with this in it.
+    /// A word that contains this text.
     Part(String),
     /// All of these.
     All(Vec<Need>),
-    /// One of these.
+    /// Any of these.
     Any(Vec<Need>),
 }
 
 impl Regex {
-    /// Compiles an expression; says in one line what is wrong with it.
+    /// Compiles an expression. The error is a single line.
     pub(super) fn new(source: &str, flags: &str) -> Result<Self, String> {
         let pattern =
             if flags.is_empty() { source.to_owned() } else { format!("(?{flags}){source}") };
@@ -58,12 +58,12 @@ impl Regex {
         Ok(Self { source: source.to_owned(), flags: flags.to_owned(), compiled, need })
     }
 
-    /// Whether a text fits.
+    /// Returns whether a text matches.
     pub(super) fn fits(&self, text: &str) -> bool {
         self.compiled.is_match(text)
     }
 
-    /// Where a text fits.
+    /// Returns the byte ranges of all non-empty matches in a text.
     pub(super) fn places<'t>(
         &'t self,
         text: &'t str,
@@ -99,7 +99,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// The last line of the engine's account is the reason.
+/// Returns the last line of a compiler error, which holds the reason.
 fn in_one_line(account: &str) -> String {
     let last = account.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(account);
     last.trim().trim_start_matches("error: ").to_owned()
@@ -109,11 +109,11 @@ fn in_one_line(account: &str) -> String {
 enum Piece {
     /// This text, exactly (in any case).
     Text(String),
-    /// Something that is no part of a word, or the end of one.
+    /// A character that is not part of a word, or a word boundary.
     Edge,
-    /// Anything.
+    /// Any text.
     Gap,
-    /// Anything of which this is known.
+    /// Any text with known required words.
     Known(Need),
 }
 
@@ -168,7 +168,7 @@ fn walk(hir: &Hir, pieces: &mut Vec<Piece>) {
             | Look::WordEndHalfUnicode
             | Look::WordAsciiNegate
             | Look::WordUnicodeNegate => {}
-            // `_` is a letter to an expression and an edge to the index: an edge either way.
+            // `_` is a letter to an expression and a separator to the index: a boundary either way.
             _ => pieces.push(Piece::Edge),
         },
         HirKind::Repetition(repetition) => {
@@ -191,19 +191,19 @@ fn walk(hir: &Hir, pieces: &mut Vec<Piece>) {
     }
 }
 
-/// The letter a class stands for when its members differ in case only.
+/// Returns the letter a class stands for if its members differ in case only.
 fn one_letter(class: &regex_syntax::hir::Class) -> Option<char> {
     let regex_syntax::hir::Class::Unicode(class) = class else { return None };
     let mut letters = class.iter().flat_map(|range| range.start()..=range.end());
     let members: Vec<char> = letters.by_ref().take(5).collect();
     let plain = |letter: &char| letter.to_lowercase().next().unwrap_or(*letter);
     let ascii = members.iter().find(|letter| letter.is_ascii())?.to_ascii_lowercase();
-    // The long s and the Kelvin sign are cases of ASCII letters, too.
+    // The long s and the Kelvin sign are case variants of ASCII letters, too.
     let same = |letter: &char| plain(letter) == ascii || matches!(letter, 'ſ' | 'K');
     (members.len() <= 4 && members.iter().all(same)).then_some(ascii)
 }
 
-/// Whether no member of a class is part of a word.
+/// Returns whether no member of a class is part of a word.
 fn is_between_words(class: &regex_syntax::hir::Class) -> bool {
     let regex_syntax::hir::Class::Unicode(class) = class else { return false };
     let total: u32 = class.iter().map(|range| range.end() as u32 - range.start() as u32 + 1).sum();
@@ -214,7 +214,7 @@ fn is_between_words(class: &regex_syntax::hir::Class) -> bool {
             .all(|one| !one.is_alphanumeric())
 }
 
-/// What words a text brings along. A word at an open end may go on beyond the text.
+/// Adds the words that a literal text requires. A word at an open end may continue beyond the text.
 fn words_of(text: &str, starts_free: bool, ends_free: bool, all: &mut Vec<Need>) {
     let is_word = |one: char| one.is_alphanumeric();
     let from = if starts_free { text.find(|one| !is_word(one)).unwrap_or(text.len()) } else { 0 };

@@ -1,4 +1,4 @@
-//! The part of a text that shows why it was found.
+//! Cuts the part of a text that shows why it was found.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,50 +11,51 @@ use super::query::{Clause, Pattern};
 use crate::escape;
 use crate::index::each_token;
 
-/// Length of a snippet in bytes.
+/// The length of a snippet in bytes.
 pub(super) const SNIPPET: usize = 200;
 
-/// Of longer texts only so much is cut into words.
+/// The number of bytes at the start of a text that are split into words.
 const LOOK: usize = 256 << 10;
 
-/// Places beyond that which are looked at.
+/// The maximum number of occurrences to check beyond that.
 const FARTHER_PLACES: usize = 64;
 
-/// Places where an expression fits that are looked at.
+/// The maximum number of matches of an expression to check.
 const MOST_PLACES: usize = 500;
 
-/// A piece of text with the words that were found.
+/// An excerpt of a text with the positions of the found words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Snippet {
-    /// The piece, in one line.
+    /// The excerpt, in one line.
     pub text: String,
-    /// Where the found words stand in it, in bytes.
+    /// The byte ranges of the found words.
     pub highlights: Vec<Range<usize>>,
 }
 
-/// What to mark: words, beginnings of words, words next to each other, expressions. Each stands for
-/// a number of what was asked for: several forms of one word have the same.
+/// The terms to highlight: words, prefixes, phrases and expressions. Each has the number of its
+/// pattern: several forms of one word share a number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Marks<'q> {
+pub(super) struct QueryMarks<'q> {
     words: HashMap<String, usize>,
     prefixes: Vec<(String, usize)>,
     phrases: Vec<(Vec<String>, usize)>,
     regexes: Vec<&'q Regex>,
-    /// How many things were asked for.
+    /// The number of terms.
     count: usize,
 }
 
-/// A marked piece of a text, in bytes.
+/// A highlighted byte range of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct TextMark {
     from: usize,
     to: usize,
-    /// What it stands for.
+    /// The number of the term that it matches.
     number: usize,
 }
 
-impl<'q> Marks<'q> {
-    /// Collects what clauses ask for.
+impl<'q> QueryMarks<'q> {
+    /// Collects the terms of clauses.
     pub(super) fn of(clauses: &'q [Clause]) -> Self {
         let mut marks = Self::default();
         for clause in clauses {
@@ -91,7 +92,7 @@ impl<'q> Marks<'q> {
         }
     }
 
-    /// Adds words that each stand for themselves.
+    /// Adds words, each as a term of its own.
     fn add_each(&mut self, words: Vec<String>) {
         for word in words {
             self.words.entry(word).or_insert(self.count);
@@ -104,24 +105,24 @@ impl<'q> Marks<'q> {
         self.words.get(word).copied().or_else(|| prefix().map(|(_, number)| *number))
     }
 
-    /// How many things a piece of text could show at most.
+    /// Returns the number of distinct terms that an excerpt can show at most.
     fn most(&self) -> usize {
         let words = self.words.values().chain(self.phrases.iter().map(|(_, number)| number));
         let numbers = words.chain(self.prefixes.iter().map(|(_, number)| number));
         numbers.collect::<HashSet<_>>().len() + self.regexes.len()
     }
 
-    /// Whether everything stands in the last piece of a text.
-    fn are_all_in(&self, found: &[Mark], end: usize, length: usize) -> bool {
+    /// Returns whether the last excerpt-sized part of the text contains all terms.
+    fn are_all_in(&self, found: &[TextMark], end: usize, length: usize) -> bool {
         let last = found.iter().rev().take_while(|mark| mark.from + length * 3 / 4 >= end);
         self.regexes.is_empty()
             && self.prefixes.is_empty()
             && last.map(|mark| mark.number).collect::<HashSet<_>>().len() == self.most()
     }
 
-    /// What is marked in a text, in order; as far as there may be a better piece of a length. A
-    /// phrase that stands nowhere in it is marked word by word.
-    fn in_text(&self, text: &str, length: usize) -> Vec<Mark> {
+    /// Returns the highlights of a text, in order, up to the point after which no better excerpt of
+    /// this length can follow. A phrase that does not occur is highlighted word by word.
+    fn in_text(&self, text: &str, length: usize) -> Vec<TextMark> {
         let found = self.scan(text, length);
         let is_missing =
             |(_, number): &&(Vec<String>, usize)| found.iter().all(|mark| mark.number != *number);
@@ -137,15 +138,15 @@ impl<'q> Marks<'q> {
         apart.scan(text, length)
     }
 
-    fn scan(&self, text: &str, length: usize) -> Vec<Mark> {
-        let mut found: Vec<Mark> = Vec::new();
+    fn scan(&self, text: &str, length: usize) -> Vec<TextMark> {
+        let mut found: Vec<TextMark> = Vec::new();
         let mut enough = usize::MAX;
-        // Phrases that have begun: which, where, and how many of their words stand there.
+        // Phrases that have begun: which, where, and how many of their words matched.
         let mut begun: Vec<(usize, usize, usize)> = Vec::new();
         each_token(text, &mut |word, is_whole| {
             let known = found.len();
             if let Some(number) = self.number_of(&word.text) {
-                put(&mut found, Mark { from: word.from, to: word.to, number });
+                put(&mut found, TextMark { from: word.from, to: word.to, number });
             }
             if !is_whole && !self.phrases.is_empty() {
                 begun.extend((0..self.phrases.len()).map(|phrase| (phrase, word.from, 0)));
@@ -154,13 +155,13 @@ impl<'q> Marks<'q> {
                     let fits = words[*matched] == word.text;
                     *matched += 1;
                     if fits && *matched == words.len() {
-                        put(&mut found, Mark { from: *from, to: word.to, number: *number });
+                        put(&mut found, TextMark { from: *from, to: word.to, number: *number });
                         return false;
                     }
                     fits
                 });
             }
-            // Where everything stands together there is no better piece to come.
+            // A part with all terms cannot be improved.
             if found.len() != known && enough == usize::MAX {
                 let end = found.last().map_or(0, |mark| mark.to);
                 if self.are_all_in(&found, end, length) {
@@ -173,7 +174,7 @@ impl<'q> Marks<'q> {
             for range in regex.places(text).take(MOST_PLACES) {
                 found.retain(|mark| mark.to <= range.start || mark.from >= range.end);
                 let number = self.count + at;
-                found.push(Mark { from: range.start, to: range.end, number });
+                found.push(TextMark { from: range.start, to: range.end, number });
             }
         }
         if !self.regexes.is_empty() {
@@ -182,19 +183,22 @@ impl<'q> Marks<'q> {
         found
     }
 
-    /// Finds the best piece beyond the beginning of a long text: around the places of the longest
-    /// word, which are found without cutting everything into words.
-    fn farther(&self, text: &str, from: usize, length: usize) -> Vec<Mark> {
+    /// Finds the best excerpt beyond the beginning of a long text: around occurrences of the
+    /// longest word, which are found without splitting everything into words.
+    fn farther(&self, text: &str, from: usize, length: usize) -> Vec<TextMark> {
         let from = text.floor_char_boundary(from.saturating_sub(length));
-        let mut best: Vec<Mark> = Vec::new();
+        let mut best: Vec<TextMark> = Vec::new();
         for place in self.places_of_longest(&text[from..]) {
             let start = text.floor_char_boundary((from + place).saturating_sub(length));
             let end = text.ceil_char_boundary((from + place + 2 * length).min(text.len()));
             let found = self.in_text(&text[start..end], length);
             let window = best_window(&found, length);
             if different(window) > different(&best) {
-                let shift =
-                    |mark: &Mark| Mark { from: mark.from + start, to: mark.to + start, ..*mark };
+                let shift = |mark: &TextMark| TextMark {
+                    from: mark.from + start,
+                    to: mark.to + start,
+                    ..*mark
+                };
                 best = window.iter().map(shift).collect();
             }
             if different(&best) == self.most() {
@@ -204,8 +208,8 @@ impl<'q> Marks<'q> {
         best
     }
 
-    /// Some of the places where the longest word to mark may stand, whatever its case; those of an
-    /// expression, if there is one.
+    /// Returns some offsets of the longest word to highlight, in any case; those of an expression,
+    /// if there is one.
     fn places_of_longest(&self, text: &str) -> Vec<usize> {
         if let Some(regex) = self.regexes.first() {
             return regex.places(text).take(FARTHER_PLACES).map(|range| range.start).collect();
@@ -222,9 +226,9 @@ impl<'q> Marks<'q> {
     }
 }
 
-/// Adds a mark; a whole name stands for its parts, whichever comes first.
-fn put(found: &mut Vec<Mark>, mark: Mark) {
-    let is_part = |last: &Mark| mark.to <= last.to && mark.from >= last.from;
+/// Adds a highlight. A complete name replaces its parts, whichever comes first.
+fn put(found: &mut Vec<TextMark>, mark: TextMark) {
+    let is_part = |last: &TextMark| mark.to <= last.to && mark.from >= last.from;
     if found.last().is_some_and(is_part) {
         return;
     }
@@ -234,13 +238,13 @@ fn put(found: &mut Vec<Mark>, mark: Mark) {
     found.push(mark);
 }
 
-/// Counts the different things that marks stand for.
-fn different(marks: &[Mark]) -> usize {
+/// Counts the distinct terms of highlights.
+fn different(marks: &[TextMark]) -> usize {
     marks.iter().map(|mark| mark.number).collect::<HashSet<_>>().len()
 }
 
-/// Cuts the piece of at most `length` bytes in which most different marks stand.
-pub(super) fn snippet(text: &str, marks: &Marks<'_>, length: usize) -> Snippet {
+/// Cuts the excerpt of about `length` bytes that shows the most distinct terms.
+pub(super) fn snippet(text: &str, marks: &QueryMarks<'_>, length: usize) -> Snippet {
     let near = text.floor_char_boundary(LOOK);
     let found = marks.in_text(&text[..near], length);
     let mut window = best_window(&found, length).to_vec();
@@ -261,12 +265,13 @@ pub(super) fn snippet(text: &str, marks: &Marks<'_>, length: usize) -> Snippet {
 
 /// Cuts the beginning of a text.
 pub(super) fn beginning(text: &str) -> Snippet {
-    snippet(text, &Marks::default(), SNIPPET)
+    snippet(text, &QueryMarks::default(), SNIPPET)
 }
 
-/// The run of marks that fits the length and has most different ones, the earliest of those.
-fn best_window(found: &[Mark], length: usize) -> &[Mark] {
-    let mut best: &[Mark] = &[];
+/// Returns the run of highlights that fits the length and has the most distinct terms; the earliest
+/// of equal ones.
+fn best_window(found: &[TextMark], length: usize) -> &[TextMark] {
+    let mut best: &[TextMark] = &[];
     let mut most = 0;
     for (from, first) in found.iter().enumerate().take(2000) {
         let fitting = found[from..].partition_point(|mark| mark.to <= first.from + length * 3 / 4);
@@ -295,8 +300,8 @@ fn word_end(text: &str, at: usize) -> usize {
     text[..at].rfind(char::is_whitespace).filter(|end| at - end < 40).unwrap_or(at)
 }
 
-/// Writes a piece in one line: white space becomes single spaces, cuts become `…`, what steers a
-/// terminal is left out.
+/// Writes an excerpt in one line: white space becomes single spaces, cuts become `…`, terminal
+/// escape sequences are removed.
 fn one_line(text: &str, piece: Range<usize>, found: &[Range<usize>]) -> Snippet {
     let mut snippet = Snippet::default();
     if piece.start > 0 {
@@ -307,9 +312,9 @@ fn one_line(text: &str, piece: Range<usize>, found: &[Range<usize>]) -> Snippet 
     let mut escaped = 0;
     for (offset, character) in text[piece.clone()].char_indices() {
         let at = piece.start + offset;
-        escaped = escaped.max(at + escape::length(&text.as_bytes()[at..piece.end]));
+        escaped = escaped.max(at + escape::escape_sequence_length(&text.as_bytes()[at..piece.end]));
         if at < escaped {
-            // It is not seen, and may still end what was found.
+            // An escape sequence is invisible, and may still end a highlight.
         } else if character.is_whitespace() || character.is_control() {
             space = true;
         } else {
@@ -343,7 +348,7 @@ mod tests {
     fn check(text: &str, query: &str, length: usize, expected: &str) {
         let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
         let query = super::super::Query::parse(query, &now).unwrap();
-        let found = snippet(text, &Marks::of(&query.clauses), length);
+        let found = snippet(text, &QueryMarks::of(&query.clauses), length);
         let mut shown = found.text.clone();
         for range in found.highlights.iter().rev() {
             shown.insert(range.end, ']');
@@ -377,7 +382,7 @@ mod tests {
         let text = format!("error: try {} error: could not compile it", "x ".repeat(200));
         let shown = "… x x x x x [error: could not compile] it";
         check(&text, r#""error: could not compile""#, 48, shown);
-        // Where it does not stand, its words are marked.
+        // Without the phrase, its words are highlighted.
         check("an error, could be", r#""error could not""#, 48, "an [error], [could] be");
         check("wait_for_session(1)", "wait_for_session", 48, "[wait_for_session](1)");
         check("one two three four", r#""one two three""#, 8, "[one two three]…");

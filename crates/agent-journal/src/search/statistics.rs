@@ -1,6 +1,6 @@
-//! Counts of passages and words, as rankings need them. They count what can be found: the engine's
-//! own counts have deleted passages in them, and so the same sessions would rank differently in a
-//! journal in which some were rewritten.
+//! Counts of passages and words for ranking. They exclude deleted passages: tantivy's own counts
+//! include them, and so the same sessions would rank differently in a journal in which some were
+//! rewritten.
 
 use std::cell::OnceCell;
 
@@ -9,11 +9,11 @@ use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
-/// Counts what an index holds in one field.
+/// Counts for one field of an index.
 pub(super) struct Statistics<'s> {
     searcher: &'s Searcher,
     field: Field,
-    /// The deleted passages of each part of the index, in order.
+    /// The deleted passages of each segment, in order.
     deleted: Vec<OnceCell<Vec<DocId>>>,
     words: OnceCell<u64>,
 }
@@ -28,12 +28,12 @@ impl<'s> Statistics<'s> {
         self.searcher
     }
 
-    /// Returns how many passages there are.
+    /// Returns the number of passages.
     fn passages(&self) -> u64 {
         self.searcher.segment_readers().iter().map(|part| u64::from(part.num_docs())).sum()
     }
 
-    /// Returns in how many passages of a part a word is, by the list that the part has of them.
+    /// Returns the number of passages of a segment that contain a word, given its postings list.
     pub(super) fn frequency_in(&self, part: usize, list: &TermInfo) -> tantivy::Result<u64> {
         let reader = &self.searcher.segment_readers()[part];
         if !reader.has_deletes() {
@@ -43,7 +43,7 @@ impl<'s> Statistics<'s> {
         let inverted = reader.inverted_index(self.field)?;
         let mut found = inverted.read_postings_from_terminfo(list, IndexRecordOption::Basic)?;
         let mut count = u64::from(list.doc_freq);
-        // The shorter of the two lists is gone through.
+        // The shorter of the two lists is scanned.
         if (list.doc_freq as usize) < deleted.len() {
             while found.doc() != TERMINATED {
                 count -= u64::from(reader.is_deleted(found.doc()));
@@ -60,8 +60,8 @@ impl<'s> Statistics<'s> {
         Ok(count)
     }
 
-    /// Adds up the lengths of all passages, as precisely as they are kept. The engine's own sum is
-    /// exact at first and is estimated after a merge.
+    /// Sums the lengths of all passages, as precisely as they are stored. Tantivy's own sum is
+    /// exact at first and estimated after a merge.
     fn count_words(&self) -> tantivy::Result<u64> {
         let mut words = 0;
         for part in self.searcher.segment_readers() {

@@ -1,4 +1,4 @@
-//! Tries a query on a message itself, for what the index cannot know.
+//! Matches clauses against the text of a message, for conditions that the index cannot check.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -6,22 +6,22 @@ use std::collections::HashSet;
 use super::query::{Clause, Pattern};
 use crate::index::{Word, each_word, whole_words, words};
 
-/// A text, cut into words once, and only if that is needed.
-pub(super) struct Text<'t> {
+/// A text that is split into words at most once, when they are needed.
+pub(super) struct CheckedText<'t> {
     whole: &'t str,
     words: OnceCell<(Vec<Word>, HashSet<String>)>,
 }
 
-impl<'t> Text<'t> {
+impl<'t> CheckedText<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         Self { whole: text, words: OnceCell::new() }
     }
 
-    /// Whether all clauses hold.
+    /// Returns whether all clauses hold.
     pub(super) fn fits(&self, clauses: &[Clause]) -> bool {
         let (regexes, others): (Vec<&Clause>, Vec<&Clause>) =
             clauses.iter().partition(|clause| matches!(clause.pattern, Pattern::Regex(_)));
-        // An expression needs no words, and decides most.
+        // An expression needs no words and rules out most texts.
         regexes.into_iter().chain(others).all(|it| self.has(&it.pattern) != it.negated)
     }
 
@@ -45,9 +45,9 @@ impl<'t> Text<'t> {
         }
     }
 
-    /// Whether words stand next to each other; the last one is compared by `fits`.
+    /// Returns whether words are adjacent; `fits` compares the last one.
     fn has_sequence(&self, parts: &[&str], fits: fn(&str, &str) -> bool) -> bool {
-        // What cannot be looked for is not asked for.
+        // A pattern without words requires nothing.
         let Some((last, before)) = parts.split_last() else { return true };
         let (words, wholes) =
             self.words.get_or_init(|| (words(self.whole), whole_words(self.whole)));
@@ -61,9 +61,9 @@ impl<'t> Text<'t> {
     }
 }
 
-/// Whether words stand next to each other in a text.
+/// Returns whether a text contains adjacent words.
 pub(super) fn has_phrase(text: &str, phrase: &[String]) -> bool {
-    // How many words of the phrase stand before here, for every place where it may have begun.
+    // The number of matched words for every position at which the phrase may have begun.
     let mut begun: Vec<usize> = Vec::new();
     let mut is_there = false;
     each_word(text, &mut |word| {
@@ -101,7 +101,7 @@ mod tests {
     fn a_text_fits_what_is_asked_for() {
         let now = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
         let check = |query: &str, expected: bool| {
-            let text = Text::new("The waitForSession race: error[E0382] in parse_query");
+            let text = CheckedText::new("The waitForSession race: error[E0382] in parse_query");
             let query = Query::parse(query, &now).unwrap();
             assert_eq!(text.fits(&query.clauses), expected, "{}", query.text);
         };

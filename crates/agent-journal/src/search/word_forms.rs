@@ -1,13 +1,13 @@
-//! Finds other forms of an English word: plurals, `-ed` and `-ing`. A query is widened by the
-//! forms that the index really has, so the index itself holds nothing but words as they stand.
+//! Finds other forms of an English word: plurals, `-ed` and `-ing`. A query is expanded by the
+//! forms that occur in the index, so the index itself holds only words as written.
 
-use super::engine::{Engine, parts_of};
+use super::engine::{QueryCompiler, parts_of};
 use super::query::{Clause, Pattern};
 
-/// A shorter stem belongs to too many words.
+/// The minimum length of a stem: a shorter one belongs to too many words.
 const SHORTEST_STEM: usize = 3;
 
-impl Engine<'_> {
+impl QueryCompiler<'_> {
     /// Replaces each word by all its forms that occur in the index. Returns `None` when no word
     /// has another form there.
     pub(super) fn with_word_forms(
@@ -44,8 +44,8 @@ impl Engine<'_> {
         Ok(is_widened)
     }
 
-    /// Returns the other forms of a typed word that occur in the index. Identifiers, codes and
-    /// words that decide nothing have none.
+    /// Returns the other forms of a typed word that occur in the index. Identifiers, codes and stop
+    /// words have none.
     pub(super) fn other_forms(&self, typed: &str) -> tantivy::Result<Vec<String>> {
         let parts = parts_of(typed);
         let [word] = parts.as_slice() else { return Ok(Vec::new()) };
@@ -62,8 +62,7 @@ impl Engine<'_> {
     }
 }
 
-/// Returns every form that a word could have beside its own. Most of them are no words: the index
-/// tells which are.
+/// Returns every other form that a word could have. Most of them are not words: the index decides.
 fn possible_forms(word: &str) -> Vec<String> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_lowercase());
     let stem = if is_plain { stem(word) } else { String::new() };
@@ -89,8 +88,8 @@ fn possible_forms(word: &str) -> Vec<String> {
     forms
 }
 
-/// Returns what the forms of a word have in common: without its plural, `-ed`, `-ing`, a final `e`
-/// and a doubled last letter.
+/// Returns the common stem of the forms of a word: without plural, `-ed`, `-ing`, a final `e` and a
+/// doubled last letter.
 fn stem(word: &str) -> String {
     let mut stem = without_ending(word);
     if stem.len() > SHORTEST_STEM
@@ -139,7 +138,7 @@ fn without_ending(word: &str) -> String {
     }
 }
 
-/// Takes the `e` of `crashes` and `searches` away, which belongs to the ending.
+/// Removes the `e` of `crashes` and `searches`, which belongs to the ending.
 fn without_sibilant(beginning: &str) -> String {
     let shorter = beginning.strip_suffix('e').filter(|it| it.ends_with("ch") || it.ends_with("sh"));
     shorter.unwrap_or(beginning).to_owned()

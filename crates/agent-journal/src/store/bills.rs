@@ -1,25 +1,38 @@
-//! Calls that no message records, counted from the bills that agents keep themselves.
+//! Usage that no message records, derived from the bills that agents keep.
 //!
-//! Bills are stored as their files have them. What they list beyond the messages is worked out
-//! again whenever a session, one that worked for it or the one it continues changes, and stored as
-//! calls of a recording of their own.
+//! Bills are stored as the agent wrote them. Usage on a bill beyond that of the messages is derived
+//! again whenever the session, one of its sub-agents or the session it continues changes. It is
+//! stored as the calls of a separate recording.
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::chunk::UsageRow;
+use super::database::OptionalRow;
 use super::unrecorded::{Evidence, RecordedCall, Unrecorded, find_unrecorded, sum_up};
 use super::{Store, Writer};
 use crate::error::Result;
 use crate::maps::Map;
-use crate::model::{Bill, Session, Timestamp, unmarked};
+use crate::model::{Bill, Session, Timestamp, split_speed_mark};
 
-/// No session is a fork of a fork more often than this.
-const LONGEST_LINEAGE: usize = 64;
+/// Maximum number of fork origins that are followed.
+const MAX_LINEAGE_SESSIONS: usize = 64;
 
-/// What a bill is held against of its session's listing.
+/// The columns of a call by which derived calls are compared with stored ones.
+const FIGURES: [&str; 8] = [
+    "at",
+    "input",
+    "output",
+    "cache_read",
+    "cache_creation",
+    "cache_creation_1h",
+    "reasoning",
+    "cost_micros",
+];
+
+/// The columns of a session that its bill is compared with.
 struct BilledSession {
     name: String,
     is_persons: bool,
@@ -28,79 +41,79 @@ struct BilledSession {
 }
 
 impl Store {
-    /// Counts the states of bills that list less than the messages record.
+    /// Counts the ignored states of bills, which list less than the messages record.
     pub(crate) fn bills_left_aside(&self) -> Result<u64> {
         let sql = "SELECT total(left_aside) FROM bills";
-        let count = self.connection.query_row(sql, [], |row| row.get::<_, f64>(0));
-        Ok(count.map_err(self.error())? as u64)
+        let count: f64 = self.database.value(sql, [])?;
+        Ok(count as u64)
     }
 }
 
 impl Writer<'_> {
-    /// Stores the bill of a session as its files have it.
-    pub(super) fn note_bills(&self, session: u64, account: &Session) -> Result<()> {
-        let since = account.bills.iter().filter_map(|state| state.since).max();
+    /// Writes the bill of a session as the agent wrote it.
+    pub(super) fn note_bills(&self, session: u64, metadata: &Session) -> Result<()> {
+        let since = metadata.bills.iter().filter_map(|state| state.since).max();
         let since = since.map(Timestamp::as_millis);
-        let states = serde_json::to_string(&account.bills).expect("bills always serialise");
-        // A session without a bill gets no row; one that lost its bill keeps an empty one.
-        let sql = if account.bills.is_empty() {
+        let states = serde_json::to_string(&metadata.bills).expect("bills always serialise");
+        // A session without a bill gets no row. A session that lost its bill keeps an empty row.
+        let sql = if metadata.bills.is_empty() {
             "UPDATE bills SET states = ?2, since = ?3 WHERE session = ?1"
         } else {
             "INSERT INTO bills (session, states, since) VALUES (?1, ?2, ?3)
              ON CONFLICT (session) DO UPDATE SET states = ?2, since = ?3"
         };
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        statement.execute(params![session as i64, states, since]).map_err(self.error())?;
+        self.database.execute(sql, params![session as i64, states, since])?;
         Ok(())
     }
 
-    /// Forgets the bill of a session, and what was counted from it.
+    /// Deletes the bill of a session and the usage derived from it.
     pub(super) fn forget_bill(&mut self, session: u64) -> Result<()> {
         let sql = "DELETE FROM bills WHERE session = ?1";
-        self.connection.execute(sql, [session as i64]).map_err(self.error())?;
+        self.database.execute(sql, [session as i64])?;
         self.forget_calls(bill_key(session), 0..i64::MAX as u64)
     }
 
-    /// Counts what bills list beyond the messages, for the sessions that changed, for those they
-    /// worked for and for those that continue them.
-    pub(super) fn settle_bills(&mut self, changed: &BTreeSet<u64>) -> Result<()> {
+    /// Derives the unrecorded usage of bills for the changed sessions, for their parents and for
+    /// the sessions that continue them.
+    pub(super) fn derive_unrecorded_usage(&mut self, changed: &BTreeSet<u64>) -> Result<()> {
         let sql = "SELECT EXISTS (SELECT 1 FROM bills)";
-        let has_bills: bool =
-            self.connection.query_row(sql, [], |row| row.get(0)).map_err(self.error())?;
+        let has_bills: bool = self.database.value(sql, [])?;
         if !has_bills {
             return Ok(());
         }
-        let mut candidates = self.bills_beside_new_sessions()?;
+        let mut candidates = self.bills_around_new_sessions()?;
         let sql = "WITH RECURSIVE above (key) AS (SELECT ?1 UNION
                    SELECT sessions.parent FROM sessions JOIN above ON sessions.key = above.key
                    WHERE sessions.parent IS NOT NULL)
                    SELECT session FROM bills WHERE session IN above
                    UNION SELECT bills.session FROM lineages
                    JOIN bills ON bills.session = lineages.session WHERE lineages.origin IN above";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         for session in changed {
             let rows = statement.query_map([*session as i64], |row| row.get::<_, i64>(0));
-            for found in rows.map_err(self.error())? {
-                candidates.insert(found.map_err(Store::error(self.store))? as u64);
+            for found in rows? {
+                candidates.insert(found? as u64);
             }
         }
         drop(statement);
-        candidates.into_iter().try_for_each(|session| self.settle_bill(session))
+        candidates.into_iter().try_for_each(|session| self.derive_unrecorded_of_session(session))
     }
 
-    /// Lists the sessions whose program may have worked in a session that is new: it began to
-    /// count before that one and the session itself began after it, or it began to count anew.
-    fn bills_beside_new_sessions(&self) -> Result<BTreeSet<u64>> {
-        let sql = "SELECT sessions.project_path, sessions.started_at FROM tellings
-                   JOIN sessions ON sessions.key = tellings.session
-                   WHERE tellings.key = ?1 AND sessions.kind = 0 AND started_at IS NOT NULL";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+    /// Lists the sessions whose bill may include usage of a new session: the bill begins before the
+    /// new session and the billed session begins after it, or the bill was restarted.
+    fn bills_around_new_sessions(&self) -> Result<BTreeSet<u64>> {
+        let sql = "SELECT sessions.project_path, sessions.started_at FROM recordings
+                   JOIN sessions ON sessions.key = recordings.session
+                   WHERE recordings.key = ?1 AND sessions.kind = 0 AND started_at IS NOT NULL";
+        let mut statement = self.database.prepare_cached(sql)?;
         let mut starts: Map<Option<String>, BTreeSet<i64>> = Map::default();
-        for telling in self.fresh_tellings() {
+        for recording in self.fresh_recordings() {
             let row = statement
-                .query_row([*telling as i64], |row| Ok((row.get(0)?, row.get(1)?)))
+                .query_row([*recording as i64], |row| {
+                    Ok((row.get("project_path")?, row.get("started_at")?))
+                })
                 .optional();
-            if let Some((project_path, start)) = row.map_err(self.error())? {
+            if let Some((project_path, start)) = row? {
                 starts.entry(project_path).or_default().insert(start);
             }
         }
@@ -111,24 +124,22 @@ impl Writer<'_> {
         let sql = "SELECT bills.session, project_path, since, started_at FROM bills
                    JOIN sessions ON sessions.key = bills.session
                    WHERE since IS NOT NULL AND started_at IS NOT NULL";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut rows = statement.query([]).map_err(self.error())?;
-        while let Some(row) = rows.next().map_err(self.error())? {
-            let number = |at: usize| row.get::<_, i64>(at);
-            let project_path = row.get(1).map_err(self.error())?;
-            let (since, start) =
-                (number(2).map_err(self.error())?, number(3).map_err(self.error())?);
+        let mut statement = self.database.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let project_path = row.get("project_path")?;
+            let (since, start) = (row.get::<i64>("since")?, row.get::<i64>("started_at")?);
             let is_beside = |starts: &BTreeSet<i64>| {
                 since >= start || starts.range(since..start).next().is_some()
             };
             if starts.get(&project_path).is_some_and(is_beside) {
-                found.insert(number(0).map_err(self.error())? as u64);
+                found.insert(row.get::<i64>("session")? as u64);
             }
         }
         Ok(found)
     }
 
-    fn settle_bill(&mut self, session: u64) -> Result<()> {
+    fn derive_unrecorded_of_session(&mut self, session: u64) -> Result<()> {
         let Some(billed) = self.billed_session(session)? else { return Ok(()) };
         let states = self.bill_states(session)?;
         let count = states.len() as u64;
@@ -141,31 +152,32 @@ impl Writer<'_> {
         };
         let sql = "UPDATE bills SET left_aside = ?2 WHERE session = ?1 AND left_aside != ?2";
         let row = params![session as i64, unrecorded.left_aside as i64];
-        self.connection.execute(sql, row).map_err(self.error())?;
+        self.database.execute(sql, row)?;
         let rows: Vec<UsageRow> = (0..)
             .zip(unrecorded.sums)
             .map(|(position, sum)| {
-                // Of one quarter hour the fullest sum counts, whichever journal worked it out.
+                // All journals compute the same identity for a quarter hour, so that the largest
+                // sum counts.
                 let name = format!("bill {} {} {}", billed.name, sum.quarter, sum.plain_model);
                 let identity = xxh3_128(name.as_bytes()).to_le_bytes();
-                UsageRow::new(identity, (position, Some(sum.at)), Some(sum.model), sum.usage)
+                UsageRow::new(identity, position, Some(sum.at), Some(sum.model), sum.usage)
             })
             .collect();
         self.replace_calls(bill_key(session), session, &rows)
     }
 
-    /// Stores the calls of a recording, unless it has just these.
-    fn replace_calls(&mut self, telling: u64, session: u64, rows: &[UsageRow]) -> Result<()> {
+    /// Replaces the calls of a recording, unless they are equal already.
+    fn replace_calls(&mut self, recording: u64, session: u64, rows: &[UsageRow]) -> Result<()> {
         let sql = "SELECT identity, at, input, output, cache_read, cache_creation,
-                   cache_creation_1h, reasoning, cost_micros FROM usage WHERE telling = ?1
+                   cache_creation_1h, reasoning, cost_micros FROM usage WHERE recording = ?1
                    ORDER BY position";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let known = statement.query_map([telling as i64], |row| {
+        let mut statement = self.database.prepare_cached(sql)?;
+        let known = statement.query_map([recording as i64], |row| {
             let numbers: rusqlite::Result<Vec<Option<i64>>> =
-                (1..9).map(|at| row.get(at)).collect();
-            Ok((row.get::<_, [u8; 16]>(0)?, numbers?))
+                FIGURES.iter().map(|name| row.get(*name)).collect();
+            Ok((row.get::<_, [u8; 16]>("identity")?, numbers?))
         });
-        let known: Vec<_> = known.and_then(Iterator::collect).map_err(self.error())?;
+        let known: Vec<_> = known.and_then(Iterator::collect)?;
         drop(statement);
         let wanted = rows.iter().map(|row| {
             let tokens = &row.usage.tokens;
@@ -184,37 +196,37 @@ impl Writer<'_> {
         if known.iter().cloned().eq(wanted) {
             return Ok(());
         }
-        self.forget_calls(telling, 0..i64::MAX as u64)?;
-        rows.iter().try_for_each(|row| self.usage(telling, session, row))
+        self.forget_calls(recording, 0..i64::MAX as u64)?;
+        rows.iter().try_for_each(|row| self.usage(recording, session, row))
     }
 
     fn billed_session(&self, session: u64) -> Result<Option<BilledSession>> {
-        let sql = "SELECT agent || ':' || native, kind = 0, project_path, started_at
+        let sql = "SELECT agent || ':' || native AS name, kind = 0 AS is_persons, project_path, started_at
                    FROM sessions WHERE key = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let row = statement.query_row([session as i64], |row| {
+        let row = self.database.query_row(sql, [session as i64], |row| {
             Ok(BilledSession {
-                name: row.get(0)?,
-                is_persons: row.get(1)?,
-                project_path: row.get(2)?,
-                started_at: row.get(3)?,
+                name: row.get("name")?,
+                is_persons: row.get("is_persons")?,
+                project_path: row.get("project_path")?,
+                started_at: row.get("started_at")?,
             })
         });
-        row.optional().map_err(self.error())
+        row.optional()
     }
 
     fn bill_states(&self, session: u64) -> Result<Vec<Bill>> {
         let sql = "SELECT states FROM bills WHERE session = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let states =
-            statement.query_row([session as i64], |row| row.get::<_, String>(0)).optional();
+        let states = self
+            .database
+            .query_row(sql, [session as i64], |row| row.get::<_, String>(0))
+            .optional();
         let states: Option<Vec<Bill>> =
-            states.map_err(self.error())?.and_then(|states| serde_json::from_str(&states).ok());
+            states?.and_then(|states| serde_json::from_str(&states).ok());
         Ok(states.unwrap_or_default().into_iter().filter(|state| state.at.is_some()).collect())
     }
 
-    /// Whether other sessions may stand on the bill: the program began to count before this
-    /// session, and another one of the project began in between.
+    /// Returns whether the bill may include usage of other sessions: it begins before this session,
+    /// and another session of the project began in between.
     fn is_shared_bill(
         &self,
         session: u64,
@@ -223,7 +235,7 @@ impl Writer<'_> {
     ) -> Result<bool> {
         let since = states.iter().filter_map(|state| state.since).min();
         let Some((since, start)) = since.zip(billed.started_at) else { return Ok(false) };
-        // The bill of a fork goes on from that of the session it continues.
+        // The bill of a fork continues the bill of the original session.
         if self.lineage(session)?.is_some() {
             return Ok(false);
         }
@@ -231,12 +243,12 @@ impl Writer<'_> {
                    WHERE sessions.project_path IS ?2 AND sessions.agent = mine.agent
                    AND sessions.key != ?1 AND sessions.kind = 0
                    AND sessions.started_at >= ?3 AND sessions.started_at < ?4)";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         let row = params![session as i64, billed.project_path, since.as_millis(), start];
-        statement.query_row(row, |row| row.get(0)).map_err(self.error())
+        statement.query_row(row, |row| row.get(0))
     }
 
-    /// Gathers what the bill of a session is held against.
+    /// Collects the data that the bill of a session is compared with.
     fn evidence(
         &self,
         session: u64,
@@ -247,9 +259,9 @@ impl Writer<'_> {
         let lineage = self.lineage(session)?;
         let latest = states.iter().filter_map(|state| state.since).max();
         let other_sessions = match latest.map(Timestamp::as_millis).max(billed.started_at) {
-            // Nothing was begun anew.
+            // The bill was not restarted.
             since if since == billed.started_at => Vec::new(),
-            _ => self.sessions_beside(session, billed)?,
+            _ => self.sessions_of_project(session, billed)?,
         };
         let mut evidence = Evidence { states, calls, other_sessions, ..Evidence::default() };
         let Some(lineage) = lineage else { return Ok(evidence) };
@@ -262,7 +274,7 @@ impl Writer<'_> {
         evidence.origin_states.retain(|one| one.at.is_some_and(|at| at.as_millis() <= begins));
         let mut origin_calls = Vec::new();
         let mut origin = Some(lineage.origin);
-        for _ in 0..LONGEST_LINEAGE {
+        for _ in 0..MAX_LINEAGE_SESSIONS {
             let Some(key) = origin else { break };
             origin_calls.extend(self.recorded_calls(key, begins)?);
             origin = self.lineage(key)?.map(|lineage| lineage.origin);
@@ -271,46 +283,51 @@ impl Writer<'_> {
         Ok(evidence)
     }
 
-    /// Reads when other sessions of the project began and ended.
-    fn sessions_beside(&self, session: u64, billed: &BilledSession) -> Result<Vec<(i64, i64)>> {
+    /// Reads the start and end times of the other sessions of the project.
+    fn sessions_of_project(&self, session: u64, billed: &BilledSession) -> Result<Vec<(i64, i64)>> {
         let sql = "SELECT sessions.started_at, sessions.ended_at FROM sessions
                    JOIN sessions mine ON mine.key = ?1
                    WHERE sessions.project_path IS ?2 AND sessions.agent = mine.agent
                    AND sessions.key != ?1 AND sessions.kind = 0
                    AND sessions.started_at IS NOT NULL AND sessions.ended_at IS NOT NULL";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         let row = params![session as i64, billed.project_path];
-        let rows = statement.query_map(row, |row| Ok((row.get(0)?, row.get(1)?)));
-        rows.and_then(Iterator::collect).map_err(self.error())
+        let rows =
+            statement.query_map(row, |row| Ok((row.get("started_at")?, row.get("ended_at")?)));
+        rows?.collect()
     }
 
-    /// Reads the calls that count for a session and for those that worked for it, before a time,
-    /// as far as messages record them.
+    /// Reads the counted calls of a session and of its descendants before a time, without those
+    /// that no message records.
     fn recorded_calls(&self, session: u64, before: i64) -> Result<Vec<RecordedCall>> {
         let sql = "WITH RECURSIVE workers (key) AS (SELECT ?1 UNION
                    SELECT sessions.key FROM sessions JOIN workers ON sessions.parent = workers.key)
-                   SELECT coalesce(at, 0), owner = ?1, coalesce(models.name, ''), input, output,
-                   cache_read, cache_creation, cache_creation_1h, coalesce(reasoning, 0)
+                   SELECT coalesce(at, 0) AS called_at, owner = ?1 AS is_own, coalesce(models.name, '') AS model,
+                   input, output, cache_read, cache_creation, cache_creation_1h,
+                   coalesce(reasoning, 0) AS reasoning
                    FROM usage LEFT JOIN models ON models.id = usage.model
                    WHERE owner IN workers AND counted = 1 AND NOT unrecorded
-                   AND coalesce(at, 0) < ?2 ORDER BY 1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows = statement.query_map(params![session as i64, before], recorded_call);
-        rows.and_then(Iterator::collect).map_err(self.error())
+                   AND coalesce(at, 0) < ?2 ORDER BY called_at";
+        self.database.rows(sql, params![session as i64, before], recorded_call)
     }
 }
 
 fn recorded_call(row: &Row<'_>) -> rusqlite::Result<RecordedCall> {
-    let mut classes = [0; 6];
-    for (at, class) in classes.iter_mut().enumerate() {
-        *class = row.get::<_, i64>(3 + at)? as u64;
-    }
-    let name: String = row.get(2)?;
-    let model = unmarked(&name).0.to_owned();
-    Ok(RecordedCall { at: row.get(0)?, is_own: row.get(1)?, model, classes })
+    let number = |name: &str| row.get::<_, i64>(name).map(|number| number as u64);
+    let classes = [
+        number("input")?,
+        number("output")?,
+        number("cache_read")?,
+        number("cache_creation")?,
+        number("cache_creation_1h")?,
+        number("reasoning")?,
+    ];
+    let name: String = row.get("model")?;
+    let model = split_speed_mark(&name).0.to_owned();
+    Ok(RecordedCall { at: row.get("called_at")?, is_own: row.get("is_own")?, model, classes })
 }
 
-/// The key under which calls of a bill are stored, like those of a recording.
+/// Returns the key of the recording that stores the calls derived from a bill.
 fn bill_key(session: u64) -> u64 {
     xxh3_64(format!("bill {session}").as_bytes()) >> 1
 }

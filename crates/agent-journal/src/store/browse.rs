@@ -1,4 +1,4 @@
-//! Browsing: sessions in any order, a window of them, and how many there are of each kind.
+//! Browses sessions: sorted, in pages, with the number of sessions per facet value.
 
 use std::collections::HashMap;
 
@@ -7,119 +7,128 @@ use rusqlite::types::Value;
 use serde::Serialize;
 
 use super::Store;
+use super::filter_sql::number_column;
 use super::project::distinct_names;
-use super::sessions::{Entry, RUNNING};
+use super::sessions::Entry;
 use crate::error::Result;
-use crate::model::Timestamp;
-use crate::search::Filter;
+use crate::filter::{Filter, SessionNumber};
+use crate::model::{RUNNING_WINDOW_MS, Timestamp};
 
-/// How many values of a kind are named.
-const VALUES: usize = 60;
+/// Maximum number of values per facet.
+const MAX_FACET_VALUES: usize = 60;
 
-/// What to browse.
+/// A selection of sessions to browse.
 #[derive(Clone, Debug, Default)]
 pub struct Browse {
-    /// Which sessions.
+    /// The filter on sessions.
     pub filter: Filter,
-    /// Only those in which this model answered.
+    /// Selects only sessions in which this model answered.
     pub model: Option<String>,
-    /// Only those with this status: `running`, `completed` or `error`.
+    /// Selects only sessions with this status: `running`, `completed` or `error`.
     pub status: Option<String>,
-    /// Only those that this session started.
+    /// Selects only sessions that this session started.
     pub under: Option<Entry>,
-    /// In which order.
+    /// The sort order.
     pub order: Order,
-    /// How many to pass over.
+    /// Number of sessions to skip.
     pub offset: usize,
-    /// How many at most.
+    /// Maximum number of sessions to return.
     pub limit: usize,
 }
 
-/// An order of sessions.
+/// A sort order of sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
-    /// The latest first.
+    /// Latest first.
     #[default]
     Latest,
-    /// The earliest first.
+    /// Earliest first.
     Oldest,
-    /// The longest in active time first.
+    /// Longest active time first.
     Active,
-    /// The most prompts first.
+    /// Most prompts first.
     Prompts,
-    /// The most calls of tools first.
+    /// Most tool calls first.
     Tools,
-    /// The most tokens first.
+    /// Most tokens first.
     Tokens,
-    /// The most expensive first; those without a known price last.
+    /// Highest cost first; sessions without a known price last.
     Cost,
 }
 
-/// A window of the sessions that were chosen.
+/// One page of the selected sessions.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Listing {
-    /// The sessions of the window.
+    /// The sessions of the page.
     pub entries: Vec<Entry>,
-    /// How many there are in all.
+    /// Number of selected sessions.
     pub total: u64,
-    /// How many there are of each kind.
+    /// Number of sessions per facet value.
     pub facets: Facets,
 }
 
-/// How many sessions there are by each of their facts, the most frequent first; every kind is
-/// counted as if nothing were chosen by it.
+/// Number of sessions per facet value, the most frequent first. Each facet is counted without the
+/// condition on that facet.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Facets {
-    /// By agent.
+    /// Sessions by agent.
     pub agents: Vec<(String, u64)>,
-    /// By project; those of one name are told apart by the directory above.
+    /// Sessions by project. Projects with equal names are distinguished by their parent
+    /// directories.
     pub projects: Vec<(String, u64)>,
-    /// What chooses each of these projects in [`Filter::projects`], in the same order.
+    /// The [`Filter::projects`] value that selects each of these projects, in the same order.
     #[serde(skip)]
     pub project_choices: Vec<String>,
-    /// By branch.
+    /// Sessions by branch.
     pub branches: Vec<(String, u64)>,
-    /// By model.
+    /// Sessions by model.
     pub models: Vec<(String, u64)>,
-    /// By status.
+    /// Sessions by status.
     pub statuses: Vec<(String, u64)>,
 }
 
 impl Order {
-    fn sql(self) -> &'static str {
-        match self {
-            // Who knows the prices puts them in order.
-            Self::Latest | Self::Cost => "sessions.ended_at DESC",
-            Self::Oldest => "sessions.started_at",
-            Self::Active => "sessions.active_s DESC",
-            Self::Prompts => "sessions.prompts DESC",
-            Self::Tools => "sessions.tool_calls DESC",
-            Self::Tokens => {
-                "sessions.input + sessions.output + sessions.cache_read + sessions.cache_creation DESC"
-            }
-        }
+    fn sql(self) -> String {
+        let number = match self {
+            // The caller sorts by cost, because prices are not in the database.
+            Self::Latest | Self::Cost => return "sessions.ended_at DESC".to_owned(),
+            Self::Oldest => return "sessions.started_at".to_owned(),
+            Self::Active => SessionNumber::ActiveSeconds,
+            Self::Prompts => SessionNumber::Prompts,
+            Self::Tools => SessionNumber::ToolCalls,
+            Self::Tokens => SessionNumber::Tokens,
+        };
+        format!("{} DESC", number_column(number))
     }
 }
 
-/// The status of a session, as `entry` works it out.
+/// Returns SQL for the status of a session, by the same rules as `listed_session_from_row`.
 fn status(now: Timestamp) -> String {
-    let since = now.as_millis() - RUNNING;
-    // Sources are looked up for the few sessions that may run, not for all.
     format!(
-        "CASE WHEN sessions.messages > 0
-         AND coalesce(sessions.ended_at, iif(sessions.prompts > 0, {since} + 1, 0)) > {since}
-         AND EXISTS (
-           SELECT 1 FROM tellings AS told JOIN sources AS origin ON origin.id = told.source
-           WHERE told.key = sessions.telling AND origin.present = 1 AND told.gone = 0
-           AND origin.modified / 1000000 > {since}) THEN 'running'
-         WHEN sessions.failed = 1 THEN 'error' ELSE 'completed' END"
+        "CASE WHEN {} THEN 'running' WHEN sessions.failed = 1 THEN 'error' ELSE 'completed' END",
+        running_condition(now)
     )
 }
 
-/// The facts that sessions are chosen and counted by.
+/// Returns the SQL condition on a row of `sessions` that the session is running.
+pub(super) fn running_condition(now: Timestamp) -> String {
+    let since = now.as_millis() - RUNNING_WINDOW_MS;
+    // Looks up the source only of the few sessions that may be running.
+    format!(
+        "(sessions.messages > 0
+         AND coalesce(sessions.ended_at, iif(sessions.prompts > 0, {since} + 1, 0)) > {since}
+         AND EXISTS (
+           SELECT 1 FROM recordings AS told JOIN sources AS origin ON origin.id = told.source
+           WHERE told.key = sessions.recording AND origin.present = 1 AND told.gone = 0
+           AND origin.modified / 1000000 > {since}))"
+    )
+}
+
+/// A property by which sessions are filtered and counted.
 #[derive(Clone, Copy)]
-enum Fact {
+enum Facet {
     Agent,
     Project,
     Branch,
@@ -127,8 +136,19 @@ enum Fact {
     Status,
 }
 
-impl Fact {
+impl Facet {
     const ALL: [Self; 5] = [Self::Agent, Self::Project, Self::Branch, Self::Model, Self::Status];
+
+    /// Returns the column with the value.
+    fn column(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Project => "project_path",
+            Self::Branch => "branch",
+            Self::Model => "models",
+            Self::Status => "status",
+        }
+    }
 }
 
 impl Browse {
@@ -152,37 +172,37 @@ impl Browse {
         Ok((sql, values))
     }
 
-    /// Whether anything is chosen by a fact.
-    fn chooses(&self, fact: Fact) -> bool {
+    /// Returns whether the query has a condition on a facet.
+    fn chooses(&self, fact: Facet) -> bool {
         match fact {
-            Fact::Agent => !self.filter.agents.is_empty(),
-            Fact::Project => !self.filter.projects.is_empty(),
-            Fact::Branch => !self.filter.branches.is_empty(),
-            Fact::Model => self.model.is_some(),
-            Fact::Status => self.status.is_some(),
+            Facet::Agent => !self.filter.agents.is_empty(),
+            Facet::Project => !self.filter.projects.is_empty(),
+            Facet::Branch => !self.filter.branches.is_empty(),
+            Facet::Model => self.model.is_some(),
+            Facet::Status => self.status.is_some(),
         }
     }
 
-    /// The same as if nothing were chosen by a fact.
-    fn without(&self, fact: Fact) -> Self {
+    /// Returns the query without its condition on a facet.
+    fn without(&self, fact: Facet) -> Self {
         let mut other = self.clone();
         match fact {
-            Fact::Agent => other.filter.agents.clear(),
-            Fact::Project => other.filter.projects.clear(),
-            Fact::Branch => other.filter.branches.clear(),
-            Fact::Model => other.model = None,
-            Fact::Status => other.status = None,
+            Facet::Agent => other.filter.agents.clear(),
+            Facet::Project => other.filter.projects.clear(),
+            Facet::Branch => other.filter.branches.clear(),
+            Facet::Model => other.model = None,
+            Facet::Status => other.status = None,
         }
         other
     }
 }
 
 impl Store {
-    /// Lists a window of the chosen sessions.
+    /// Returns a page of the selected sessions.
     pub(crate) fn browse(&self, browse: &Browse, now: Timestamp) -> Result<Listing> {
         let (condition, values) = browse.sql(self, now)?;
         let (order, limit, offset) = (browse.order.sql(), browse.limit, browse.offset);
-        // Sorting is quicker without what is only shown.
+        // Sorting keys is faster than sorting full rows.
         let sql = format!(
             "SELECT sessions.key FROM sessions WHERE {condition}
              ORDER BY {order}, sessions.key LIMIT {limit} OFFSET {offset}"
@@ -191,7 +211,7 @@ impl Store {
         self.browse_keys(browse, &keys, now)
     }
 
-    /// Lists these of the chosen sessions, in this order.
+    /// Returns the sessions with the given keys, in that order, with the facets of the query.
     pub(crate) fn browse_keys(
         &self,
         browse: &Browse,
@@ -205,19 +225,19 @@ impl Store {
         Ok(Listing { entries, total, facets })
     }
 
-    /// Lists the keys of the chosen sessions, in no order.
+    /// Lists the keys of the selected sessions, unsorted.
     pub(crate) fn browsed_keys(&self, browse: &Browse, now: Timestamp) -> Result<Vec<u64>> {
         let (condition, values) = browse.sql(self, now)?;
         let sql = format!("SELECT sessions.key FROM sessions WHERE {condition}");
         self.keys(&sql, params_from_iter(values))
     }
 
-    /// Counts the chosen sessions, in all and by each fact. What nothing is chosen by is counted
-    /// in one pass with the whole.
+    /// Counts the selected sessions, in total and per facet value. Facets without a condition are
+    /// counted in one pass with the total.
     fn facets(&self, browse: &Browse, now: Timestamp) -> Result<(u64, Facets)> {
-        let is_chosen = |fact: &Fact| browse.chooses(*fact);
-        let (chosen, free): (Vec<Fact>, Vec<Fact>) = Fact::ALL.into_iter().partition(is_chosen);
-        let mut tally = Tally::default();
+        let is_chosen = |fact: &Facet| browse.chooses(*fact);
+        let (chosen, free): (Vec<Facet>, Vec<Facet>) = Facet::ALL.into_iter().partition(is_chosen);
+        let mut tally = FacetCounts::default();
         let total = self.count_facts(browse, &free, &mut tally, now)?;
         for fact in chosen {
             self.count_facts(&browse.without(fact), &[fact], &mut tally, now)?;
@@ -225,28 +245,27 @@ impl Store {
         Ok((total, tally.facets()))
     }
 
-    /// Counts sessions by some facts, and tells how many sessions there are.
+    /// Counts sessions by the values of some facets. Returns the number of sessions.
     fn count_facts(
         &self,
         browse: &Browse,
-        facts: &[Fact],
-        tally: &mut Tally,
+        facts: &[Facet],
+        tally: &mut FacetCounts,
         now: Timestamp,
     ) -> Result<u64> {
         let (condition, values) = browse.sql(self, now)?;
-        // The whole row is read anyway: a way through an index would only be longer.
+        // All rows are read, so an index lookup would only add work.
         let sql = format!(
-            "SELECT agent, project_path, branch, models, {} FROM sessions NOT INDEXED WHERE {condition}",
+            "SELECT agent, project_path, branch, models, {} AS status FROM sessions NOT INDEXED WHERE {condition}",
             status(now)
         );
-        let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
-        let mut rows = statement.query(params_from_iter(values)).map_err(self.error())?;
+        let mut statement = self.database.prepare(&sql)?;
+        let mut rows = statement.query(params_from_iter(values))?;
         let mut total = 0;
-        while let Some(row) = rows.next().map_err(self.error())? {
+        while let Some(row) = rows.next()? {
             total += 1;
             for fact in facts {
-                let text = row.get_ref(*fact as usize).and_then(|text| Ok(text.as_str_or_null()?));
-                if let Some(text) = text.map_err(self.error())? {
+                if let Some(text) = row.text(fact.column())? {
                     tally.add(*fact, text);
                 }
             }
@@ -254,35 +273,34 @@ impl Store {
         Ok(total)
     }
 
-    /// Files that tools changed in a telling, with the number of calls.
-    pub(crate) fn files(&self, telling: u64) -> Result<Vec<(String, u64)>> {
-        let sql = "SELECT facts FROM chunks WHERE telling = ?1 ORDER BY first";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut rows = statement.query([telling as i64]).map_err(self.error())?;
+    /// Lists the files that tools changed in a recording, with the number of calls.
+    pub(crate) fn files(&self, recording: u64) -> Result<Vec<(String, u64)>> {
+        let sql = "SELECT facts FROM chunks WHERE recording = ?1 ORDER BY first";
+        let mut statement = self.database.prepare_cached(sql)?;
+        let mut rows = statement.query([recording as i64])?;
         let mut files = std::collections::BTreeMap::new();
-        while let Some(row) = rows.next().map_err(self.error())? {
-            let packed = row.get_ref(0).and_then(|facts| Ok(facts.as_blob()?));
-            for (file, calls) in super::chunk::facts(packed.map_err(self.error())?).files {
+        while let Some(row) = rows.next()? {
+            for (file, calls) in super::chunk::facts(row.blob("facts")?).files {
                 *files.entry(file).or_insert(0) += calls;
             }
         }
         Ok(files.into_iter().collect())
     }
 
-    /// The size of a telling's messages.
-    pub(crate) fn weight(&self, telling: u64) -> Result<u64> {
-        let sql = "SELECT coalesce(sum(bytes), 0) FROM chunks WHERE telling = ?1";
-        let bytes = self.connection.query_row(sql, [telling as i64], |row| row.get::<_, i64>(0));
-        bytes.map(|bytes| bytes as u64).map_err(self.error())
+    /// Returns the uncompressed size of a recording's messages in bytes.
+    pub(crate) fn weight(&self, recording: u64) -> Result<u64> {
+        let sql = "SELECT coalesce(sum(bytes), 0) FROM chunks WHERE recording = ?1";
+        let bytes = self.database.query_row(sql, [recording as i64], |row| row.get::<_, i64>(0));
+        bytes.map(|bytes| bytes as u64)
     }
 }
 
-/// Numbers of sessions by each value of each fact.
+/// Number of sessions per value of each facet.
 #[derive(Default)]
-struct Tally([HashMap<String, u64>; Fact::ALL.len()]);
+struct FacetCounts([HashMap<String, u64>; Facet::ALL.len()]);
 
-impl Tally {
-    fn add(&mut self, fact: Fact, text: &str) {
+impl FacetCounts {
+    fn add(&mut self, fact: Facet, text: &str) {
         let counts = &mut self.0[fact as usize];
         match counts.get_mut(text) {
             Some(count) => *count += 1,
@@ -304,16 +322,16 @@ impl Tally {
     }
 }
 
-/// Names projects that were counted by their paths, the most frequent first, each with what
-/// chooses it: its path only where its name is not enough.
+/// Names projects that were counted by path, the most frequent first. Also returns the filter value
+/// of each project: its name, or its path if the name is ambiguous.
 fn named_projects(counts: &HashMap<String, u64>) -> (Vec<String>, Vec<(String, u64)>) {
-    // Names are told apart before the rare ones are left out.
+    // Names are made distinct before rare projects are dropped.
     let paths: Vec<&str> = counts.keys().map(String::as_str).collect();
     let names = distinct_names(&paths);
     let mut projects: Vec<(u64, String, &str)> =
         paths.into_iter().zip(names).map(|(path, name)| (counts[path], name, path)).collect();
     projects.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.cmp(other)));
-    projects.truncate(VALUES);
+    projects.truncate(MAX_FACET_VALUES);
     let choice = |(_, name, path): &(u64, String, &str)| {
         let is_plain = !name.contains(['/', '\\']);
         format!("={}", if is_plain { name } else { *path })
@@ -322,7 +340,7 @@ fn named_projects(counts: &HashMap<String, u64>) -> (Vec<String>, Vec<(String, u
     (choices, projects.into_iter().map(|(count, name, _)| (name, count)).collect())
 }
 
-/// Takes lists apart that were counted as they are written.
+/// Splits counts of JSON lists of models into counts of models.
 fn each(lists: HashMap<String, u64>) -> HashMap<String, u64> {
     let mut counts = HashMap::new();
     for (list, count) in lists {
@@ -336,6 +354,6 @@ fn each(lists: HashMap<String, u64>) -> HashMap<String, u64> {
 fn most(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    counts.truncate(VALUES);
+    counts.truncate(MAX_FACET_VALUES);
     counts
 }

@@ -1,5 +1,4 @@
-//! What a search asks of every session at once, held for the next question until the journal
-//! changes.
+//! Caches data about all sessions that every search needs, until the journal changes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,37 +6,38 @@ use std::sync::Arc;
 use rusqlite::Row;
 
 use super::Store;
-use super::tasks::Link;
+use super::database::columns;
+use super::tasks::ParentLink;
 use crate::error::Result;
 use crate::maps::Set;
 use crate::model::Timestamp;
 
-/// What was read of all sessions.
+/// The cached data about all sessions.
 #[derive(Default)]
 pub(super) struct Catalog {
-    links: Slot<Vec<Link>>,
+    links: Slot<Vec<ParentLink>>,
     facts: Slot<Vec<Facts>>,
 }
 
-/// Something that was read, and of which generation it is.
+/// A cached value with the generation it was read at.
 type Slot<T> = RefCell<Option<(i64, Arc<T>)>>;
 
-/// What results of a search are counted by.
+/// The properties of a session by which search results are counted.
 pub(crate) struct Facts {
-    pub(crate) telling: u64,
+    pub(crate) recording: u64,
     pub(crate) agent: Arc<str>,
     pub(crate) project: Option<Arc<str>>,
-    /// A list as it is written, the most used first.
+    /// JSON list of models as stored, the most used first.
     pub(crate) models: Arc<str>,
     pub(crate) ended_at: Option<Timestamp>,
 }
 
-/// Texts of which there are few different ones.
+/// Interns texts that repeat often.
 #[derive(Default)]
-struct Texts(Set<Arc<str>>);
+struct InternedTexts(Set<Arc<str>>);
 
 impl Catalog {
-    /// Forgets everything.
+    /// Drops all cached data.
     pub(super) fn clear(&self) {
         self.links.take();
         self.facts.take();
@@ -45,25 +45,27 @@ impl Catalog {
 }
 
 impl Store {
-    /// Which session started which: those that started others, and those that were started.
-    pub(super) fn all_links(&self) -> Result<Arc<Vec<Link>>> {
+    /// Returns the parent links of all sessions that have a parent or children.
+    pub(super) fn all_links(&self) -> Result<Arc<Vec<ParentLink>>> {
         self.known(&self.catalog.links, || self.started())
     }
 
-    /// The facts that results are counted by, of every session that is shown.
+    /// Returns the facet values of all shown sessions.
     pub(crate) fn facts(&self) -> Result<Arc<Vec<Facts>>> {
         let read = || {
-            let sql = "SELECT telling, agent, project, models, ended_at
+            let sql = "SELECT recording, agent, project, models, ended_at
                        FROM sessions NOT INDEXED WHERE shown = 1";
-            let mut statement = self.connection.prepare(sql).map_err(self.error())?;
-            let mut texts = Texts::default();
-            let rows = statement.query_map([], |row| facts(row, &mut texts));
-            rows.and_then(Iterator::collect).map_err(self.error())
+            let mut statement = self.database.prepare(sql)?;
+            let mut texts = InternedTexts::default();
+            let mut columns = None;
+            let rows = statement
+                .query_map([], |row| facts(row, FactsColumns::of(&mut columns, row)?, &mut texts));
+            rows?.collect()
         };
         self.known(&self.catalog.facts, read)
     }
 
-    /// What is held in a place, or what is read now.
+    /// Returns the cached value, or reads it if it is outdated.
     fn known<T>(&self, slot: &Slot<T>, read: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let generation = self.generation()?;
         if let Some((known, thing)) = &*slot.borrow()
@@ -77,18 +79,27 @@ impl Store {
     }
 }
 
-fn facts(row: &Row<'_>, texts: &mut Texts) -> rusqlite::Result<Facts> {
-    let project = row.get_ref(2)?.as_str_or_null()?;
+columns! {
+    /// The columns of `Facts`.
+    FactsColumns { recording, agent, project, models, ended_at }
+}
+
+fn facts(
+    row: &Row<'_>,
+    columns: &FactsColumns,
+    texts: &mut InternedTexts,
+) -> rusqlite::Result<Facts> {
+    let project = row.get_ref(columns.project)?.as_str_or_null()?;
     Ok(Facts {
-        telling: row.get::<_, i64>(0)? as u64,
-        agent: texts.get(row.get_ref(1)?.as_str()?),
+        recording: row.get::<_, i64>(columns.recording)? as u64,
+        agent: texts.get(row.get_ref(columns.agent)?.as_str()?),
         project: project.map(|project| texts.get(project)),
-        models: texts.get(row.get_ref(3)?.as_str()?),
-        ended_at: row.get::<_, Option<i64>>(4)?.and_then(Timestamp::from_millis),
+        models: texts.get(row.get_ref(columns.models)?.as_str()?),
+        ended_at: row.get::<_, Option<i64>>(columns.ended_at)?.and_then(Timestamp::from_millis),
     })
 }
 
-impl Texts {
+impl InternedTexts {
     fn get(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);

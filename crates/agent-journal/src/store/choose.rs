@@ -1,45 +1,45 @@
-//! Which sessions a filter chooses: what columns tell in SQL, what packed rows tell by looking
-//! through them.
+//! Evaluates the conditions of filters on packed columns by scanning these columns.
 
 use std::collections::HashSet;
 
 use rusqlite::types::Value;
 
-use super::ledger::{Done, Quarter};
+use super::activity_codec::{ActivityBucket, ActivityLog};
+use super::filter_sql::{PackedCondition, fact_condition, filter_condition, packed_conditions};
 use super::{Store, chunk};
 use crate::error::Result;
+use crate::filter::{Filter, HoursOfDay};
 use crate::model::QUARTER;
-use crate::search::{Filter, Hours, Packed};
 
 impl Store {
-    /// Says a filter as a condition on `sessions`.
+    /// Returns a filter as an SQL condition on `sessions`, with its values.
     pub(super) fn condition(&self, filter: &Filter) -> Result<(String, Vec<Value>)> {
-        let (sql, values) = filter.sql();
+        let (sql, values) = filter_condition(filter);
         Ok((self.with_packed(sql, filter)?, values))
     }
 
-    /// Says what a filter asks of a session whatever its time.
+    /// Returns a filter as an SQL condition on `sessions`, without its conditions on time.
     pub(super) fn about(&self, filter: &Filter) -> Result<(String, Vec<Value>)> {
-        let (sql, values) = filter.about_sql();
+        let (sql, values) = fact_condition(filter);
         Ok((self.with_packed(sql, filter)?, values))
     }
 
     fn with_packed(&self, mut sql: String, filter: &Filter) -> Result<String> {
-        let left_out = filter.not.iter().flat_map(|not| not.packed());
-        let wanted = filter.packed().into_iter().map(|one| ("", one));
+        let left_out = filter.not.iter().flat_map(|not| packed_conditions(not));
+        let wanted = packed_conditions(filter).into_iter().map(|one| ("", one));
         for (not, packed) in wanted.chain(left_out.map(|one| ("NOT ", one))) {
             let keys: Vec<String> = self.fitting(&packed)?.iter().map(i64::to_string).collect();
-            let column = if packed == Packed::Image { "telling" } else { "key" };
-            // The keys are numbers of our own making: nothing to escape.
+            let column = if packed == PackedCondition::Image { "recording" } else { "key" };
+            // The keys are integers of the database, so no escaping is needed.
             sql.push_str(&format!(" AND {not}sessions.{column} IN ({})", keys.join(",")));
         }
         Ok(sql)
     }
 
-    fn fitting(&self, packed: &Packed<'_>) -> Result<HashSet<i64>> {
+    fn fitting(&self, packed: &PackedCondition<'_>) -> Result<HashSet<i64>> {
         let mut keys = HashSet::new();
         match packed {
-            Packed::Touched(parts) => {
+            PackedCondition::Touched(parts) => {
                 let parts: Vec<String> = parts.iter().map(|part| part.to_lowercase()).collect();
                 self.each_touched(&mut |session, path, _| {
                     if has_part(path, &parts) {
@@ -47,7 +47,7 @@ impl Store {
                     }
                 })?;
             }
-            Packed::Edited(parts) => {
+            PackedCondition::Edited(parts) => {
                 let parts: Vec<String> = parts.iter().map(|part| part.to_lowercase()).collect();
                 self.each_file(&mut |session, path, _| {
                     if parts.is_empty() || has_part(path, &parts) {
@@ -55,52 +55,60 @@ impl Store {
                     }
                 })?;
             }
-            Packed::Tools(names) => {
-                self.each_row("SELECT session, done FROM activity", &mut |session, done| {
-                    let used = Done::unpack(done).quarters.into_iter().flat_map(|it| it.tools);
-                    if used.into_iter().any(|tool| is_one(&tool.name, names)) {
-                        keys.insert(session);
-                    }
-                })?;
+            PackedCondition::Tools(names) => {
+                self.each_row(
+                    "SELECT session AS key, done AS packed FROM activity",
+                    &mut |session, done| {
+                        let used =
+                            ActivityLog::unpack(done).quarters.into_iter().flat_map(|it| it.tools);
+                        if used.into_iter().any(|tool| is_one(&tool.name, names)) {
+                            keys.insert(session);
+                        }
+                    },
+                )?;
             }
-            Packed::Hours(hours) => {
-                let is_wanted = |it: &Quarter| it.messages > 0 && is_at(it.number, hours);
-                self.each_row("SELECT session, done FROM activity", &mut |session, done| {
-                    if Done::unpack(done).quarters.iter().any(is_wanted) {
-                        keys.insert(session);
-                    }
-                })?;
+            PackedCondition::Hours(hours) => {
+                let is_wanted = |it: &ActivityBucket| it.messages > 0 && is_at(it.number, hours);
+                self.each_row(
+                    "SELECT session AS key, done AS packed FROM activity",
+                    &mut |session, done| {
+                        if ActivityLog::unpack(done).quarters.iter().any(is_wanted) {
+                            keys.insert(session);
+                        }
+                    },
+                )?;
             }
-            Packed::Image => {
-                self.each_row("SELECT telling, facts FROM chunks", &mut |telling, facts| {
-                    if !keys.contains(&telling) && chunk::facts(facts).images > 0 {
-                        keys.insert(telling);
-                    }
-                })?;
+            PackedCondition::Image => {
+                self.each_row(
+                    "SELECT recording AS key, facts AS packed FROM chunks",
+                    &mut |recording, facts| {
+                        if !keys.contains(&recording) && chunk::facts(facts).images > 0 {
+                            keys.insert(recording);
+                        }
+                    },
+                )?;
             }
         }
         Ok(keys)
     }
 
     fn each_row(&self, sql: &str, found: &mut dyn FnMut(i64, &[u8])) -> Result<()> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let mut rows = statement.query([]).map_err(self.error())?;
-        while let Some(row) = rows.next().map_err(self.error())? {
-            let key = row.get(0).map_err(self.error())?;
-            let packed = row.get_ref(1).and_then(|it| Ok(it.as_blob()?)).map_err(self.error())?;
-            found(key, packed);
+        let mut statement = self.database.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            found(row.get("key")?, row.blob("packed")?);
         }
         Ok(())
     }
 }
 
-/// Whether a quarter hour lies in one of the hours.
-fn is_at(quarter: i64, hours: &Hours) -> bool {
+/// Returns whether a quarter hour is in one of the wanted hours.
+fn is_at(quarter: i64, hours: &HoursOfDay) -> bool {
     let at = jiff::Timestamp::from_millisecond(quarter * QUARTER);
     at.is_ok_and(|at| hours.wanted.contains(&hours.zone.to_datetime(at).hour()))
 }
 
-/// Whether a path has one of some parts, which are in lower case.
+/// Returns whether a path contains one of `parts`, which are lower case.
 fn has_part(path: &str, parts: &[String]) -> bool {
     let path = path.to_lowercase();
     parts.iter().any(|part| path.contains(part.as_str()))

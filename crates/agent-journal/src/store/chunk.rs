@@ -1,4 +1,4 @@
-//! Runs of messages: packed for the store, and unpacked again.
+//! Chunks: sequences of messages, packed for the store and unpacked again.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 use memchr::memchr;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::packing::{Dictionary, Packer, pack_facts, unpack_facts};
+use super::compression::{ChunkCompressor, Dictionary, pack_facts, unpack_facts};
 
-use crate::model::{Block, Facts, Message, Origin, SessionId, Timestamp, Usage};
+use crate::model::{Block, Message, MessageFacts, Origin, SessionId, Timestamp, Usage};
 
-/// A run is packed when it has grown to this many bytes.
-pub(crate) const FULL_RUN: u64 = 64 << 10;
+/// Size at which a chunk is packed, in uncompressed bytes.
+pub(crate) const FULL_CHUNK_BYTES: u64 = 64 << 10;
 
-/// Room that a thread keeps for the next message.
-const MAX_SCRATCH: usize = 1 << 20;
+/// Maximum capacity of the buffer that a thread keeps, in bytes.
+const MAX_SCRATCH_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// Room for the next message.
+    /// Buffer for serializing the next message.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Messages on their way into a chunk.
+/// Collects the messages of a chunk.
 #[derive(Default)]
 pub(crate) struct ChunkBuilder {
     first: u64,
@@ -29,12 +29,12 @@ pub(crate) struct ChunkBuilder {
     hashes: Vec<u64>,
     uuids: Vec<u8>,
     anchors: Vec<Anchor>,
-    facts: Facts,
+    facts: MessageFacts,
     usage: Vec<UsageRow>,
     images: Vec<ImageRow>,
 }
 
-/// A run of messages, ready to be stored.
+/// A packed chunk of messages, ready to be stored.
 pub(crate) struct Chunk {
     pub(crate) first: u64,
     pub(crate) count: u64,
@@ -45,28 +45,28 @@ pub(crate) struct Chunk {
     pub(super) anchors: Vec<Anchor>,
     pub(crate) facts: Vec<u8>,
     pub(crate) body: Vec<u8>,
-    /// What is needed to unpack the body.
+    /// The dictionary that is needed to decompress the body.
     pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(crate) usage: Vec<UsageRow>,
     pub(crate) images: Vec<ImageRow>,
 }
 
 impl Chunk {
-    /// How many bytes it takes in memory.
+    /// Returns the size in memory, in bytes.
     pub(crate) fn size(&self) -> u64 {
         let pictures: usize = self.images.iter().map(|image| image.data.len()).sum();
         (self.body.len() + self.hashes.len() + self.facts.len() + pictures) as u64
     }
 }
 
-/// A message that a copy of the session has, too.
+/// A message that also occurs in copies of the session.
 pub(super) struct Anchor {
-    /// Hash of its uuid.
+    /// Hash of the message's uuid.
     pub(super) uuid: [u8; 8],
     pub(super) position: u64,
 }
 
-/// One model call, ready to be stored.
+/// A model call, ready to be stored.
 pub(crate) struct UsageRow {
     pub(crate) identity: [u8; 16],
     pub(crate) position: u64,
@@ -76,10 +76,12 @@ pub(crate) struct UsageRow {
 }
 
 impl UsageRow {
-    /// Makes a call ready, under the name it is priced by and without figures that it cannot have.
+    /// Prepares a call for storing: with the model name used for pricing, and without impossible
+    /// figures.
     pub(super) fn new(
         identity: [u8; 16],
-        (position, at): (u64, Option<Timestamp>),
+        position: u64,
+        at: Option<Timestamp>,
         model: Option<String>,
         usage: Usage,
     ) -> Self {
@@ -89,78 +91,83 @@ impl UsageRow {
     }
 }
 
-/// A picture, ready to be stored.
+/// An image, ready to be stored.
 pub(crate) struct ImageRow {
     pub(crate) hash: String,
     pub(crate) media_type: Option<String>,
     pub(crate) data: Vec<u8>,
 }
 
-/// A message as it will be stored.
-pub(crate) struct Packed {
+/// A message as serialized for the store.
+pub(crate) struct SerializedMessage {
     line: Vec<u8>,
     pub(crate) hash: u64,
 }
 
-impl Packed {
+impl SerializedMessage {
     pub(crate) fn new(message: &Message) -> Self {
-        // A line that grew step by step would be moved at every step.
+        // Reusing the buffer avoids reallocating while the line grows.
         let mut line = SCRATCH.take();
         line.clear();
         serde_json::to_writer(&mut line, message).expect("messages always serialise");
         Self { hash: xxh3_64(&line), line }
     }
 
-    /// How many bytes it takes before it is compressed.
+    /// Returns the size before compression, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.line.len() as u64
     }
 }
 
-impl Drop for Packed {
+impl Drop for SerializedMessage {
     fn drop(&mut self) {
-        // Every thread keeps its room: a large one is given back.
-        if self.line.capacity() <= MAX_SCRATCH {
+        // Each thread keeps its buffer, but a large one is freed.
+        if self.line.capacity() <= MAX_SCRATCH_BYTES {
             SCRATCH.set(std::mem::take(&mut self.line));
         }
     }
 }
 
 impl ChunkBuilder {
-    /// Begins a run at a position.
+    /// Starts a chunk at a position.
     pub(crate) fn at(first: u64) -> Self {
         Self { first, ..Self::default() }
     }
 
-    /// Where the next message goes.
+    /// Returns the position of the next message.
     pub(crate) fn next(&self) -> u64 {
         self.first + self.hashes.len() as u64
     }
 
-    /// Adds a message. `session` makes the identity of a call that has none of its own.
-    pub(crate) fn add(&mut self, session: &SessionId, message: &mut Message, packed: &Packed) {
+    /// Adds a message. `session` is part of the identity of a call that has none of its own.
+    pub(crate) fn add(
+        &mut self,
+        session: &SessionId,
+        message: &mut Message,
+        packed: &SerializedMessage,
+    ) {
         self.add_recorded(session, message, packed, self.next());
     }
 
-    /// Adds a message that stands at another position of the recording it comes from: that one
-    /// makes the identity of a call that has none of its own.
+    /// Adds a message that has the position `recorded_position` in the recording it comes from.
+    /// That position is part of the identity of a call that has none of its own.
     pub(crate) fn add_recorded(
         &mut self,
         session: &SessionId,
         message: &mut Message,
-        packed: &Packed,
+        packed: &SerializedMessage,
         recorded_position: u64,
     ) {
         let position = self.next();
         self.add_anchor(message, position);
-        self.facts.add(message);
+        self.facts.add_message_facts(message);
         for uuid in message.uuid.iter().chain(&message.part_uuids) {
             self.uuids.extend(xxh3_64(uuid.as_bytes()).to_le_bytes());
         }
         if let Some(usage) = message.usage.take() {
             let identity = identity(session, &usage, message, recorded_position);
             let model = message.model.take();
-            self.usage.push(UsageRow::new(identity, (position, message.at), model, usage));
+            self.usage.push(UsageRow::new(identity, position, message.at, model, usage));
         }
         for block in &mut message.blocks {
             if let Block::Image(image) = block
@@ -175,19 +182,19 @@ impl ChunkBuilder {
         self.hashes.push(packed.hash);
     }
 
-    /// Notes a message that a copy of the session would have, too: the first one, the first
-    /// prompt, a summary.
+    /// Adds an anchor if copies of the session would contain the message too: the first message,
+    /// the first prompt, a summary.
     fn add_anchor(&mut self, message: &Message, position: u64) {
         let Some(uuid) = &message.uuid else { return };
         let is_first = self.first == 0 && self.uuids.is_empty();
-        let is_prompt = message.origin.is_prompt() && !message.sidechain;
+        let is_prompt = message.origin.is_human_prompt() && !message.sidechain;
         let is_first_prompt = self.first == 0 && is_prompt && self.facts.prompts == 0;
         if is_first || is_first_prompt || message.origin == Origin::Summary {
             self.anchors.push(Anchor { uuid: xxh3_64(uuid.as_bytes()).to_le_bytes(), position });
         }
     }
 
-    /// Leaves out the calls of the messages so far: the journal has them.
+    /// Discards the calls of the messages so far, because the journal has them already.
     pub(crate) fn forget_calls(&mut self) {
         self.usage.clear();
     }
@@ -197,11 +204,11 @@ impl ChunkBuilder {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.lines.len() as u64 >= FULL_RUN
+        self.lines.len() as u64 >= FULL_CHUNK_BYTES
     }
 
-    /// Packs the run and begins the next one.
-    pub(crate) fn pack(&mut self, packer: &Packer) -> Chunk {
+    /// Packs the chunk and starts the next one.
+    pub(crate) fn pack(&mut self, packer: &ChunkCompressor) -> Chunk {
         let next = Self::at(self.next());
         let run = std::mem::replace(self, next);
         let facts = serde_json::to_vec(&run.facts).expect("facts always serialise");
@@ -222,7 +229,8 @@ impl ChunkBuilder {
     }
 }
 
-/// The identity under which a call is counted once: what the agent calls it, else the message.
+/// Returns the identity by which a call is deduplicated: the agent's id of the call, else the uuid
+/// or position of the message.
 fn identity(session: &SessionId, usage: &Usage, message: &Message, position: u64) -> [u8; 16] {
     let text = match (&usage.identity, &message.uuid) {
         (Some(identity), _) => format!("{} {identity}", session.agent),
@@ -232,7 +240,7 @@ fn identity(session: &SessionId, usage: &Usage, message: &Message, position: u64
     xxh3_128(text.as_bytes()).to_le_bytes()
 }
 
-/// The lines of a run.
+/// Splits the body of a chunk into lines.
 pub(super) fn lines(mut run: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (line, rest) = run.split_at(memchr(b'\n', run)?);
@@ -241,8 +249,8 @@ pub(super) fn lines(mut run: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Reads the facts of a chunk; damaged ones tell nothing.
-pub(crate) fn facts(packed: &[u8]) -> Facts {
+/// Decodes the facts of a chunk. Damaged facts give the default.
+pub(crate) fn facts(packed: &[u8]) -> MessageFacts {
     unpack_facts(packed).and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }
 
@@ -257,17 +265,17 @@ mod tests {
         for length in [1, 40_000, 3, 90_000, 2] {
             let mut message =
                 Message { blocks: vec![Block::Text("y".repeat(length))], ..Message::default() };
-            let packed = Packed::new(&message);
+            let packed = SerializedMessage::new(&message);
             builder.add(&session, &mut message, &packed);
         }
         assert!(builder.is_full());
-        let chunk = builder.pack(&Packer::new(None));
+        let chunk = builder.pack(&ChunkCompressor::new(None));
         assert_eq!((chunk.first, chunk.count, builder.next()), (5, 5, 10));
-        let run = super::super::packing::unpack(&chunk.body, None).unwrap();
+        let run = super::super::compression::unpack(&chunk.body, None).unwrap();
         for (at, length) in [1, 40_000, 3, 90_000, 2].into_iter().enumerate() {
             let line = lines(&run).nth(at).unwrap();
             let message: Message = serde_json::from_slice(line).unwrap();
-            assert_eq!(message.text().len(), length);
+            assert_eq!(message.joined_text().len(), length);
         }
         assert_eq!(lines(&run).nth(5), None);
     }

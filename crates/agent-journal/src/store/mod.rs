@@ -1,228 +1,223 @@
-//! Where are entries kept? In one SQLite file: small rows for what is counted and filtered,
-//! compressed runs of JSON lines for the messages themselves. One process writes at a time, any
-//! number read; readers never wait.
+//! The journal's database. Everything is in one SQLite file: small rows for counting and filtering,
+//! and compressed chunks of JSON lines for the messages. One process writes at a time, any number
+//! of processes read, and readers never wait.
 
-mod account;
-mod beside;
+mod activity_codec;
 mod bills;
 mod browse;
 mod calls;
 mod catalog;
 mod choose;
 mod chunk;
+mod compression;
 #[cfg(feature = "parquet")]
 mod counted;
-mod families;
-mod figures;
+mod database;
+mod derive;
+mod detached_usage;
+mod filter_sql;
 mod fingerprints;
-mod ledger;
 mod lineage;
-mod pack;
-mod packing;
-mod pieces;
-mod presence;
+mod lookup;
+mod messages;
+mod metadata;
+mod migrations;
 mod project;
 mod recordings;
 mod rederive;
+mod session_activity;
+mod session_families;
 mod sessions;
-mod settle;
 mod sources;
+mod stream;
 mod summaries;
 mod tasks;
-mod tellings;
 mod understanding;
 mod unrecorded;
+mod varint;
 mod write;
 
+pub use activity_codec::Touches;
 pub use browse::{Browse, Facets, Listing, Order};
-pub use ledger::Touches;
-pub use presence::{KnownSession, KnownSource, ListingState, SourceState};
+pub use lookup::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;
 
-pub(crate) use beside::NONE;
+pub(crate) use activity_codec::{ActivityBucket, ActivityLog, PROMPT_TOKEN_LIMITS, UsageBucket};
 pub(crate) use catalog::Facts;
-pub(crate) use families::FamilyMember;
-pub(crate) use figures::Doings;
+pub(crate) use detached_usage::NO_RECORDING;
 pub(crate) use fingerprints::Fingerprint;
-pub(crate) use ledger::{Done, Quarter, SIZES, Spent};
-pub(crate) use presence::RecordedSource;
+pub(crate) use lookup::RecordedSource;
+pub(crate) use messages::{CompressedChunk, Hashes, SessionTexts};
 pub(crate) use project::distinct_names;
 pub(crate) use recordings::Recording;
+pub(crate) use session_activity::SessionActivity;
+pub(crate) use session_families::FamilyMember;
 pub(crate) use sources::SourceRow;
-pub(crate) use tellings::{Hashes, Run, Whole};
 pub(crate) use understanding::SourceUnderstanding;
 
-pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_RUN, Packed};
-pub(crate) use packing::Packer;
-pub(crate) use write::{Pending, Place, SourceEnd, Told, Writer};
+pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_CHUNK_BYTES, SerializedMessage};
+pub(crate) use compression::ChunkCompressor;
+pub(crate) use write::{PendingReason, RecordingRow, SourceEnd, SourceHome, Writer};
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags};
 
 use self::catalog::Catalog;
-use self::packing::Dictionary;
+use self::compression::Dictionary;
+use self::database::{Database, OptionalRow};
+use self::migrations::FORMAT;
 use crate::error::{Error, Result};
+use crate::private::private_directory;
 use crate::uri;
 
-/// Version of the schema; each step up has its entry in `MIGRATIONS`.
-const VERSION: i64 = 4;
-
-/// The version of everything that turns a source into stored messages and facts: connectors,
-/// facts, packing. A higher number has every source read again once, and the facts of sources
-/// that are gone worked out again from their stored messages.
+/// Version of the code that turns a source into stored messages and facts: connectors, facts,
+/// packing. After an increase every source is read again once, and the facts of sources that no
+/// longer exist are derived again from their stored messages.
 pub(crate) const READER_VERSION: i64 = 2;
 
-/// SQL that leads from each version to the next, the first from nothing.
-const MIGRATIONS: [&str; VERSION as usize] = [
-    include_str!("schema.sql"),
-    include_str!("schema_2.sql"),
-    include_str!("schema_3.sql"),
-    include_str!("schema_4.sql"),
-];
+/// Readers map as much of the file as SQLite supports, so that pages in the system's cache are not
+/// copied. Only SQLite itself ever truncates the file.
+const MEMORY_MAP: &str = "PRAGMA mmap_size = 2147418112";
 
-/// Whoever reads has the file mapped, as much of it as SQLite can: a page that the system holds
-/// is not copied. Nothing is ever cut off it but by SQLite itself.
-const MAPPED: &str = "PRAGMA mmap_size = 2147418112";
-
-/// Device and number of a file.
+/// Device and inode of a file.
 type FileId = (u64, u64);
 
 /// The journal's database, open for reading.
 pub(crate) struct Store {
-    connection: Connection,
-    path: PathBuf,
-    /// What tells the file from another at its path.
+    database: Database,
+    /// Identifies the open file, in case another one replaces it.
     file: Option<FileId>,
     catalog: Catalog,
-    /// What runs that were read needed.
+    /// Dictionaries of the chunks that were read.
     dictionaries: RefCell<HashMap<u32, Arc<Dictionary>>>,
-    /// Whether it was opened as it lies, apart from all other processes.
+    /// Whether the file was opened without locks or shared files, so that changes by other
+    /// processes are not visible.
     is_frozen: bool,
 }
 
 impl Store {
     /// Returns a handle that interrupts running statements from another thread.
     pub(crate) fn interrupt_handle(&self) -> rusqlite::InterruptHandle {
-        self.connection.get_interrupt_handle()
+        self.database.connection().get_interrupt_handle()
     }
 
-    /// Opens the journal for reading; `None` when there is none yet.
+    /// Opens the journal for reading; returns `None` if it does not exist yet.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>> {
         if !path.exists() {
             return Ok(None);
         }
         let mut is_frozen = false;
-        let (connection, version) = match begin(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        let (connection, format) = match begin(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
             Err(error) if needs_files_beside(&error) => {
                 is_frozen = true;
-                // The first reason is the one to report.
+                // The first error is the one to report.
                 begin_frozen(path).map_err(|_| error)?
             }
             begun => begun?,
         };
-        if version > VERSION {
-            return Err(Error::Newer { path: path.to_owned(), found: version, known: VERSION });
+        if format > FORMAT {
+            return Err(Error::Newer { path: path.to_owned(), found: format, known: FORMAT });
         }
-        // An unfinished or older journal is made ready by the next writer.
-        let ready = version == VERSION;
+        // The next writer completes an unfinished journal or migrates an older one.
+        let ready = format == FORMAT;
         Ok(ready.then(|| Self { is_frozen, ..Self::new(connection, path) }))
     }
 
     fn new(connection: Connection, path: &Path) -> Self {
         let (catalog, dictionaries) = (Catalog::default(), RefCell::default());
         let (file, is_frozen) = (file_id(path), false);
-        Self { connection, path: path.to_owned(), file, catalog, dictionaries, is_frozen }
+        let database = Database::new(connection, path);
+        Self { database, file, catalog, dictionaries, is_frozen }
     }
 
-    /// Returns whether it has to be opened again to be written, or to see what others write.
+    /// Returns whether the database must be reopened before writing or to see changes by other
+    /// processes.
     pub(crate) fn is_frozen(&self) -> bool {
         self.is_frozen
     }
 
-    /// Whether the journal's file is still where it was opened.
+    /// Returns whether the path still leads to the file that was opened.
     pub(crate) fn is_there(&self) -> bool {
-        self.file.is_some() && file_id(&self.path) == self.file
+        self.file.is_some() && file_id(self.database.path()) == self.file
     }
 
-    /// Lists what is wrong with the file; nothing when it is sound.
+    /// Lists the faults of the file; empty if the file is sound.
     pub(crate) fn faults(&self) -> Result<Vec<String>> {
-        let mut statement =
-            self.connection.prepare("PRAGMA quick_check(5)").map_err(self.error())?;
-        let rows = statement.query_map([], |row| row.get::<_, String>(0));
-        let mut faults: Vec<String> = rows.and_then(Iterator::collect).map_err(self.error())?;
+        let mut faults: Vec<String> = self.database.values("PRAGMA quick_check(5)", [])?;
         faults.retain(|fault| fault != "ok");
         Ok(faults)
     }
 
-    /// Opens the journal for writing, making or migrating it. The caller holds the lock.
+    /// Opens the journal for writing, and creates or migrates it if needed. The caller holds the
+    /// lock.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("."));
         private_directory(directory)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = connect(path, path, flags)?;
         private_file(path)?;
-        migrate(&connection, path)?;
+        migrations::migrate(&connection, path)?;
         Ok(Self::new(connection, path))
     }
 
-    /// Holds few pages at a time: the system holds them too.
+    /// Limits the page cache, because the operating system caches the file too.
     pub(crate) fn hold_little(&self) {
-        // A larger cache is no fault.
-        let _ = self.connection.execute_batch("PRAGMA cache_size = -1000; PRAGMA mmap_size = 0");
+        // A failure only means that the cache stays larger.
+        let _ = self.database.execute_batch("PRAGMA cache_size = -1000; PRAGMA mmap_size = 0");
     }
 
-    /// Lets go of what is held for the next question.
+    /// Releases the data that is cached for the next query.
     pub(crate) fn rest(&self) {
         self.catalog.clear();
-        // They only save time.
-        let _ = self.connection.release_memory();
+        // The caches only save time.
+        let _ = self.database.connection().release_memory();
     }
 
-    /// The generation of the last change.
+    /// Returns the generation of the last change.
     pub(crate) fn generation(&self) -> Result<i64> {
         self.meta("generation")
     }
 
-    /// A number that tells this journal from every other.
+    /// Returns a random number that identifies this journal.
     pub(crate) fn identity(&self) -> Result<i64> {
         self.meta("identity")
     }
 
-    /// Whoever packs runs for this journal.
-    fn packer(&self) -> Result<Packer> {
+    /// Creates a compressor for the chunks of this journal.
+    fn packer(&self) -> Result<ChunkCompressor> {
         let sql = "SELECT id FROM dictionaries ORDER BY learnt DESC LIMIT 1";
-        let id = self.connection.query_row(sql, [], |row| row.get(0)).optional();
-        let known = id.and_then(|id| id.map_or(Ok(None), |id| self.dictionary(id)));
-        Ok(Packer::new(known.map_err(self.error())?))
+        let id: Option<u32> = self.database.optional_value(sql, [])?;
+        let known = id.map_or(Ok(None), |id| self.dictionary(id))?;
+        Ok(ChunkCompressor::new(known))
     }
 
-    /// Unpacks a run; `None` when it is damaged.
-    fn unpack(&self, packed: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
+    /// Decompresses a chunk; returns `None` if it is damaged.
+    fn unpack(&self, packed: &[u8]) -> Result<Option<Vec<u8>>> {
         let dictionary = self.needed(packed)?;
-        Ok(packing::unpack(packed, dictionary.as_deref()))
+        Ok(compression::unpack(packed, dictionary.as_deref()))
     }
 
-    /// The dictionary a run needs to be unpacked.
-    fn needed(&self, packed: &[u8]) -> rusqlite::Result<Option<Arc<Dictionary>>> {
-        packing::needs(packed).map_or(Ok(None), |id| self.dictionary(id))
+    /// Returns the dictionary that a compressed chunk requires.
+    fn needed(&self, packed: &[u8]) -> Result<Option<Arc<Dictionary>>> {
+        compression::needs(packed).map_or(Ok(None), |id| self.dictionary(id))
     }
 
-    fn dictionary(&self, id: u32) -> rusqlite::Result<Option<Arc<Dictionary>>> {
+    fn dictionary(&self, id: u32) -> Result<Option<Arc<Dictionary>>> {
         if let Some(known) = self.dictionaries.borrow().get(&id) {
             return Ok(Some(Arc::clone(known)));
         }
         for copy in ["bytes", "spare"] {
-            let sql = format!("SELECT sum, {copy} FROM dictionaries WHERE id = ?1");
-            let found = self.connection.query_row(&sql, [id], |row| {
-                let dictionary = Dictionary::new(row.get(1)?);
-                let sum: i64 = row.get(0)?;
+            let sql = format!("SELECT sum, {copy} AS bytes FROM dictionaries WHERE id = ?1");
+            let found = self.database.query_row(&sql, [id], |row| {
+                let dictionary = Dictionary::new(row.get("bytes")?);
+                let sum: i64 = row.get("sum")?;
                 Ok(dictionary.filter(|dictionary| dictionary.sum == sum))
             });
             if let Some(dictionary) = found.optional()?.flatten().map(Arc::new) {
@@ -233,14 +228,8 @@ impl Store {
         Ok(None)
     }
 
-    pub(super) fn error(&self) -> impl FnOnce(rusqlite::Error) -> Error {
-        Error::store(&self.path)
-    }
-
     fn meta(&self, name: &str) -> Result<i64> {
-        let sql = "SELECT value FROM meta WHERE name = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        statement.query_row([name], |row| row.get(0)).map_err(self.error())
+        self.database.value("SELECT value FROM meta WHERE name = ?1", [name])
     }
 }
 
@@ -250,47 +239,49 @@ fn file_id(path: &Path) -> Option<FileId> {
     path.metadata().ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// A file that is open cannot be put elsewhere.
+/// An open file cannot be moved on this system.
 #[cfg(not(unix))]
 fn file_id(path: &Path) -> Option<FileId> {
     path.exists().then_some((0, 0))
 }
 
-/// Opens a file that is to be read, by a name of it, with the version of its format.
+/// Opens a database for reading by one of its names. Returns the connection and the format.
 fn begin(path: &Path, name: &Path, flags: OpenFlags) -> Result<(Connection, i64)> {
     prepare(path, connect(path, name, flags)?)
 }
 
 fn prepare(path: &Path, connection: Connection) -> Result<(Connection, i64)> {
-    connection.execute_batch(MAPPED).map_err(Error::store(path))?;
-    let version = version(&connection).map_err(Error::store(path))?;
-    Ok((connection, version))
+    connection.execute_batch(MEMORY_MAP).map_err(Error::store_error(path))?;
+    let format = migrations::format(&connection).map_err(Error::store_error(path))?;
+    Ok((connection, format))
 }
 
-/// Opens a file as it lies, where the files beside it cannot be made through which readers and
-/// writers meet: on a full disk, a file system that is read-only, in a directory of another user.
-/// As long as there are none, nobody writes.
+/// Opens a database without the shared files that coordinate readers and writers, because they
+/// cannot be created: on a full disk, on a read-only file system, in a directory of another user.
+/// While they do not exist, no process writes.
 fn begin_frozen(path: &Path) -> Result<(Connection, i64)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     if !fs::metadata(log).is_ok_and(|log| log.len() > 0) {
-        return begin(path, Path::new(&uri::of(path, "immutable=1")), flags);
+        return begin(path, Path::new(&uri::file_uri(path, "immutable=1")), flags);
     }
-    // The log holds the latest changes. Without locks and with the index of the log in this
-    // process's own memory, it is read without a file beside it.
+    // The log contains the latest changes. Without locks, and with the index of the log in the
+    // memory of this process, it can be read without a shared file.
     let system = if cfg!(windows) { "vfs=win32-none" } else { "vfs=unix-none" };
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(uri::of(path, system), flags);
-    let connection = connection.map_err(Error::store(path))?;
-    // Before anything else: other settings read the file.
-    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE").map_err(Error::store(path))?;
+    let connection = Connection::open_with_flags(uri::file_uri(path, system), flags);
+    let connection = connection.map_err(Error::store_error(path))?;
+    // This must come first, because other settings read the file.
+    connection
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE")
+        .map_err(Error::store_error(path))?;
     let kept = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-    connection.set_db_config(kept, true).map_err(Error::store(path))?;
+    connection.set_db_config(kept, true).map_err(Error::store_error(path))?;
     prepare(path, configure(path, connection)?)
 }
 
-/// Returns whether opening failed because a file beside the journal could not be made.
+/// Returns whether opening failed because a file next to the journal could not be created.
 fn needs_files_beside(error: &Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, ReadOnly, SystemIoFailure};
     match error {
@@ -304,63 +295,24 @@ fn needs_files_beside(error: &Error) -> bool {
 
 fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(name, flags).map_err(Error::store(path))?;
+    let connection = Connection::open_with_flags(name, flags).map_err(Error::store_error(path))?;
     configure(path, connection)
 }
 
 fn configure(path: &Path, connection: Connection) -> Result<Connection> {
     let set = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA cache_size = -8000;
                PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 64;";
-    connection.execute_batch(set).map_err(Error::store(path))?;
-    // Without it, queries are planned anew for every value they are asked with.
+    connection.execute_batch(set).map_err(Error::store_error(path))?;
+    // Without this setting, statements are planned again for each new parameter value.
     let steady = DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
-    connection.set_db_config(steady, true).map_err(Error::store(path))?;
+    connection.set_db_config(steady, true).map_err(Error::store_error(path))?;
     Ok(connection)
-}
-
-fn version(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
-}
-
-fn migrate(connection: &Connection, path: &Path) -> Result<()> {
-    let found = version(connection).map_err(Error::store(path))?;
-    if found > VERSION {
-        return Err(Error::Newer { path: path.to_owned(), found, known: VERSION });
-    }
-    if found == VERSION {
-        return Ok(());
-    }
-    let mut sql = String::new();
-    if found == 0 {
-        sql.push_str("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL;");
-    }
-    sql.push_str("BEGIN IMMEDIATE;");
-    for step in &MIGRATIONS[found as usize..] {
-        sql.push_str(step);
-    }
-    if found == 0 {
-        sql.push_str("INSERT INTO meta VALUES ('generation', 0), ('identity', abs(random() / 2));");
-    }
-    sql.push_str(&format!("PRAGMA user_version = {VERSION}; COMMIT;"));
-    connection.execute_batch(&sql).map_err(Error::store(path))
-}
-
-/// Makes a directory that only its owner may enter.
-pub(crate) fn private_directory(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(Error::write(path))
 }
 
 #[cfg(unix)]
 fn private_file(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(Error::write(path))
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(Error::write_error(path))
 }
 
 #[cfg(not(unix))]
@@ -390,7 +342,7 @@ mod tests {
         writer.commit().unwrap();
         drop(writer);
         let read = |sql: &str| {
-            store.connection.execute_batch(sql).unwrap();
+            store.database.execute_batch(sql).unwrap();
             Store::open(&path).unwrap().unwrap().unpack(&body).unwrap()
         };
         assert_eq!(read("").as_ref(), Some(&run));
@@ -398,45 +350,5 @@ mod tests {
         let damage = format!("UPDATE dictionaries SET bytes = CAST({torn} AS BLOB)");
         assert_eq!(read(&damage).as_ref(), Some(&run));
         assert_eq!(read("UPDATE dictionaries SET spare = bytes"), None);
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "a journal as an older program made it")]
-    #[test]
-    fn a_journal_of_the_first_format_keeps_its_calls() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal.db");
-        let old = Connection::open(&path).unwrap();
-        old.execute_batch(MIGRATIONS[0]).unwrap();
-        old.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA user_version = 1;
-             INSERT INTO meta VALUES ('generation', 3), ('identity', 4);
-             INSERT INTO usage (identity, session, telling, position, at, model, input, output,
-             cache_read, cache_creation, cache_creation_1h, repeats, counted, owner) VALUES
-             (x'02', 7, 70, 1, 20, 'one', 1, 2, 3, 4, 0, 0, 1, 7),
-             (x'01', 7, 70, 0, 10, NULL, 5, 6, 7, 8, 0, 2, 1, 7),
-             (x'01', 8, 80, 0, 10, 'two', 5, 6, 7, 8, 0, 0, 0, 7);",
-        )
-        .unwrap();
-        drop(old);
-        assert!(Store::open(&path).unwrap().is_none(), "a reader waits for a writer");
-        let store = Store::create(&path).unwrap();
-        assert_eq!((store.generation().unwrap(), store.identity().unwrap()), (3, 4));
-        let sql = "SELECT hex(identity), models.name, repeats, counted FROM usage
-                   LEFT JOIN models ON models.id = model ORDER BY telling, position";
-        let mut statement = store.connection.prepare(sql).unwrap();
-        let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<_> {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-        };
-        let rows = statement.query_map([], row).unwrap();
-        let calls: Vec<(String, Option<String>, i64, i64)> =
-            rows.collect::<rusqlite::Result<_>>().unwrap();
-        let call = |id: &str, model: Option<&str>, repeats, counted| {
-            (id.to_owned(), model.map(str::to_owned), repeats, counted)
-        };
-        let one = Some("one");
-        let expected =
-            [call("01", None, 2, 1), call("02", one, 0, 1), call("01", Some("two"), 0, 0)];
-        assert_eq!(calls, expected);
-        assert!(Store::open(&path).unwrap().is_some());
     }
 }

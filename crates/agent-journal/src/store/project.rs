@@ -1,4 +1,4 @@
-//! Which project a working directory belongs to.
+//! Determines the project that a working directory belongs to.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::model::Session;
 
-/// Finds projects, looking at each directory once.
+/// Finds projects, and examines each directory only once.
 pub(super) struct Projects {
     known: HashMap<String, String>,
-    /// Whether a drive of Windows can be reached from this system, as it can from WSL.
+    /// Returns whether a Windows drive is reachable from this system, as it is from WSL.
     is_mounted: fn(char) -> bool,
 }
 
@@ -22,14 +22,15 @@ impl Default for Projects {
 }
 
 impl Projects {
-    /// Finds the project of a directory: the repository around it, worktrees folded into theirs.
-    /// A directory that is not on this machine is its own project.
+    /// Finds the project of a directory: the repository that contains it, where linked worktrees
+    /// belong to the main repository. A directory that does not exist on this machine is its own
+    /// project.
     pub(super) fn of(&mut self, cwd: &str) -> &str {
         let is_mounted = self.is_mounted;
         self.known.entry(cwd.to_owned()).or_insert_with(|| {
             let cwd = before_worktree(cwd);
             let found = repository(Path::new(cwd)).unwrap_or_else(|| cwd.to_owned());
-            // A place that only WSL would have is none on another system.
+            // `/mnt/c` paths exist only under WSL.
             match on_drive(&found) {
                 Some((drive, path)) if !is_mounted(drive) => path,
                 _ => one_name(&found),
@@ -38,35 +39,36 @@ impl Projects {
     }
 }
 
-/// The directory that says which project a session belongs to: the root of the repository that
-/// is recorded around its working directory, else that directory, else what there is.
-pub(super) fn place(account: &Session) -> Option<&str> {
-    let repository = account.repository.as_deref();
-    let root = account.root.as_deref().or(repository.filter(|path| is_absolute(path)));
-    let around = root.filter(|root| account.cwd.as_deref().is_some_and(|it| is_inside(it, root)));
-    around.or(account.cwd.as_deref()).or(root).or(repository)
+/// Returns the directory that determines the project of a session: the recorded root of the
+/// repository if it contains the working directory, else the working directory, else the recorded
+/// root or repository.
+pub(super) fn place(metadata: &Session) -> Option<&str> {
+    let repository = metadata.repository.as_deref();
+    let root = metadata.root.as_deref().or(repository.filter(|path| is_absolute(path)));
+    let around = root.filter(|root| metadata.cwd.as_deref().is_some_and(|it| is_inside(it, root)));
+    around.or(metadata.cwd.as_deref()).or(root).or(repository)
 }
 
-/// Whether a path of any system begins at a root.
+/// Returns whether a path of any system is absolute.
 fn is_absolute(path: &str) -> bool {
     path.starts_with(['/', '\\']) || path.as_bytes().get(1) == Some(&b':')
 }
 
-/// Whether a directory is a root or lies below it.
+/// Returns whether `path` is `root` or lies below it.
 fn is_inside(path: &str, root: &str) -> bool {
     let (path, root) = (one_name(path), one_name(root));
     let below = path.strip_prefix(root.as_str());
     root.len() > 1 && below.is_some_and(|below| below.is_empty() || below.starts_with(['/', '\\']))
 }
 
-/// The last part of a path of any system.
+/// Returns the last component of a path of any system.
 pub(super) fn name(path: &str) -> &str {
     let path = path.trim_end_matches(['/', '\\']);
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-/// Returns a name for each of some projects, given by path: the last directory, with as many of
-/// those above it as are needed where several projects end in the same one.
+/// Returns a distinct name for each project path: the last directory, with as many parent
+/// directories as needed where several projects share a name.
 pub(crate) fn distinct_names(paths: &[&str]) -> Vec<String> {
     let mut names: Vec<&str> = paths.iter().map(|path| name(path)).collect();
     for parts in [2, 3, usize::MAX] {
@@ -83,13 +85,13 @@ pub(crate) fn distinct_names(paths: &[&str]) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The last directories of a path, or all of it.
+/// Returns the last `parts` components of a path, or all of it.
 fn last_parts(path: &str, parts: usize) -> &str {
     let mut starts = path.rmatch_indices(['/', '\\']).map(|(at, _)| at + 1);
     starts.nth(parts - 1).map_or(path, |start| &path[start..])
 }
 
-/// Returns the drive of a path of Windows, in small letters, and the path as Windows writes it.
+/// Splits a Windows path into its lower-case drive letter and the path in Windows notation.
 fn on_drive(path: &str) -> Option<(char, String)> {
     let path = path.strip_prefix(r"\\?\").unwrap_or(path);
     let (drive, rest) = path.split_once(':')?;
@@ -103,12 +105,12 @@ fn on_drive(path: &str) -> Option<(char, String)> {
     Some((drive.to_ascii_lowercase(), format!("{}:\\{rest}", drive.to_ascii_uppercase())))
 }
 
-/// Gives a directory one name, whichever side of WSL names it: `C:\x` and `/mnt/c/x` are one, and
-/// so are `\\wsl$\Distro\x` and `/x`.
+/// Returns one name for a directory that has two under WSL: `C:\x` becomes `/mnt/c/x`, and
+/// `\\wsl$\Distro\x` becomes `/x`.
 fn one_name(path: &str) -> String {
     let slashed = path.replace('\\', "/");
     let slashed = slashed.trim_end_matches('/');
-    // Programs that ask Windows for the true name of a path get one with a mark before it.
+    // Canonical Windows paths begin with the prefix `\\?\`.
     let (marked, is_marked) = match slashed.strip_prefix("//?/") {
         Some(rest) => (rest, true),
         None => (slashed, false),
@@ -124,13 +126,13 @@ fn one_name(path: &str) -> String {
         let drive = bytes[0].to_ascii_lowercase() as char;
         return format!("/mnt/{drive}{}", &marked[2..]);
     }
-    // A backslash may be part of a name elsewhere.
+    // On other systems a backslash may be part of a name.
     let end = path.trim_end_matches('/').len();
     path[..end.max(usize::from(!path.is_empty()))].to_owned()
 }
 
-/// Cuts the places where agents keep worktrees inside a repository: `.worktrees/`, and
-/// `worktrees/` in a hidden directory of theirs.
+/// Cuts the path at the directories in which agents keep worktrees inside a repository:
+/// `.worktrees/`, and `worktrees/` in a hidden directory.
 fn before_worktree(cwd: &str) -> &str {
     let is_separator = |character: char| matches!(character, '/' | '\\');
     let mut start = 0;
@@ -149,7 +151,7 @@ fn before_worktree(cwd: &str) -> &str {
     cwd
 }
 
-/// Finds the repository around a directory without running git.
+/// Finds the repository that contains a directory, without running git.
 fn repository(cwd: &Path) -> Option<String> {
     if !cwd.is_absolute() {
         return None;
@@ -159,7 +161,8 @@ fn repository(cwd: &Path) -> Option<String> {
     main.to_str().map(str::to_owned)
 }
 
-/// A linked worktree's `.git` is a file that names a directory inside the main repository.
+/// Returns the main repository of a linked worktree, whose `.git` is a file that names a directory
+/// inside that repository.
 fn linked_worktree(root: &Path) -> Option<PathBuf> {
     let link = root.join(".git");
     fs::metadata(&link).ok().filter(fs::Metadata::is_file)?;
@@ -246,7 +249,7 @@ mod tests {
         for (path, expected) in roots {
             assert_eq!(one_name(path), expected, "{path}");
         }
-        // What looks like one of these and is none stays as it is.
+        // Paths that only resemble these forms stay unchanged.
         for path in [r"\\server\share\web", "/home/c:/web", "/home/a\\b", "//wsl$x/Debian/y"] {
             assert_eq!(one_name(path), path, "{path}");
         }
@@ -257,8 +260,8 @@ mod tests {
         let check = |cwd: &str, root: &str, repository: &str, expected: &str| {
             let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
             let (cwd, root, repository) = (some(cwd), some(root), some(repository));
-            let account = Session { cwd, repository, root, ..Session::default() };
-            assert_eq!(place(&account).unwrap_or_default(), expected);
+            let metadata = Session { cwd, repository, root, ..Session::default() };
+            assert_eq!(place(&metadata).unwrap_or_default(), expected);
         };
         check("/work/web/api/src", "/work/web", "acme/web", "/work/web");
         check("/work/web", "/work/web", "", "/work/web");

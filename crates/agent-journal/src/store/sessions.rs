@@ -1,39 +1,47 @@
-//! Reading sessions as they are listed.
+//! Reads sessions as they are listed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use rusqlite::types::FromSql;
-use rusqlite::{OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Row, params, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Store;
+use super::database::{OptionalRow, columns};
 use super::sources::StoredPath;
 use crate::error::Result;
+use crate::filter::Filter;
 use crate::maps::Map;
-use crate::model::{Counts, Ref, Timestamp, Tokens};
-use crate::search::Filter;
+use crate::model::{RUNNING_WINDOW_MS, Ref, SessionCounts, SessionStatus, Timestamp, Tokens};
 
-/// A source changed this recently belongs to a running session, in milliseconds.
-pub(super) const RUNNING: i64 = 10 * 60 * 1000;
+/// Minimum length of a short id, in characters.
+const SHORT_ID_CHARS: usize = 8;
 
-/// Characters of a short id, where they are enough.
-const SHORT: usize = 8;
+/// The columns of a listed session.
+const LISTED: &str = "sessions.key, sessions.recording, sessions.agent, sessions.native,
+    sessions.kind, sessions.parent_native, sessions.title, sessions.title_source, sessions.project,
+    sessions.project_path, sessions.cwd, sessions.branch, sessions.agent_version,
+    sessions.started_at, sessions.ended_at, sessions.active_s, sessions.failed,
+    sessions.prompts, sessions.answers, sessions.tool_calls, sessions.tool_results,
+    sessions.tool_errors, sessions.messages, sessions.models, sessions.input, sessions.output,
+    sessions.cache_read, sessions.cache_creation, sessions.reasoning, sessions.refs,
+    sessions.repository, sessions.summary, sessions.branches, sessions.directories,
+    sources.home, sources.host, sources.path, sources.modified,
+    sources.present AND NOT recordings.gone AS present";
 
-/// The columns of an entry, in the order they are read.
-const ENTRY: &str = "sessions.agent, sessions.native, sessions.parent_native,
-    sessions.started_at, sessions.ended_at, sources.present AND NOT tellings.gone,
-    sources.modified, sessions.messages > 0, sessions.failed,
-    sessions.title, sessions.title_source, sessions.project, sessions.project_path, sessions.cwd,
-    sessions.branch, sessions.agent_version, sessions.active_s, sessions.kind, sources.home,
-    sources.host, sources.path, sessions.prompts, sessions.answers, sessions.tool_calls,
-    sessions.tool_results, sessions.tool_errors, sessions.messages, sessions.models,
-    sessions.input, sessions.output, sessions.cache_read, sessions.cache_creation,
-    sessions.reasoning, sessions.refs, sessions.repository, sessions.summary, sessions.branches,
-    sessions.directories, sessions.key, sessions.telling";
+columns! {
+    /// The places of the columns of a listed session.
+    ListedColumns {
+        key, recording, agent, native, kind, parent_native, title, title_source, project,
+        project_path, cwd, branch, agent_version, started_at, ended_at, active_s, failed, prompts,
+        answers, tool_calls, tool_results, tool_errors, messages, models, input, output,
+        cache_read, cache_creation, reasoning, refs, repository, summary, branches, directories,
+        home, host, path, modified, present,
+    }
+}
 
-/// Which sessions have an id, of one agent or of any, between two texts.
+/// SQL condition on a range of ids, optionally of one agent.
 const BY_PREFIX: &str = "sessions.native >= ?1 AND sessions.native < ?2
     AND (?3 IS NULL OR sessions.agent = ?3)";
 
@@ -42,102 +50,104 @@ const BY_PREFIX: &str = "sessions.native >= ?1 AND sessions.native < ?2
 pub struct Entry {
     /// `agent:id`.
     pub id: String,
-    /// The agent's id.
+    /// Id of the agent.
     pub agent: String,
-    /// The agent's own id of the session.
+    /// The agent's own id for the session.
     pub native_id: String,
-    /// A beginning of the id that no other session has.
+    /// A prefix of the id that is unique in the journal.
     #[serde(skip)]
     pub short_id: String,
-    /// The title.
+    /// Title of the session.
     pub title: String,
-    /// Where the title comes from.
+    /// Origin of the title.
     pub title_source: String,
-    /// The project's name.
+    /// Name of the project.
     pub project: Option<String>,
-    /// The project's directory.
+    /// Directory of the project.
     pub project_path: Option<String>,
-    /// The first working directory.
+    /// First working directory.
     pub cwd: Option<String>,
-    /// The latest branch.
+    /// Latest branch.
     pub branch: Option<String>,
-    /// The latest version of the agent.
+    /// Latest version of the agent.
     pub agent_version: Option<String>,
-    /// The earliest recorded instant.
+    /// Earliest recorded time.
     pub started_at: Option<Timestamp>,
-    /// The latest recorded instant.
+    /// Latest recorded time.
     pub ended_at: Option<Timestamp>,
-    /// Seconds from first to last; `null` for programs when only one instant is recorded.
+    /// Seconds from the first to the last recorded time; `null` in JSON if only one time is
+    /// recorded.
     #[serde(serialize_with = "known_seconds")]
     pub wall_s: u64,
-    /// Seconds of activity: gaps count up to five minutes.
+    /// Seconds of activity. Gaps count up to five minutes.
     #[serde(serialize_with = "known_seconds")]
     pub active_s: u64,
-    /// `running`, `completed` or `error`.
-    pub status: &'static str,
-    /// The session that started this one.
+    /// Whether the session runs, and how it ended.
+    pub status: SessionStatus,
+    /// Id of the session that started this one.
     pub parent_id: Option<String>,
-    /// Whether another session's agent ran it.
+    /// Whether another session's agent started the session.
     pub is_agent_session: bool,
-    /// Sessions that this one started.
+    /// Ids of the sessions that this one started.
     pub children: Vec<String>,
-    /// Where it was read.
+    /// The file that the session was read from.
     pub source: Origin,
-    /// The session that this one continues: its first messages are that session's.
+    /// Id of the session that this one continues. The first messages belong to that session.
     pub continues: Option<String>,
-    /// How many messages at the beginning are the other session's. They are read with this
-    /// session and count for the other one.
+    /// Number of leading messages that belong to the continued session. They are part of this
+    /// transcript, but count for the other session.
     pub shared_messages: u64,
-    /// Sessions that continue this one.
+    /// Ids of the sessions that continue this one.
     pub continued_by: Vec<String>,
-    /// What is counted.
-    pub counts: Counts,
-    /// The models, the most used first.
+    /// Counts of messages, prompts and tool calls.
+    pub counts: SessionCounts,
+    /// Models, the most used first.
     pub models: Vec<String>,
     /// Tokens of the calls that count for this session, without its sub-agents.
     #[serde(serialize_with = "Tokens::serialize_known")]
     pub tokens: Tokens,
-    /// Commits, pull requests and issues.
+    /// Commits, pull requests and issues that the session refers to.
     pub refs: Vec<Ref>,
-    /// The repository as the format names it.
+    /// Repository as named by the agent's format.
     pub repository: Option<String>,
-    /// The summary on record; none is made up.
+    /// The recorded summary. None is generated.
     pub summary: Option<String>,
-    /// Every branch, in the order they came, where there are several.
+    /// All branches in order of appearance, if there are several.
     pub branches: Vec<String>,
-    /// Every working directory, in the order they came, where there are several.
+    /// All working directories in order of appearance, if there are several.
     pub directories: Vec<String>,
-    /// Key in store and index.
+    /// Key of the session in store and index.
     #[serde(skip)]
     pub(crate) key: u64,
-    /// The telling that is shown.
+    /// Key of the shown recording.
     #[serde(skip)]
-    pub(crate) telling: u64,
+    pub(crate) recording: u64,
 }
 
-/// Where a session was read.
+/// The file that a session was read from.
 #[derive(Clone, Debug, Serialize)]
 pub struct Origin {
-    /// `local`, `wsl`, `windows` or `remote`.
+    /// `local`, `wsl`, `windows`, `remote` or `import`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The machine, when it is another one.
+    /// Name of the machine, if it is not this one.
     pub host: Option<String>,
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// Whether it is still there.
+    /// Whether the file still exists.
     pub present: bool,
 }
 
 impl Entry {
-    /// Returns how many messages the transcript has, with those that are another session's.
+    /// Returns the number of messages in the transcript, including those that belong to a continued
+    /// session.
     pub fn transcript_length(&self) -> u64 {
         self.counts.messages + self.shared_messages
     }
 }
 
 impl Store {
-    /// Lists the sessions a filter chooses, the latest first.
+    /// Lists the sessions that match a filter, the latest first.
     pub(crate) fn sessions(
         &self,
         filter: &Filter,
@@ -152,19 +162,20 @@ impl Store {
         self.entries(&tail, params_from_iter(values), now)
     }
 
-    /// Counts the sessions a filter chooses.
+    /// Counts the sessions that match a filter.
     pub(crate) fn count(&self, filter: &Filter) -> Result<u64> {
         let (condition, values) = self.condition(filter)?;
         let sql = format!("SELECT count(*) FROM sessions WHERE {condition}");
         let count =
-            self.connection.query_row(&sql, params_from_iter(values), |row| row.get::<_, i64>(0));
-        count.map(|count| count as u64).map_err(self.error())
+            self.database.query_row(&sql, params_from_iter(values), |row| row.get::<_, i64>(0));
+        count.map(|count| count as u64)
     }
 
-    /// Finds the first sessions whose id, of one agent or of any, begins with a text.
+    /// Finds the first sessions whose id begins with a prefix, of one agent or of all.
     pub(crate) fn sessions_by_prefix(
         &self,
-        (agent, prefix): (Option<&str>, &str),
+        agent: Option<&str>,
+        prefix: &str,
         now: Timestamp,
     ) -> Result<Vec<Entry>> {
         let tail = format!("WHERE {BY_PREFIX} LIMIT 12");
@@ -172,55 +183,56 @@ impl Store {
         self.entries(&tail, params![prefix, end, agent], now)
     }
 
-    /// Counts the sessions whose id, of one agent or of any, begins with a text.
-    pub(crate) fn count_by_prefix(&self, (agent, prefix): (Option<&str>, &str)) -> Result<u64> {
+    /// Counts the sessions whose id begins with a prefix, of one agent or of all.
+    pub(crate) fn count_by_prefix(&self, agent: Option<&str>, prefix: &str) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM sessions WHERE {BY_PREFIX}");
         let end = format!("{prefix}\u{10ffff}");
         let values = params![prefix, end, agent];
-        let count = self.connection.query_row(&sql, values, |row| row.get::<_, i64>(0));
-        count.map(|count| count as u64).map_err(self.error())
+        let count = self.database.query_row(&sql, values, |row| row.get::<_, i64>(0));
+        count.map(|count| count as u64)
     }
 
-    /// Finds sessions by the tellings that are shown.
-    pub(crate) fn sessions_by_telling(
+    /// Finds sessions by the keys of their shown recordings.
+    pub(crate) fn sessions_by_recording(
         &self,
-        tellings: &[u64],
+        recordings: &[u64],
         now: Timestamp,
     ) -> Result<HashMap<u64, Entry>> {
-        let keys: Vec<String> = tellings.iter().map(|key| (*key as i64).to_string()).collect();
-        // The keys are numbers of our own making: nothing to escape.
+        let keys: Vec<String> = recordings.iter().map(|key| (*key as i64).to_string()).collect();
+        // The keys are integers of the database, so no escaping is needed.
         let tail = format!(
-            "WHERE tellings.key IN ({}) AND sessions.key = tellings.session",
+            "WHERE recordings.key IN ({}) AND sessions.key = recordings.session",
             keys.join(",")
         );
         let entries = self.entries(&tail, [], now)?;
-        Ok(entries.into_iter().map(|entry| (entry.telling, entry)).collect())
+        Ok(entries.into_iter().map(|entry| (entry.recording, entry)).collect())
     }
 
     /// Finds sessions by their keys.
     pub(crate) fn sessions_by_key(&self, keys: &[u64], now: Timestamp) -> Result<Vec<Entry>> {
         let keys: Vec<String> = keys.iter().map(|key| (*key as i64).to_string()).collect();
-        // The keys are numbers of our own making: nothing to escape.
+        // The keys are integers of the database, so no escaping is needed.
         let tail = format!("WHERE sessions.key IN ({})", keys.join(","));
         self.entries(&tail, [], now)
     }
 
-    /// Lists the tellings a filter chooses.
-    pub(crate) fn chosen_tellings(&self, filter: &Filter) -> Result<Vec<u64>> {
+    /// Lists the shown recordings of the sessions that match a filter.
+    pub(crate) fn chosen_recordings(&self, filter: &Filter) -> Result<Vec<u64>> {
         let (condition, values) = self.condition(filter)?;
-        let sql = format!("SELECT telling FROM sessions WHERE {condition}");
+        let sql = format!("SELECT recording FROM sessions WHERE {condition}");
         self.keys(&sql, params_from_iter(values))
     }
 
-    /// Lists the tellings that are never shown, because another one is fuller or there is nothing.
-    pub(crate) fn hidden_tellings(&self) -> Result<Vec<u64>> {
-        self.keys("SELECT key FROM tellings WHERE hidden = 1", [])
+    /// Lists the recordings that are never shown, because another one is more complete or they are
+    /// empty.
+    pub(crate) fn hidden_recordings(&self) -> Result<Vec<u64>> {
+        self.keys("SELECT key FROM recordings WHERE hidden = 1", [])
     }
 
     pub(super) fn keys(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<u64>> {
-        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare(sql)?;
         let keys = statement.query_map(values, |row| row.get::<_, i64>(0).map(|key| key as u64));
-        keys.and_then(Iterator::collect).map_err(self.error())
+        keys.and_then(Iterator::collect)
     }
 
     pub(super) fn entries(
@@ -230,34 +242,39 @@ impl Store {
         now: Timestamp,
     ) -> Result<Vec<Entry>> {
         let sql = format!(
-            "SELECT {ENTRY} FROM sessions
-             JOIN tellings ON tellings.key = sessions.telling
-             JOIN sources ON sources.id = tellings.source {tail}"
+            "SELECT {LISTED} FROM sessions
+             JOIN recordings ON recordings.key = sessions.recording
+             JOIN sources ON sources.id = recordings.source {tail}"
         );
-        let mut statement = self.connection.prepare_cached(&sql).map_err(self.error())?;
-        let rows = statement.query_map(values, |row| entry(row, now)).map_err(self.error())?;
-        let mut entries: Vec<Entry> =
-            rows.collect::<rusqlite::Result<_>>().map_err(self.error())?;
+        let mut columns = None;
+        let mut statement = self.database.prepare_cached(&sql)?;
+        let rows = statement.query_map(values, |row| {
+            listed_session(row, ListedColumns::of(&mut columns, row)?, now)
+        })?;
+        let mut entries: Vec<Entry> = rows.collect::<Result<_>>()?;
         self.add_children(&mut entries)?;
         self.add_lineages(&mut entries)?;
         self.add_short_ids(&mut entries)?;
         Ok(entries)
     }
 
-    /// Ids are compared with those next to them in their order: nothing else begins as alike.
+    /// Sets the short ids. Each id is compared only with its neighbours in sort order, which share
+    /// the longest prefixes with it.
     fn add_short_ids(&self, entries: &mut [Entry]) -> Result<()> {
         let sql =
-            "SELECT (SELECT native FROM sessions WHERE native < ?1 ORDER BY native DESC LIMIT 1),
-                   (SELECT native FROM sessions WHERE native > ?1 ORDER BY native LIMIT 1),
-                   (SELECT count(*) FROM sessions WHERE native = ?1 AND (messages > 0 OR ?2))";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+            "SELECT (SELECT native FROM sessions WHERE native < ?1 ORDER BY native DESC LIMIT 1)
+                       AS before,
+                   (SELECT native FROM sessions WHERE native > ?1 ORDER BY native LIMIT 1) AS after,
+                   (SELECT count(*) FROM sessions WHERE native = ?1 AND (messages > 0 OR ?2))
+                       AS same";
+        let mut statement = self.database.prepare_cached(sql)?;
         for entry in entries {
-            // One without messages never stands in the way of one that has some.
+            // A session without messages never lengthens the id of one that has messages.
             let is_bare = entry.counts.messages == 0;
             let row = statement.query_row(params![entry.native_id, is_bare], |row| {
-                Ok(([row.get(0)?, row.get(1)?], row.get::<_, i64>(2)?))
+                Ok(([row.get("before")?, row.get("after")?], row.get::<_, i64>("same")?))
             });
-            let (near, same) = row.map_err(self.error())?;
+            let (near, same) = row?;
             let short = shortened(&entry.native_id, &near);
             entry.short_id = match same {
                 ..2 => short.to_owned(),
@@ -270,15 +287,15 @@ impl Store {
     fn add_children(&self, entries: &mut [Entry]) -> Result<()> {
         let sql = "SELECT agent || ':' || native FROM sessions WHERE parent = ?1 AND shown = 1
                    ORDER BY started_at, native";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         for entry in entries {
             let children = statement.query_map([entry.key as i64], |row| row.get(0));
-            entry.children = children.and_then(Iterator::collect).map_err(self.error())?;
+            entry.children = children.and_then(Iterator::collect)?;
         }
         Ok(())
     }
 
-    /// Links sessions with those they continue, and with those that continue them.
+    /// Sets the links between sessions and those that continue them.
     fn add_lineages(&self, entries: &mut [Entry]) -> Result<()> {
         let lineages = self.lineages()?;
         if lineages.is_empty() || entries.is_empty() {
@@ -288,17 +305,17 @@ impl Store {
         for (session, lineage) in &lineages {
             forks.entry(lineage.origin).or_default().push(*session);
         }
-        let sql = "SELECT agent || ':' || native, kind FROM sessions WHERE key = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let sql = "SELECT agent || ':' || native AS id, kind FROM sessions WHERE key = ?1";
+        let mut statement = self.database.prepare_cached(sql)?;
         let mut named = |key: u64| {
             let name = statement.query_row([key as i64], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)? == 0))
+                Ok((row.get::<_, String>("id")?, row.get::<_, i64>("kind")? == 0))
             });
-            name.optional().map_err(self.error())
+            name.optional()
         };
         for entry in entries {
             if let Some(lineage) = lineages.get(&entry.key) {
-                // A sub-agent that was given its parent's history is the parent's child.
+                // A sub-agent that received its parent's history is a child of the parent.
                 let origin = named(lineage.origin)?.filter(|_| !entry.is_agent_session);
                 entry.continues = origin.map(|(name, _)| name);
                 entry.shared_messages = lineage.shared_messages;
@@ -312,132 +329,126 @@ impl Store {
         Ok(())
     }
 
-    /// Lists the directories of known projects.
+    /// Lists the directories of all projects in the journal.
     pub(crate) fn projects(&self) -> Result<Vec<PathBuf>> {
         let sql = "SELECT DISTINCT project_path FROM sessions WHERE project_path IS NOT NULL";
-        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare(sql)?;
         let rows = statement.query_map([], |row| row.get::<_, String>(0).map(PathBuf::from));
-        rows.and_then(Iterator::collect).map_err(self.error())
+        rows?.collect()
     }
 }
 
-/// The beginning of an id that none of those next to it has, and not too short.
+/// Returns the shortest prefix of an id that differs from its neighbours, with at least
+/// `SHORT_ID_CHARS` characters.
 fn shortened<'i>(id: &'i str, near: &[Option<String>]) -> &'i str {
     let alike = |other: &String| id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let alike = near.iter().flatten().map(alike).max().unwrap_or(0);
-    let length = (alike + 1).max(SHORT);
+    let length = (alike + 1).max(SHORT_ID_CHARS);
     id.char_indices().nth(length).map_or(id, |(end, _)| &id[..end])
 }
 
-/// Takes the columns of a row one after the other: to find each by its name would take longer
-/// than to read it.
-struct Columns<'r, 's> {
-    row: &'r Row<'s>,
-    at: usize,
-}
-
-impl Columns<'_, '_> {
-    fn next<T: FromSql>(&mut self) -> rusqlite::Result<T> {
-        self.at += 1;
-        self.row.get(self.at - 1)
-    }
-
-    fn number(&mut self) -> rusqlite::Result<u64> {
-        self.next::<i64>().map(|number| number as u64)
-    }
-
-    fn time(&mut self) -> rusqlite::Result<Option<Timestamp>> {
-        Ok(self.next::<Option<i64>>()?.and_then(Timestamp::from_millis))
-    }
-
-    fn list<T: DeserializeOwned>(&mut self) -> rusqlite::Result<Vec<T>> {
-        let text = self.row.get_ref(self.at)?.as_str()?;
-        self.at += 1;
-        Ok(serde_json::from_str(text).unwrap_or_default())
-    }
-}
-
-fn entry(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Entry> {
-    let mut columns = Columns { row, at: 0 };
-    let (agent, native_id): (String, String) = (columns.next()?, columns.next()?);
-    let parent: Option<String> = columns.next()?;
-    let (started_at, ended_at) = (columns.time()?, columns.time()?);
+/// Reads a listed session from a row.
+fn listed_session(
+    row: &Row<'_>,
+    columns: &ListedColumns,
+    now: Timestamp,
+) -> rusqlite::Result<Entry> {
+    let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
+    let time = |at: usize| -> rusqlite::Result<Option<Timestamp>> {
+        let millis: Option<i64> = row.get(at)?;
+        Ok(millis.and_then(Timestamp::from_millis))
+    };
+    let agent: String = row.get(columns.agent)?;
+    let native_id: String = row.get(columns.native)?;
+    let parent: Option<String> = row.get(columns.parent_native)?;
+    let (started_at, ended_at) = (time(columns.started_at)?, time(columns.ended_at)?);
     let wall =
         started_at.zip(ended_at).map_or(0, |(start, end)| end.as_millis() - start.as_millis());
-    let present: bool = columns.next()?;
-    // A file that was copied or restored is new, but what it tells is not.
-    let modified = columns.next::<i64>()? / 1_000_000;
-    let last = ended_at.map_or(modified, |at| at.as_millis().min(modified));
-    let idle = now.as_millis() - last;
-    // Nobody is working in what is only a note.
-    let has_messages: bool = columns.next()?;
-    let status = match (present && has_messages && idle < RUNNING, columns.next()?) {
-        (true, _) => "running",
-        (false, true) => "error",
-        (false, false) => "completed",
-    };
-    // The fields are in the order of the columns.
-    let mut entry = Entry {
+    Ok(Entry {
         id: format!("{agent}:{native_id}"),
         parent_id: parent.map(|native| format!("{agent}:{native}")),
         agent,
         native_id,
         short_id: String::new(),
-        title: columns.next()?,
-        title_source: columns.next()?,
-        project: columns.next()?,
-        project_path: columns.next()?,
-        cwd: columns.next()?,
-        branch: columns.next()?,
-        agent_version: columns.next()?,
+        title: row.get(columns.title)?,
+        title_source: row.get(columns.title_source)?,
+        project: row.get(columns.project)?,
+        project_path: row.get(columns.project_path)?,
+        cwd: row.get(columns.cwd)?,
+        branch: row.get(columns.branch)?,
+        agent_version: row.get(columns.agent_version)?,
         started_at,
         ended_at,
         wall_s: wall.max(0) as u64 / 1000,
-        active_s: columns.number()?,
-        status,
-        is_agent_session: columns.number()? > 0,
+        active_s: number(columns.active_s)?,
+        status: session_status(row, columns, now)?,
+        is_agent_session: number(columns.kind)? > 0,
         children: Vec::new(),
         continues: None,
         shared_messages: 0,
         continued_by: Vec::new(),
         source: Origin {
-            kind: columns.next()?,
-            host: columns.next()?,
-            path: columns.next::<StoredPath>()?.0.to_string_lossy().into_owned(),
-            present,
+            kind: row.get(columns.home)?,
+            host: row.get(columns.host)?,
+            path: row.get::<_, StoredPath>(columns.path)?.0.to_string_lossy().into_owned(),
+            present: row.get(columns.present)?,
         },
-        counts: Counts {
-            user_prompts: columns.number()?,
-            assistant_messages: columns.number()?,
-            tool_calls: columns.number()?,
-            tool_results: columns.number()?,
-            tool_errors: columns.number()?,
-            messages: columns.number()?,
+        counts: SessionCounts {
+            user_prompts: number(columns.prompts)?,
+            assistant_messages: number(columns.answers)?,
+            tool_calls: number(columns.tool_calls)?,
+            tool_results: number(columns.tool_results)?,
+            tool_errors: number(columns.tool_errors)?,
+            messages: number(columns.messages)?,
         },
-        models: columns.list()?,
+        models: json_list(row, columns.models)?,
         tokens: Tokens {
-            input: columns.number()?,
-            output: columns.number()?,
-            cache_read: columns.number()?,
-            cache_creation: columns.number()?,
-            reasoning: columns.next::<Option<i64>>()?.map(|number| number as u64),
+            input: number(columns.input)?,
+            output: number(columns.output)?,
+            cache_read: number(columns.cache_read)?,
+            cache_creation: number(columns.cache_creation)?,
+            reasoning: row.get::<_, Option<i64>>(columns.reasoning)?.map(|number| number as u64),
         },
-        refs: columns.list()?,
-        repository: columns.next()?,
-        summary: columns.next()?,
-        branches: columns.list()?,
-        directories: columns.list()?,
-        key: columns.number()?,
-        telling: columns.number()?,
-    };
-    // A file of which nothing was understood is young when it was copied, too.
-    if entry.ended_at.is_none() && entry.counts.user_prompts == 0 && status == "running" {
-        entry.status = "completed";
-    }
-    Ok(entry)
+        refs: json_list(row, columns.refs)?,
+        repository: row.get(columns.repository)?,
+        summary: row.get(columns.summary)?,
+        branches: json_list(row, columns.branches)?,
+        directories: json_list(row, columns.directories)?,
+        key: number(columns.key)?,
+        recording: number(columns.recording)?,
+    })
 }
 
-/// Writes a duration; one of which nothing is recorded is `null`.
+/// Returns whether a session is running, failed or completed.
+fn session_status(
+    row: &Row<'_>,
+    columns: &ListedColumns,
+    now: Timestamp,
+) -> rusqlite::Result<SessionStatus> {
+    let modified = row.get::<_, i64>(columns.modified)? / 1_000_000;
+    let ended_at: Option<i64> = row.get(columns.ended_at)?;
+    // A copied or restored file has a new modification time, but old contents.
+    let last = ended_at.map_or(modified, |at| at.min(modified));
+    let is_recent = now.as_millis() - last < RUNNING_WINDOW_MS;
+    // A session without messages is only a note, so it is never running.
+    let has_messages = row.get::<_, i64>(columns.messages)? > 0;
+    // A copied file without any parsed record also has a recent modification time.
+    let is_dated = ended_at.is_some() || row.get::<_, i64>(columns.prompts)? > 0;
+    let is_running = row.get::<_, bool>(columns.present)? && has_messages && is_recent;
+    let is_failed: bool = row.get(columns.failed)?;
+    Ok(match (is_running, is_dated) {
+        (true, true) => SessionStatus::Running,
+        (false, _) if is_failed => SessionStatus::Error,
+        _ => SessionStatus::Completed,
+    })
+}
+
+/// Reads a JSON list from a column; a damaged one is empty.
+fn json_list<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<T>> {
+    Ok(serde_json::from_str(row.get_ref(column)?.as_str()?).unwrap_or_default())
+}
+
+/// Serializes a duration; zero means that nothing is recorded and becomes `null`.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn known_seconds<S: serde::Serializer>(seconds: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     (*seconds > 0).then_some(*seconds).serialize(serializer)

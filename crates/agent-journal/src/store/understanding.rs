@@ -1,68 +1,55 @@
-//! Reads how much of each source was understood, with the version of the agent that wrote it.
+//! Reads the number of parsed records of each source, with the version of the agent that wrote it.
 
 use std::collections::BTreeMap;
+
+use rusqlite::Row;
 
 use super::Store;
 use super::sources::StoredPath;
 use crate::error::Result;
 use crate::model::Timestamp;
 
-/// What is known of the records of one source.
+/// Record counts of one source.
 pub(crate) struct SourceUnderstanding {
     pub(crate) path: String,
-    /// The version that wrote its latest session, if that is recorded.
+    /// Agent version of the latest session, if recorded.
     pub(crate) version: Option<String>,
-    /// When its latest session ended.
+    /// End time of the latest session.
     pub(crate) ended_at: Option<Timestamp>,
     pub(crate) records: u64,
     pub(crate) understood: u64,
-    /// Records that were skipped, by reason.
+    /// Number of skipped records, by reason.
     pub(crate) skipped: BTreeMap<String, u64>,
-    /// The recordings in it.
-    pub(crate) tellings: Vec<u64>,
+    /// Keys of the recordings in the source.
+    pub(crate) recordings: Vec<u64>,
 }
 
 impl SourceUnderstanding {
-    /// Returns how many of its records are not understood.
+    /// Returns the number of records that were not parsed.
     pub(crate) fn unknown(&self) -> u64 {
         self.records.saturating_sub(self.understood)
     }
 }
 
 impl Store {
-    /// Reads how much of each of an agent's own files was understood.
+    /// Reads the record counts of each source of an agent, without imports.
     pub(crate) fn understanding(&self, agent: &str) -> Result<Vec<SourceUnderstanding>> {
         let sql = "SELECT sources.path, sources.records, sources.raw, sources.skipped,
-                          tellings.key, sessions.agent_version, sessions.ended_at
+                          recordings.key, sessions.agent_version, sessions.ended_at
                    FROM sources
-                   JOIN tellings ON tellings.source = sources.id
-                   JOIN sessions ON sessions.key = tellings.session
+                   JOIN recordings ON recordings.source = sources.id
+                   JOIN sessions ON sessions.key = recordings.session
                    WHERE sources.agent = ?1 AND sources.home != 'import'
                    ORDER BY sources.id, sessions.ended_at";
-        let mut statement = self.connection.prepare(sql).map_err(self.error())?;
-        let mut rows = statement.query([agent]).map_err(self.error())?;
+        let mut statement = self.database.prepare(sql)?;
+        let mut rows = statement.query([agent])?;
         let mut all: Vec<SourceUnderstanding> = Vec::new();
-        while let Some(row) = rows.next().map_err(self.error())? {
-            let read = || -> rusqlite::Result<_> {
-                let (records, raw): (i64, i64) = (row.get(1)?, row.get(2)?);
-                let skipped: BTreeMap<String, u64> =
-                    serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default();
-                let ended_at: Option<i64> = row.get(6)?;
-                Ok(SourceUnderstanding {
-                    path: row.get::<_, StoredPath>(0)?.0.display().to_string(),
-                    version: row.get(5)?,
-                    ended_at: ended_at.and_then(Timestamp::from_millis),
-                    records: records as u64 + skipped.values().sum::<u64>(),
-                    understood: (records - raw).max(0) as u64,
-                    skipped,
-                    tellings: vec![row.get::<_, i64>(4)? as u64],
-                })
-            };
-            let one = read().map_err(self.error())?;
+        while let Some(row) = rows.next()? {
+            let one = row.read(source_understanding)?;
             match all.last_mut().filter(|last| last.path == one.path) {
                 Some(last) => {
-                    last.tellings.extend(one.tellings);
-                    // Rows without a time come first: a later one is the latest.
+                    last.recordings.extend(one.recordings);
+                    // Rows without a time come first, so later rows are newer.
                     last.version = one.version.or(last.version.take());
                     last.ended_at = one.ended_at.or(last.ended_at);
                 }
@@ -71,4 +58,20 @@ impl Store {
         }
         Ok(all)
     }
+}
+
+fn source_understanding(row: &Row<'_>) -> rusqlite::Result<SourceUnderstanding> {
+    let (records, raw): (i64, i64) = (row.get("records")?, row.get("raw")?);
+    let skipped: BTreeMap<String, u64> =
+        serde_json::from_str(&row.get::<_, String>("skipped")?).unwrap_or_default();
+    let ended_at: Option<i64> = row.get("ended_at")?;
+    Ok(SourceUnderstanding {
+        path: row.get::<_, StoredPath>("path")?.0.display().to_string(),
+        version: row.get("agent_version")?,
+        ended_at: ended_at.and_then(Timestamp::from_millis),
+        records: records as u64 + skipped.values().sum::<u64>(),
+        understood: (records - raw).max(0) as u64,
+        skipped,
+        recordings: vec![row.get::<_, i64>("key")? as u64],
+    })
 }

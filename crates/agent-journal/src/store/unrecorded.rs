@@ -1,25 +1,25 @@
-//! What an agent's own bill lists beyond the calls that messages record.
+//! Finds usage on an agent's bill beyond the calls that messages record.
 //!
-//! Nothing is made up. A state of a bill is held against the calls recorded up to its time; where
-//! these have more of any model and class of tokens, the state is left aside. Where it is not
-//! certain whether a call was on the bill yet, it is taken as listed: rather too little is counted
-//! than anything twice.
+//! No usage is invented. Each state of a bill is compared with the calls recorded up to its time.
+//! If the calls exceed the state in any model and token class, the state is ignored. If it is
+//! uncertain whether a call was already on the bill, it is assumed to be: counting too little is
+//! better than counting anything twice.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Bill, BilledModel, QUARTER, Timestamp, Tokens, Usage};
 
-/// Classes of tokens: input, output, read from a cache, written to one; and of the last and of the
-/// second the part that lives for an hour and the part that was reasoning.
+/// Number of token classes: input, output, cache read, cache write, the part of the cache write
+/// that lives for an hour, and the part of the output that is reasoning.
 const CLASSES: usize = 6;
 
-/// The classes that do not overlap, by which bills and calls are compared.
+/// Number of classes that do not overlap. Bills and calls are compared by these.
 const COMPARED: usize = 4;
 
-/// Tokens of recorded calls, by the plain name of the model.
+/// Tokens of recorded calls, by plain model name.
 pub(super) type Sums = BTreeMap<String, [u64; CLASSES]>;
 
-/// Tokens and cost on a bill, by the plain name of the model.
+/// Tokens and cost on a bill, by plain model name.
 type Listed = BTreeMap<String, ListedModel>;
 
 #[derive(Clone, Copy, Default)]
@@ -28,71 +28,71 @@ struct ListedModel {
     cost_micros: Option<u64>,
 }
 
-/// A call that a message records.
+/// A model call that a message records.
 pub(super) struct RecordedCall {
     pub(super) at: i64,
-    /// Whether the session itself recorded it, not a sub-agent of it.
+    /// Whether the session itself recorded the call, not one of its sub-agents.
     pub(super) is_own: bool,
     pub(super) model: String,
     pub(super) classes: [u64; CLASSES],
 }
 
-/// Everything that a session's bill is held against.
+/// The data that the bill of a session is compared with.
 #[derive(Default)]
 pub(super) struct Evidence {
-    /// States of the bill, in the order of their times.
+    /// States of the bill, in order of time.
     pub(super) states: Vec<Bill>,
-    /// Calls of the session and of those that worked for it, in the order of their times.
+    /// Calls of the session and its sub-agents, in order of time.
     pub(super) calls: Vec<RecordedCall>,
-    /// When other sessions of the project began and ended, where the bill was begun anew.
+    /// Start and end times of other sessions of the project, if the bill was restarted.
     pub(super) other_sessions: Vec<(i64, i64)>,
     /// Whether the session continues another one.
     pub(super) is_fork: bool,
-    /// States of the continued session's bill before this one began, in the order of their times.
+    /// States of the continued session's bill before this session began, in order of time.
     pub(super) origin_states: Vec<Bill>,
-    /// What the continued sessions recorded before this one began.
+    /// Calls that the continued sessions recorded before this session began.
     pub(super) origin_calls: Sums,
 }
 
-/// What bills list beyond the messages.
+/// The usage on bills that no message records.
 #[derive(Default)]
 pub(super) struct Unrecorded {
     pub(super) sums: Vec<UnrecordedSum>,
-    /// States that list less than the messages record.
+    /// Number of states that list less than the messages record.
     pub(super) left_aside: u64,
 }
 
-/// Calls of one model that no message records, of a quarter hour.
+/// Unrecorded usage of one model in a quarter hour.
 pub(super) struct UnrecordedSum {
-    /// The number of the quarter hour in which the bill lists them.
+    /// Number of the quarter hour since 1970 in which the bill lists the usage.
     pub(super) quarter: i64,
-    /// The time of the last state in it.
+    /// Time of the last state in the quarter hour.
     pub(super) at: Timestamp,
     pub(super) plain_model: String,
-    /// The model's name as calls record it, else as the bill has it.
+    /// Model name as recorded by calls, else as on the bill.
     pub(super) model: String,
     pub(super) usage: Usage,
 }
 
-/// States that go on from each other.
+/// Consecutive states of a bill that only grow.
 struct Segment {
-    /// What the bill listed when the segment began.
+    /// The bill at the start of the segment.
     base: Listed,
-    /// The calls that were recorded before it, at least and at most.
+    /// Bounds of the calls that were recorded before the segment.
     before: Reach,
     last: Listed,
-    /// What was found to be unrecorded so far, and what it cost.
+    /// Unrecorded usage found so far, with its cost.
     found: BTreeMap<String, ([u64; CLASSES], u64)>,
 }
 
-/// Calls that are on a state of a bill: at least these, at most those.
+/// Lower and upper bound of the calls that a state of a bill includes.
 #[derive(Clone, Default)]
 struct Reach {
     least: Sums,
     most: Sums,
 }
 
-/// Works out what bills list beyond the messages.
+/// Finds the usage on bills that no message records.
 pub(super) fn find_unrecorded(evidence: &Evidence) -> Unrecorded {
     let mut all = Unrecorded::default();
     let mut found: BTreeMap<(i64, String), UnrecordedSum> = BTreeMap::new();
@@ -147,9 +147,9 @@ pub(super) fn find_unrecorded(evidence: &Evidence) -> Unrecorded {
     all
 }
 
-/// Finds how a state goes on from what is known: from the state before it, else from the bill of
-/// the continued session, else from nothing. Returns the segment and what the state lists beyond
-/// the messages; the segment as it was when nothing fits.
+/// Finds the segment that a state belongs to: the one of the previous state, else one based on the
+/// bill of the continued session, else a new one. Returns the segment and the usage of the state
+/// beyond the messages; if no segment fits, returns the unchanged segment as the error.
 #[expect(clippy::result_large_err, reason = "both ways give the segment back")]
 fn fitting_segment(
     evidence: &Evidence,
@@ -178,9 +178,9 @@ fn fitting_segment(
             None
         }
     };
-    // A program that began its bill anew lists nothing from before that.
+    // A program that restarted its bill lists no usage from before the restart.
     let since = state.since.map(Timestamp::as_millis).filter(|since| Some(*since) <= time(state));
-    // Unless it worked in another session meanwhile, which may stand on the same bill.
+    // But if another session was active meanwhile, the bill may include its usage.
     let is_beside = |since: i64| {
         let overlaps = |one: &&(i64, i64)| Some(one.0) <= time(state) && one.1 >= since;
         evidence.other_sessions.iter().any(|one| overlaps(&one))
@@ -202,7 +202,7 @@ fn fitting_segment(
     }
 }
 
-/// Lists what a session's first state may go on from, the largest first.
+/// Lists the possible bases of a session's first state, the largest first.
 fn first_bases(evidence: &Evidence) -> Vec<Listed> {
     if !evidence.is_fork {
         return vec![Listed::new()];
@@ -210,7 +210,7 @@ fn first_bases(evidence: &Evidence) -> Vec<Listed> {
     if !evidence.origin_states.is_empty() {
         return evidence.origin_states.iter().rev().map(listed).collect();
     }
-    // The continued session left no state. Its calls are on the bill or they are not.
+    // The continued session has no state, so its calls may or may not be on the bill.
     let calls = evidence.origin_calls.iter().map(|(model, classes)| {
         let classes = classes.map(Some);
         (model.clone(), ListedModel { classes, cost_micros: None })
@@ -223,8 +223,8 @@ impl Segment {
         Self { base, before, last: Listed::new(), found: BTreeMap::new() }
     }
 
-    /// Returns what a state lists beyond the calls of this segment; `None` when these have more of
-    /// anything.
+    /// Returns the usage of a state beyond the calls of this segment; `None` if the calls exceed
+    /// the state in any class.
     fn excess(&self, listed: &Listed, reach: &Reach) -> Option<Sums> {
         if !contains(listed, &self.base) {
             return None;
@@ -260,7 +260,7 @@ impl Segment {
         reach.least.iter().all(is_listed).then_some(all)
     }
 
-    /// Returns what the calls of a model cost by the bill, where no message records any of them.
+    /// Returns the cost of a model's calls on the bill, if no message records any of them.
     fn recorded_cost(&self, model: &str, listed: &Listed, reach: &Reach) -> Option<u64> {
         let before = self.before.least.get(model);
         if reach.most.get(model) != before && reach.most.contains_key(model) {
@@ -271,7 +271,7 @@ impl Segment {
         cost.checked_sub(base)
     }
 
-    /// Notes what is unrecorded of a model by now. Returns by how much it grew, and its cost.
+    /// Records the total unrecorded usage of a model. Returns by how much usage and cost grew.
     fn grow(
         &mut self,
         model: &str,
@@ -302,7 +302,7 @@ impl UnrecordedSum {
     }
 }
 
-/// Returns the sums of a state by the plain names of models.
+/// Returns the token counts of a state by plain model name.
 fn listed(state: &Bill) -> Listed {
     let mut all = Listed::new();
     for model in &state.models {
@@ -330,7 +330,7 @@ impl ListedModel {
     }
 }
 
-/// Whether a bill lists at least what another one lists.
+/// Returns whether a bill lists at least as much as another one in every class.
 fn contains(listed: &Listed, base: &Listed) -> bool {
     let is_within = |at: usize, one: &ListedModel, base: &ListedModel| {
         one.classes[at].zip(base.classes[at]).is_none_or(|(one, base)| one >= base)
@@ -352,8 +352,8 @@ fn add_call(sums: &mut Sums, call: &RecordedCall) {
     }
 }
 
-/// Adds the calls that sub-agents recorded before the session itself called again: a sub-agent in
-/// the background may end after the last record that a state follows.
+/// Adds the calls that sub-agents recorded before the next call of the session itself, because a
+/// background sub-agent may end after the last record that a state follows.
 fn with_late(least: &Sums, later: &[RecordedCall]) -> Sums {
     let mut all = least.clone();
     later.iter().take_while(|call| !call.is_own).for_each(|call| add_call(&mut all, call));
@@ -366,7 +366,7 @@ fn recorded_before(calls: &[RecordedCall], since: i64) -> Reach {
     Reach { least: sums.clone(), most: sums }
 }
 
-/// Sums up calls by the plain names of their models.
+/// Sums up calls by plain model name.
 pub(super) fn sum_up(calls: &[RecordedCall]) -> Sums {
     let mut all = Sums::new();
     for call in calls {
@@ -375,13 +375,13 @@ pub(super) fn sum_up(calls: &[RecordedCall]) -> Sums {
     all
 }
 
-/// Returns the names under which models are recorded, by their plain names.
+/// Returns the recorded model names by plain name.
 fn recorded_names(calls: &[RecordedCall]) -> BTreeMap<String, &str> {
     calls.iter().map(|call| (plain_model(&call.model), &*call.model)).collect()
 }
 
-/// Returns a model's name without what only decorates it: the reseller before it, the size of its
-/// window in brackets, its date and revision behind it.
+/// Returns a model name without its decorations: reseller prefix, context window in brackets, date
+/// and revision suffix.
 fn plain_model(name: &str) -> String {
     let name = name.split('[').next().unwrap_or(name).trim();
     let name = name.rsplit('/').next().unwrap_or(name);

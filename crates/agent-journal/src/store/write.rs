@@ -1,100 +1,106 @@
-//! Writing: one transaction per batch of sources.
+//! Writes the journal, in one transaction per batch of sources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, ToSql, named_params, params, types::ToSqlOutput};
+use rusqlite::{ToSql, named_params, params, types::ToSqlOutput};
 
 use super::chunk::UsageRow;
-use super::packing::{Dictionary, Packer};
-use super::settle::Lister;
+use super::compression::{ChunkCompressor, Dictionary};
+use super::database::Database;
+use super::derive::ListingCache;
+use super::migrations::FORMAT;
 use super::{Chunk, READER_VERSION, Store};
-use crate::config::HomeKind;
 use crate::error::{Error, Result};
+use crate::home_kind::HomeKind;
 use crate::model::{Checkpoint, Session, Source};
 
-/// Writes the journal. Everything since the last `commit` is one transaction.
+/// A writer of the journal. Everything since the last `commit` is one transaction.
 pub(crate) struct Writer<'s> {
     pub(super) store: &'s Store,
-    pub(super) connection: &'s Connection,
-    pub(super) path: &'s Path,
+    pub(super) database: &'s Database,
     /// Sessions that changed in this transaction.
     pub(super) touched: BTreeSet<u64>,
-    /// Sessions whose listing must be worked out before the commit.
+    /// Sessions whose listing must be derived before the commit.
     pub(super) unlisted: BTreeSet<u64>,
-    /// Calls of this transaction that are, or were, recorded elsewhere too.
+    /// Identities of calls in this transaction that other recordings contain or contained too.
     pub(super) contested: BTreeSet<[u8; 16]>,
     /// Sessions whose counted calls changed in this transaction.
     pub(super) owners: BTreeSet<u64>,
-    /// Sessions whose listed tokens may have changed by what others spent for them.
+    /// Sessions whose token columns may have changed because of hidden descendants.
     pub(super) stale_tokens: BTreeSet<u64>,
-    /// Last messages of summaries that are new in this transaction.
+    /// Hashes of the messages at which new summaries end.
     pub(super) new_leaves: HashSet<i64>,
-    /// Messages of this transaction that recordings of other sessions may begin with, too.
+    /// Anchors of this transaction that other recordings have too.
     pub(super) shared_anchors: HashSet<[u8; 8]>,
-    /// Sources of forks that are to be read again, because what they go on from has come.
+    /// Sources of forks that must be read again, because their origin was read meanwhile.
     pub(super) incomplete_forks: BTreeSet<i64>,
-    /// What was looked up for listings.
-    pub(super) lister: Lister,
-    /// Tellings that were not there before this transaction.
+    /// Data that was read for listings.
+    pub(super) lister: ListingCache,
+    /// Keys of the recordings that this transaction created.
     fresh: HashSet<u64>,
-    /// Numbers of models.
+    /// Row ids of models by name.
     models: HashMap<String, i64>,
-    packer: Arc<Packer>,
-    /// The dictionary that was stored last.
+    packer: Arc<ChunkCompressor>,
+    /// Id of the dictionary that was stored last.
     dictionary: Option<u32>,
     pub(super) generation: i64,
 }
 
-/// What a source tells of a session as a whole.
-pub(crate) struct Told {
+/// The row of a recording: one source's copy of a session.
+pub(crate) struct RecordingRow {
     pub(crate) key: u64,
     pub(crate) source: i64,
-    pub(crate) account: Session,
+    pub(crate) metadata: Session,
     pub(crate) messages: u64,
     pub(crate) is_new: bool,
 }
 
-/// Which home a source belongs to.
+/// The home that a source belongs to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct SourceHome {
     pub(crate) kind: HomeKind,
     pub(crate) host: Option<String>,
 }
 
-/// Why a source is to be read on later.
+/// The reason why the rest of a source must be read later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pending {
-    /// There was no more time.
+pub(crate) enum PendingReason {
+    /// The time limit was reached.
     OutOfTime,
-    /// Its program was changing it.
+    /// The agent changed its database during the read.
     Unsettled,
 }
 
-/// How the reading of a source ended.
+/// The result of reading a source.
 pub(crate) struct SourceEnd {
     pub(crate) checkpoint: Checkpoint,
+    /// Size of the data after the checkpoint at which reading started, in bytes.
+    pub(crate) read_bytes: u64,
     pub(crate) records: u64,
     pub(crate) raw: u64,
     pub(crate) skipped: BTreeMap<String, u64>,
     /// Whether the counts add to those of an earlier read.
     pub(crate) continued: bool,
     pub(crate) error: Option<String>,
-    /// Whether to try again although nothing changed: what hindered may be gone.
+    /// Whether to read the source again even if it does not change, because the error may be
+    /// temporary.
     pub(crate) again: bool,
-    /// Why the source was not read to its end, and is to be read on although nothing changed.
-    pub(crate) pending: Option<Pending>,
-    /// The recordings that the source holds, where it was read from its beginning to its end.
+    /// The reason why the source was not read to its end. It is read again even if it does not
+    /// change.
+    pub(crate) pending: Option<PendingReason>,
+    /// Keys of all recordings in the source, if it was read from beginning to end.
     pub(crate) told: Option<Vec<u64>>,
 }
 
 impl SourceEnd {
-    /// The end of a read that changes nothing of what is known of a source.
+    /// Returns a result that changes nothing about the stored source.
     pub(crate) fn kept(checkpoint: Checkpoint) -> Self {
         Self {
             checkpoint,
+            read_bytes: 0,
             records: 0,
             raw: 0,
             skipped: BTreeMap::new(),
@@ -108,13 +114,12 @@ impl SourceEnd {
 }
 
 impl Store {
-    /// Begins to write.
+    /// Begins a write transaction.
     pub(crate) fn write(&self) -> Result<Writer<'_>> {
         let generation = self.generation()?;
         let writer = Writer {
             store: self,
-            connection: &self.connection,
-            path: &self.path,
+            database: &self.database,
             touched: BTreeSet::new(),
             unlisted: BTreeSet::new(),
             contested: BTreeSet::new(),
@@ -123,7 +128,7 @@ impl Store {
             new_leaves: HashSet::new(),
             shared_anchors: HashSet::new(),
             incomplete_forks: BTreeSet::new(),
-            lister: Lister::default(),
+            lister: ListingCache::default(),
             fresh: HashSet::new(),
             models: HashMap::new(),
             packer: Arc::new(self.packer()?),
@@ -131,10 +136,10 @@ impl Store {
             generation,
         };
         writer.begin()?;
-        // A newer program may have come while this one had the journal open.
-        let found = super::version(&self.connection).map_err(self.error())?;
-        if found > super::VERSION {
-            let (path, known) = (self.path.clone(), super::VERSION);
+        // A newer program may have migrated the journal while this one had it open.
+        let found: i64 = self.database.value("PRAGMA user_version", [])?;
+        if found > FORMAT {
+            let (path, known) = (self.database.path().to_owned(), FORMAT);
             return Err(Error::Newer { path, found, known });
         }
         Ok(writer)
@@ -143,76 +148,71 @@ impl Store {
 
 impl Writer<'_> {
     fn begin(&self) -> Result<()> {
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.error())
+        self.database.execute_batch("BEGIN IMMEDIATE")
     }
 
-    pub(super) fn error(&self) -> impl FnOnce(rusqlite::Error) -> Error {
-        Error::store(self.path)
-    }
-
-    /// Works out what follows from everything since the last commit, and returns the generation
-    /// it will be.
+    /// Derives all data that depends on the changes since the last commit. Returns the resulting
+    /// generation.
     pub(crate) fn conclude(&mut self) -> Result<i64> {
         if !self.touched.is_empty() {
-            self.settle()?;
+            self.derive_sessions()?;
             self.generation += 1;
             let sql = "UPDATE meta SET value = ?1 WHERE name = 'generation'";
-            self.connection.execute(sql, [self.generation]).map_err(self.error())?;
+            self.database.execute(sql, [self.generation])?;
         }
         Ok(self.generation)
     }
 
-    /// Makes everything since the last commit durable.
+    /// Commits everything since the last commit.
     pub(crate) fn commit(&mut self) -> Result<()> {
         self.conclude()?;
-        self.connection.execute_batch("COMMIT").map_err(self.error())?;
+        self.database.execute_batch("COMMIT")?;
         self.begin()
     }
 
-    /// Whoever packs the runs that are to be written.
-    pub(crate) fn packer(&self) -> Arc<Packer> {
+    /// Returns the compressor for chunks.
+    pub(crate) fn packer(&self) -> Arc<ChunkCompressor> {
         Arc::clone(&self.packer)
     }
 
-    /// The generation of the last commit.
+    /// Returns the generation of the last commit.
     pub(crate) fn generation(&self) -> i64 {
         self.generation
     }
 
-    /// Returns the tellings that were not there before this transaction.
-    pub(super) fn fresh_tellings(&self) -> &HashSet<u64> {
+    /// Returns the recordings that this transaction created.
+    pub(super) fn fresh_recordings(&self) -> &HashSet<u64> {
         &self.fresh
     }
 
-    /// Hands over the tellings that were new in the last transaction.
+    /// Takes the recordings that were created since the last call.
     pub(crate) fn take_fresh(&mut self) -> HashSet<u64> {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Hands over the sources of forks that are to be read again.
+    /// Takes the sources of forks that must be read again.
     pub(crate) fn take_incomplete_forks(&mut self) -> BTreeSet<i64> {
         std::mem::take(&mut self.incomplete_forks)
     }
 
-    /// Notes a source, so that what it tells can refer to it.
-    pub(crate) fn source(&self, agent: &str, source: &Source, home: &Place) -> Result<i64> {
+    /// Inserts or updates a source, so that recordings can refer to it. Returns its row id.
+    pub(crate) fn source(&self, agent: &str, source: &Source, home: &SourceHome) -> Result<i64> {
         let sql = "INSERT INTO sources (agent, path, size, modified, inode, home, host, reader)
                    VALUES (?1, ?2, -1, ?6, 0, ?3, ?4, ?5) ON CONFLICT (agent, path)
                    DO UPDATE SET present = 1, home = ?3, host = ?4 RETURNING id";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         let row = params![
             agent,
             PathValue(&source.path),
-            home.kind.name(),
+            home.kind.home_kind_name(),
             home.host,
             READER_VERSION,
             source.stamp.modified
         ];
-        let row = statement.query_row(row, |row| row.get(0));
-        row.map_err(self.error())
+        statement.query_row(row, |row| row.get(0))
     }
 
-    /// Records how far a source has been read.
+    /// Writes the result of reading a source.
     pub(crate) fn source_end(&mut self, id: i64, source: &Source, end: &SourceEnd) -> Result<()> {
         let skipped = serde_json::to_string(&self.skipped(id, end)?);
         let sql = "UPDATE sources SET size = :size, modified = :modified, inode = :inode,
@@ -221,11 +221,12 @@ impl Writer<'_> {
                    skipped = :skipped, error = :error, present = 1,
                    reader = iif(:pending, reader, :reader)
                    WHERE id = :id";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        statement
-            .execute(named_params! {
+        self.database.execute(
+            sql,
+            named_params! {
                 ":size": if end.again { -1 } else { source.stamp.size as i64 },
-                // Its size tells whether what was read may be gone; its time, that there is more.
+                // The size shows whether data was removed; the invalid time marks the source as
+                // pending.
                 ":modified": if end.pending.is_some() { -1 } else { source.stamp.modified },
                 ":pending": end.pending.is_some(),
                 ":inode": source.stamp.inode as i64,
@@ -236,13 +237,13 @@ impl Writer<'_> {
                 ":error": end.error,
                 ":reader": READER_VERSION,
                 ":id": id,
-            })
-            .map_err(self.error())?;
+            },
+        )?;
         if let Some(told) = &end.told {
             self.note_gone(id, told)?;
         }
         self.checkpoint(id, &end.checkpoint)?;
-        // Whether a session without messages is shown depends on what was skipped.
+        // A session without messages is shown or hidden depending on the skipped records.
         if end.records == 0 && !end.skipped.is_empty() {
             let sessions = self.sessions_of(id)?;
             self.unlisted.extend(sessions);
@@ -251,24 +252,24 @@ impl Writer<'_> {
     }
 
     fn sessions_of(&self, source: i64) -> Result<Vec<u64>> {
-        let sql = "SELECT session FROM tellings WHERE source = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows = statement.query_map([source], |row| row.get::<_, i64>(0).map(|key| key as u64));
-        rows.and_then(Iterator::collect).map_err(self.error())
+        let sql = "SELECT session FROM recordings WHERE source = ?1";
+        self.database.rows(sql, [source], |row| row.get::<_, i64>("session").map(|key| key as u64))
     }
 
-    /// Marks the recordings that a source no longer holds; the journal keeps them.
+    /// Marks the recordings that a source no longer contains. The journal keeps them.
     fn note_gone(&self, source: i64, told: &[u64]) -> Result<()> {
-        let sql = "SELECT key, gone FROM tellings WHERE source = ?1 AND combined = 0";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let rows = statement.query_map([source], |row| Ok((row.get(0)?, row.get(1)?)));
-        let known: Vec<(i64, bool)> = rows.and_then(Iterator::collect).map_err(self.error())?;
+        let sql = "SELECT key, gone FROM recordings WHERE source = ?1 AND combined = 0";
+        let mut statement = self.database.prepare_cached(sql)?;
+        let rows = statement.query_map([source], |row| {
+            Ok((row.get::<_, i64>("key")?, row.get::<_, bool>("gone")?))
+        })?;
+        let known = rows.collect::<Result<Vec<_>>>()?;
         let told: HashSet<i64> = told.iter().map(|key| *key as i64).collect();
         for (key, was_gone) in known {
             let is_gone = !told.contains(&key);
             if is_gone != was_gone {
-                let sql = "UPDATE tellings SET gone = ?2 WHERE key = ?1";
-                self.connection.execute(sql, params![key, is_gone]).map_err(self.error())?;
+                let sql = "UPDATE recordings SET gone = ?2 WHERE key = ?1";
+                self.database.execute(sql, params![key, is_gone])?;
             }
         }
         Ok(())
@@ -278,7 +279,7 @@ impl Writer<'_> {
         let sql = "INSERT OR REPLACE INTO checkpoints
                    (source, read_to, guard, messages, state, seen_to, seen_guard)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         let number = |number: u64| number as i64;
         let row = params![
             source,
@@ -289,20 +290,16 @@ impl Writer<'_> {
             number(checkpoint.seen_to),
             number(checkpoint.seen_guard)
         ];
-        statement.execute(row).map_err(self.error())?;
+        statement.execute(row)?;
         Ok(())
     }
 
-    /// Adds the skipped records of a continued read to those of the earlier ones.
+    /// Adds the skipped records of a continued read to those of the earlier reads.
     fn skipped(&self, id: i64, end: &SourceEnd) -> Result<BTreeMap<String, u64>> {
         let mut all = end.skipped.clone();
         if end.continued {
             let sql = "SELECT skipped FROM sources WHERE id = ?1";
-            let earlier: Option<String> = self
-                .connection
-                .query_row(sql, [id], |row| row.get(0))
-                .optional()
-                .map_err(self.error())?;
+            let earlier: Option<String> = self.database.optional_value(sql, [id])?;
             let earlier: BTreeMap<String, u64> =
                 earlier.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
             for (reason, count) in earlier {
@@ -312,91 +309,88 @@ impl Writer<'_> {
         Ok(all)
     }
 
-    /// Marks sources as gone or back again; their sessions stay.
+    /// Marks sources as existing or missing. Their sessions stay.
     pub(crate) fn present(&mut self, ids: &[i64], present: bool) -> Result<()> {
         for id in ids {
             let sql = "UPDATE sources SET present = ?2 WHERE id = ?1";
-            self.connection.execute(sql, params![id, present]).map_err(self.error())?;
+            self.database.execute(sql, params![id, present])?;
         }
         Ok(())
     }
 
-    /// Records what a source tells of a session as a whole.
-    pub(crate) fn telling(&mut self, told: &Told) -> Result<()> {
-        let Told { key, source, account, messages, is_new } = told;
-        let session = account.id.key();
-        let json = serde_json::to_string(account).expect("sessions always serialise");
-        let sql = "INSERT INTO tellings (key, source, session, account, messages)
+    /// Writes the row and the metadata of a recording.
+    pub(crate) fn write_recording(&mut self, row: &RecordingRow) -> Result<()> {
+        let RecordingRow { key, source, metadata, messages, is_new } = row;
+        let session = metadata.id.session_key();
+        let json = serde_json::to_string(metadata).expect("sessions always serialise");
+        let sql = "INSERT INTO recordings (key, source, session, metadata, messages)
                    VALUES (?1, ?2, ?3, ?4, ?5)
-                   ON CONFLICT (key) DO UPDATE SET account = ?4, messages = ?5";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+                   ON CONFLICT (key) DO UPDATE SET metadata = ?4, messages = ?5";
         let row = params![*key as i64, source, session as i64, json, *messages as i64];
-        statement.execute(row).map_err(self.error())?;
+        self.database.execute(sql, row)?;
         self.forget_fingerprint(*key)?;
         self.touched.insert(session);
         self.unlisted.insert(session);
         if *is_new {
             self.fresh.insert(*key);
         }
-        self.note_continuation(account, told.source)?;
-        for summary in &account.summaries {
-            // Of several sessions in whose files it stands one holds it, whichever is read first.
+        self.note_continuation(metadata, *source)?;
+        for summary in &metadata.summaries {
+            // If several files contain the summary, the session with the lowest key holds it,
+            // whichever was read first.
             let sql = "INSERT INTO summaries (leaf, agent, text, holder) VALUES (?1, ?2, ?3, ?4)
                        ON CONFLICT (leaf, text) DO UPDATE SET holder = ?4
                        WHERE holder IS NULL OR holder > ?4";
             let leaf = xxhash_rust::xxh3::xxh3_64(summary.leaf.as_bytes()) as i64;
-            let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+            let mut statement = self.database.prepare_cached(sql)?;
             let new =
-                statement.execute(params![leaf, account.id.agent, summary.text, session as i64]);
-            if new.map_err(self.error())? > 0 {
+                statement.execute(params![leaf, metadata.id.agent, summary.text, session as i64]);
+            if new? > 0 {
                 self.new_leaves.insert(leaf);
-                self.lister.add(&account.id.agent, (leaf, &summary.text));
+                self.lister.add(&metadata.id.agent, leaf, &summary.text);
             }
         }
         Ok(())
     }
 
-    /// Forgets the messages of a telling from a position on, and its calls from another: they are
-    /// about to be told again.
-    pub(crate) fn truncate(&mut self, telling: u64, from: u64, calls: u64) -> Result<()> {
-        let place = params![telling as i64, from as i64];
-        let sql = "DELETE FROM chunks WHERE telling = ?1 AND first >= ?2";
-        self.connection
-            .prepare_cached(sql)
-            .and_then(|mut one| one.execute(place))
-            .map_err(self.error())?;
-        self.forget_anchors(telling, from)?;
-        self.forget_calls(telling, calls..i64::MAX as u64)
+    /// Deletes the messages of a recording from position `from` on, and its calls from position
+    /// `calls` on, because they will be written again.
+    pub(crate) fn truncate(&mut self, recording: u64, from: u64, calls: u64) -> Result<()> {
+        let place = params![recording as i64, from as i64];
+        let sql = "DELETE FROM chunks WHERE recording = ?1 AND first >= ?2";
+        self.database.prepare_cached(sql).and_then(|mut one| one.execute(place))?;
+        self.forget_anchors(recording, from)?;
+        self.forget_calls(recording, calls..i64::MAX as u64)
     }
 
-    /// Forgets the calls of a telling at some positions.
-    pub(super) fn forget_calls(&mut self, telling: u64, positions: Range<u64>) -> Result<()> {
-        let sql = "DELETE FROM usage WHERE telling = ?1 AND position >= ?2 AND position < ?3
+    /// Deletes the calls of a recording in a range of positions.
+    pub(super) fn forget_calls(&mut self, recording: u64, positions: Range<u64>) -> Result<()> {
+        let sql = "DELETE FROM usage WHERE recording = ?1 AND position >= ?2 AND position < ?3
                    RETURNING identity, owner";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        let place = params![telling as i64, positions.start as i64, positions.end as i64];
-        let calls = statement
-            .query_map(place, |row| Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, i64>(1)?)))
-            .map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
+        let place = params![recording as i64, positions.start as i64, positions.end as i64];
+        let calls = statement.query_map(place, |row| {
+            Ok((row.get::<_, [u8; 16]>("identity")?, row.get::<_, i64>("owner")?))
+        })?;
         for call in calls {
-            let (identity, owner) = call.map_err(self.error())?;
+            let (identity, owner) = call?;
             self.contested.insert(identity);
             self.owners.insert(owner as u64);
         }
         Ok(())
     }
 
-    /// Stores a run of messages.
-    pub(crate) fn chunk(&mut self, telling: u64, session: u64, chunk: &Chunk) -> Result<()> {
+    /// Writes a chunk of messages, with its calls and images.
+    pub(crate) fn chunk(&mut self, recording: u64, session: u64, chunk: &Chunk) -> Result<()> {
         if let Some(dictionary) = &chunk.dictionary {
             self.dictionary(dictionary)?;
         }
-        let sql = "INSERT INTO chunks (telling, first, count, bytes, hashes, uuids, facts, body)
+        let sql = "INSERT INTO chunks (recording, first, count, bytes, hashes, uuids, facts, body)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
-        statement
-            .execute(params![
-                telling as i64,
+        self.database.execute(
+            sql,
+            params![
+                recording as i64,
                 chunk.first as i64,
                 chunk.count as i64,
                 chunk.bytes as i64,
@@ -404,50 +398,51 @@ impl Writer<'_> {
                 chunk.uuids,
                 chunk.facts,
                 chunk.body
-            ])
-            .map_err(self.error())?;
-        self.note_anchors(telling, chunk)?;
+            ],
+        )?;
+        self.note_anchors(recording, chunk)?;
         for row in &chunk.usage {
-            self.usage(telling, session, row)?;
+            self.usage(recording, session, row)?;
         }
         for image in &chunk.images {
             let sql = "INSERT OR IGNORE INTO images (hash, media_type, data) VALUES (?1, ?2, ?3)";
             let row = params![image.hash, image.media_type, image.data];
-            self.connection.execute(sql, row).map_err(self.error())?;
+            self.database.execute(sql, row)?;
         }
         Ok(())
     }
 
-    /// Stores a dictionary, unless it is there.
+    /// Writes a dictionary, unless it is already stored.
     pub(super) fn dictionary(&mut self, dictionary: &Dictionary) -> Result<()> {
         if self.dictionary.replace(dictionary.id) != Some(dictionary.id) {
             let sql = "INSERT OR IGNORE INTO dictionaries (id, learnt, sum, bytes, spare)
                        VALUES (?1, ?2, ?3, ?4, ?4)";
             let (id, sum, bytes) = (dictionary.id, dictionary.sum, &dictionary.bytes);
             let row = params![id, self.generation, sum, bytes];
-            self.connection.execute(sql, row).map_err(self.error())?;
+            self.database.execute(sql, row)?;
         }
         Ok(())
     }
 
-    /// The number of a model.
+    /// Returns the row id of a model, and inserts it if it is new.
     fn model(&mut self, name: &str) -> Result<i64> {
         if let Some(id) = self.models.get(name) {
             return Ok(*id);
         }
         let sql = "INSERT INTO models (name) VALUES (?1) ON CONFLICT (name)
                    DO UPDATE SET name = name RETURNING id";
-        let id = self.connection.query_row(sql, [name], |row| row.get(0)).map_err(self.error())?;
+        let id = self.database.value(sql, [name])?;
         self.models.insert(name.to_owned(), id);
         Ok(id)
     }
 
-    /// Stores a call. Of several records in one telling the largest output holds.
-    pub(super) fn usage(&mut self, telling: u64, session: u64, row: &UsageRow) -> Result<()> {
-        // Nearly every call is new: that another record of it counts, the constraint says.
-        let mut counted = self.add_call(telling, session, row, true)?;
-        if !counted && !self.add_call(telling, session, row, false)? {
-            counted = self.repeat_call(telling, row)?;
+    /// Writes a call. Of several records in one recording, the one with the largest output wins.
+    pub(super) fn usage(&mut self, recording: u64, session: u64, row: &UsageRow) -> Result<()> {
+        // Nearly every call is new. If another record of it already counts, the constraint rejects
+        // this one.
+        let mut counted = self.add_call(recording, session, row, true)?;
+        if !counted && !self.add_call(recording, session, row, false)? {
+            counted = self.repeat_call(recording, row)?;
         }
         self.owners.insert(session);
         if !counted {
@@ -456,28 +451,28 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Adds a call, unless the telling has a record of it, or one counts already and this one is
-    /// to. A statement that also said what to do then would have SQLite write down, for every row,
-    /// how to take it back.
+    /// Inserts a call. Returns false if the recording already has a record of it, or if `counted`
+    /// is set and another record counts. With an `ON CONFLICT` clause SQLite would write a rollback
+    /// record for every row.
     fn add_call(
         &mut self,
-        telling: u64,
+        recording: u64,
         session: u64,
         row: &UsageRow,
         counted: bool,
     ) -> Result<bool> {
-        let sql = "INSERT OR IGNORE INTO usage (identity, session, telling, position, at, model,
+        let sql = "INSERT OR IGNORE INTO usage (identity, session, recording, position, at, model,
                    input, output, cache_read, cache_creation, cache_creation_1h, reasoning,
                    cost_micros, since, counted, owner, unrecorded)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?2,
                    ?16)";
         let tokens = &row.usage.tokens;
         let model = row.model.as_deref().map(|name| self.model(name)).transpose()?;
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         let added = statement.execute(params![
             row.identity,
             session as i64,
-            telling as i64,
+            recording as i64,
             row.position as i64,
             row.at,
             model,
@@ -492,11 +487,12 @@ impl Writer<'_> {
             counted,
             row.usage.unrecorded,
         ]);
-        Ok(added.map_err(self.error())? > 0)
+        Ok(added? > 0)
     }
 
-    /// Notes a further record of a call in its telling; says whether the first is counted.
-    fn repeat_call(&self, telling: u64, row: &UsageRow) -> Result<bool> {
+    /// Updates a call with a further record in the same recording. Returns whether the call is
+    /// counted.
+    fn repeat_call(&self, recording: u64, row: &UsageRow) -> Result<bool> {
         let sql = "UPDATE usage SET repeats = repeats + 1,
                    input = iif(?3 > output, ?4, input),
                    cache_read = iif(?3 > output, ?5, cache_read),
@@ -504,12 +500,12 @@ impl Writer<'_> {
                    cache_creation_1h = iif(?3 > output, ?7, cache_creation_1h),
                    reasoning = iif(?3 > output, ?8, reasoning),
                    output = max(?3, output)
-                   WHERE identity = ?1 AND telling = ?2 RETURNING counted";
+                   WHERE identity = ?1 AND recording = ?2 RETURNING counted";
         let tokens = &row.usage.tokens;
-        let mut statement = self.connection.prepare_cached(sql).map_err(self.error())?;
+        let mut statement = self.database.prepare_cached(sql)?;
         let values = params![
             row.identity,
-            telling as i64,
+            recording as i64,
             tokens.output as i64,
             tokens.input as i64,
             tokens.cache_read as i64,
@@ -517,18 +513,18 @@ impl Writer<'_> {
             row.usage.cache_creation_1h as i64,
             tokens.reasoning.map(|n| n as i64),
         ];
-        statement.query_row(values, |row| row.get(0)).map_err(self.error())
+        statement.query_row(values, |row| row.get(0))
     }
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        // After an error the transaction may be gone already.
-        let _ = self.connection.execute_batch("ROLLBACK");
+        // After an error there may be no transaction any more.
+        let _ = self.database.execute_batch("ROLLBACK");
     }
 }
 
-/// A path as SQLite keeps it: text, or bytes when it is not UTF-8.
+/// A path as stored in SQLite: text, or bytes if it is not UTF-8.
 pub(super) struct PathValue<'p>(pub(super) &'p Path);
 
 impl ToSql for PathValue<'_> {

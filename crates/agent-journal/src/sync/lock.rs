@@ -1,4 +1,4 @@
-//! One writer at a time.
+//! The lock that allows one writer at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use super::Progress;
 use crate::error::{Error, Result};
 
-/// How often a waiting writer looks again.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Wait between two attempts to take the lock.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// The right to write the journal, until it is dropped. The system takes it back from a process
-/// that dies.
-pub(crate) struct Lock {
+/// The lock on writing the journal, held until dropped. The operating system releases it when the
+/// process dies.
+pub(crate) struct WriterLock {
     _file: File,
 }
 
-impl Lock {
-    /// Takes the lock, waiting for another writer as long as allowed; `None` when it is still
+impl WriterLock {
+    /// Takes the lock. Waits at most `wait` for another writer; returns `None` if the lock is still
     /// taken then.
     pub(crate) fn take(
         path: &Path,
@@ -26,10 +26,10 @@ impl Lock {
     ) -> Result<Option<Self>> {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true);
-        // Who may open it could keep every writer waiting.
+        // A user who can open the file could block all writers.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path).map_err(Error::write(path))?;
+        let file = options.open(path).map_err(Error::write_error(path))?;
         let deadline = Instant::now() + wait.unwrap_or_default();
         let mut told = false;
         loop {
@@ -40,10 +40,10 @@ impl Lock {
                         progress(Progress::Waiting);
                         told = true;
                     }
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(RETRY_PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(source)) => return Err(Error::write(path)(source)),
+                Err(TryLockError::Error(source)) => return Err(Error::write_error(path)(source)),
             }
         }
     }

@@ -1,25 +1,26 @@
-//! How do files become entries? Look what changed, read that in parallel, newest first, and let
-//! one writer record it; then make it findable. Work is proportional to what changed.
+//! Reads changed files into the journal. A scan finds the changed sources, worker threads read them
+//! in parallel, newest first, one writer stores the result, and the index is updated. The work is
+//! proportional to the changes.
 
+mod changes;
 mod combine;
+mod incremental;
 mod lock;
-mod near;
-mod news;
 mod plan;
+mod queue_limit;
 mod record;
 mod reindex;
-mod room;
 mod watch;
 
-pub use news::{Look, News};
+pub use changes::{ChangeCheck, PendingChanges};
 
+pub(crate) use changes::{ScanCache, journal_state};
 pub(crate) use combine::combine_changed;
-pub(crate) use lock::Lock;
-pub(crate) use near::spots;
-pub(crate) use news::{Memory, state};
-pub(crate) use plan::{Found, Plan, roots};
-pub(crate) use record::{TOO_MANY_BLOCKS, telling_key};
-pub(crate) use watch::Spot;
+pub(crate) use incremental::watch_dirs;
+pub(crate) use lock::WriterLock;
+pub(crate) use plan::{FoundSource, Plan, roots};
+pub(crate) use record::{TOO_MANY_BLOCKS, recording_key};
+pub(crate) use watch::WatchDir;
 pub use watch::{Changes, StopWatch, Watch, WatchOptions};
 
 use std::cell::RefCell;
@@ -34,88 +35,92 @@ use crate::config::Config;
 use crate::connectors::formats::jsonl;
 use crate::connectors::{self, Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
-use crate::index::{IndexWriter, LexicalWriter, Semantic, SemanticWriter, Targets};
-use crate::store::{Chunk, Packer, Pending, SourceEnd, Store, Writer};
-use record::{Event, Recorder, Trust};
-use room::{Room, Rooms};
+use crate::index::{IndexTargets, IndexWriter, LexicalWriter, Semantic, SemanticWriter};
+use crate::store::{Chunk, ChunkCompressor, PendingReason, SourceEnd, Store, Writer};
+use queue_limit::{QueueLimit, QueueReservation};
+use record::{Event, Recorder, RecorderOutputs, StoredReuse};
 
-/// The first batch is small, so that the newest sessions can be found soon.
-const FIRST_BATCH: u64 = 48 << 20;
+/// Size of the first batch, which is small so that the newest sessions are searchable soon.
+const FIRST_BATCH_BYTES: u64 = 48 << 20;
 
-/// Later batches end in a commit each.
-const BATCH: u64 = 512 << 20;
+/// Size of the later batches. Each ends in a commit.
+const BATCH_BYTES: u64 = 512 << 20;
 
-/// Runs of messages that may wait for the writer.
-const WAITING: usize = 32;
+/// Maximum number of events in the queue to the writer.
+const MAX_QUEUED_EVENTS: usize = 32;
 
-/// News of a source that may be held in memory.
-const HELD: u64 = 4 << 20;
+/// Maximum size of new data in a source that is read without a worker thread.
+const MAX_INLINE_BYTES: u64 = 4 << 20;
 
-/// Sources that are sooner read than a thread for them is started.
-const FEW: usize = 4;
+/// Maximum number of sources that are read without worker threads, because starting threads would
+/// take longer.
+const MAX_INLINE_SOURCES: usize = 4;
 
-/// How to sync.
+/// Options of a sync.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncOptions {
-    /// Stop beginning new sources after this long.
+    /// Time after which no further source is started.
     pub budget: Option<Duration>,
-    /// Read everything again and make the index anew.
+    /// Whether to read all sources again and rebuild the index.
     pub full: bool,
-    /// How long to wait for another writer; none answers from what is there.
+    /// Maximum wait for another writer. With `None` the sync does not wait.
     pub wait: Option<Duration>,
 }
 
-/// News of a running sync.
+/// Progress of a running sync.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Progress {
-    /// This much is to be read.
+    /// The scan found this much to read.
     Found {
-        /// Sources.
+        /// Number of sources.
         sources: u64,
-        /// Their size.
+        /// Total size in bytes.
         bytes: u64,
     },
     /// A source has been read.
     Read {
-        /// Its size.
+        /// Size of the source in bytes.
         bytes: u64,
     },
-    /// Another process is writing; this one waits.
+    /// Another process is writing, and this one waits.
     Waiting,
-    /// The index is being made anew from the journal.
+    /// The index is being rebuilt from the journal.
     Rebuilding,
 }
 
-/// What a sync did.
+/// The result of a sync.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct SyncReport {
-    /// Sources read.
+    /// Number of sources read.
     pub sources: u64,
-    /// Their size.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Sources still to be read.
+    /// Size of the data that was read of them, in bytes: of a file that only grew, the new part.
+    pub read_bytes: u64,
+    /// Number of pending sources.
     pub pending_sources: u64,
-    /// Their size.
+    /// Size of the pending data in bytes.
     pub pending_bytes: u64,
-    /// Databases that were changed while they were read; they are among those still to be read.
+    /// Databases that changed while they were read. They are among the pending sources.
     pub unsettled: Vec<String>,
-    /// Another process was writing.
+    /// Whether another process was writing, so that nothing was read.
     pub busy: bool,
     /// Roots and sources that could not be read, with the reason.
     pub failures: Vec<(String, String)>,
 }
 
 impl SyncReport {
-    /// Counts a source that was read only up to a place.
+    /// Counts a source that was read only up to `read_to`.
     fn pend(&mut self, source: &Source, read_to: u64) {
         self.pending_sources += 1;
         self.pending_bytes += source.stamp.size.saturating_sub(read_to);
     }
 }
 
-/// Everything a sync needs.
-pub(crate) struct Sync<'a> {
+/// The state of a running sync.
+pub(crate) struct SyncRun<'a> {
     pub(crate) config: &'a Config,
     pub(crate) store: &'a Store,
     pub(crate) store_path: &'a Path,
@@ -123,20 +128,21 @@ pub(crate) struct Sync<'a> {
     pub(crate) progress: &'a mut dyn FnMut(Progress),
 }
 
-/// A source that is to be read.
-pub(crate) struct Job {
+/// A source to read.
+pub(crate) struct ReadJob {
     pub(crate) connector: &'static dyn Connector,
     pub(crate) source: Source,
     pub(crate) id: i64,
 }
 
-impl Sync<'_> {
-    /// Carries out a plan. The caller holds the lock.
+impl SyncRun<'_> {
+    /// Executes a plan. The caller holds the lock.
     pub(crate) fn run(&mut self, plan: Plan) -> Result<SyncReport> {
         let mut report = SyncReport { failures: plan.failures, ..SyncReport::default() };
         let mut index = self.open_index()?;
         let mut writer = self.store.write()?;
-        // What it takes to open is no time for reading: on a slow disk nothing would ever be read.
+        // The time for opening does not count against the budget. Otherwise nothing would ever be
+        // read on a slow disk.
         let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         writer.present(&plan.gone, false)?;
         writer.present(&plan.returned, true)?;
@@ -147,17 +153,17 @@ impl Sync<'_> {
         for batch in &mut batches {
             let jobs = batch
                 .drain(..)
-                .map(|Found { connector, source, home }| {
+                .map(|FoundSource { connector, source, home }| {
                     let id = writer.source(connector.agent().id, &source, &home)?;
-                    Ok(Job { connector, source, id })
+                    Ok(ReadJob { connector, source, id })
                 })
-                .collect::<Result<Vec<Job>>>()?;
-            self.batch(&jobs, &mut writer, index.targets(), (deadline, &mut report))?;
+                .collect::<Result<Vec<ReadJob>>>()?;
+            self.read_batch(&jobs, &mut writer, index.targets(), deadline, &mut report)?;
             self.commit(&mut writer, &mut index)?;
         }
         let forks = self.sources_again(writer.take_incomplete_forks())?;
         if !forks.is_empty() {
-            self.batch(&forks, &mut writer, index.targets(), (deadline, &mut report))?;
+            self.read_batch(&forks, &mut writer, index.targets(), deadline, &mut report)?;
             self.commit(&mut writer, &mut index)?;
         }
         if self.rederive_gone(&mut writer, deadline)? {
@@ -167,21 +173,21 @@ impl Sync<'_> {
         Ok(report)
     }
 
-    /// Returns the jobs of reading known sources once more.
-    fn sources_again(&self, ids: BTreeSet<i64>) -> Result<Vec<Job>> {
+    /// Creates jobs for reading known sources again.
+    fn sources_again(&self, ids: BTreeSet<i64>) -> Result<Vec<ReadJob>> {
         let mut jobs = Vec::new();
         for id in ids {
             let Some((agent, source)) = self.store.known_source(id)? else { continue };
-            if let Some(connector) = connectors::find(&agent) {
-                jobs.push(Job { connector, source, id });
+            if let Some(connector) = connectors::find_connector(&agent) {
+                jobs.push(ReadJob { connector, source, id });
             }
         }
         Ok(jobs)
     }
 
-    /// Works out again what follows from the messages of sources that another version of the
-    /// reader read and that cannot be read again, as long as there is time; when everything is read
-    /// again, of all sources that cannot be. Returns whether there were any.
+    /// Derives data again from the messages of sources that cannot be read again and that another
+    /// reader version read last, until the deadline. A full sync covers all sources that cannot be
+    /// read again. Returns whether there were any.
     fn rederive_gone(&self, writer: &mut Writer<'_>, deadline: Option<Instant>) -> Result<bool> {
         let sources = if self.options.full {
             self.store.all_kept_sources()?
@@ -197,7 +203,7 @@ impl Sync<'_> {
         Ok(!sources.is_empty())
     }
 
-    /// Makes everything since the last commit durable and findable.
+    /// Commits everything since the last commit, to the journal and to the index.
     fn commit(&self, writer: &mut Writer<'_>, index: &mut IndexWriter) -> Result<()> {
         combine_changed(self.store, writer, Some(index.targets()))?;
         let before = writer.generation();
@@ -205,11 +211,12 @@ impl Sync<'_> {
         if generation == before {
             return writer.commit();
         }
-        let (changed, fresh) = (self.store.changed_wholes(before)?, writer.take_fresh());
-        // Side by side: only the last step, which makes it visible, waits until it is durable.
+        let (changed, fresh) = (self.store.changed_session_texts(before)?, writer.take_fresh());
+        // Both are written in parallel. Only the last step, which makes the index visible, waits
+        // until the journal is durable.
         let written = std::thread::scope(|scope| {
             let written = scope.spawn(|| {
-                reindex::wholes(&changed, index.targets(), &fresh)?;
+                reindex::index_session_texts(&changed, index.targets(), &fresh)?;
                 index.prepare()
             });
             writer.commit()?;
@@ -218,13 +225,14 @@ impl Sync<'_> {
         written.commit(generation)
     }
 
-    /// Opens the indexes, and brings them up to the journal when they are behind.
+    /// Opens the indexes for writing, and updates them if they are behind the journal.
     pub(crate) fn open_index(&mut self) -> Result<IndexWriter> {
         let path = self.config.index_dir.join("lexical");
         let memory = self.config.writer_memory_mb.max(16) << 20;
         let identity = self.store.identity()?;
         let (lexical, mut indexed) = LexicalWriter::open(&path, identity, memory)?;
-        // What is ahead of its journal is of another past, and may have what nobody told.
+        // An index that is ahead of the journal belongs to another history, and may contain
+        // messages that the journal lacks.
         if self.options.full || indexed > self.store.generation()? {
             lexical.clear()?;
             indexed = 0;
@@ -232,12 +240,12 @@ impl Sync<'_> {
         let (semantic, embedded) = self.open_semantic(identity)?.unzip();
         let thinking = self.config.include_thinking;
         let mut index = IndexWriter { lexical, semantic, thinking };
-        self.catch_up(&mut index, (indexed, embedded))?;
+        self.catch_up(&mut index, indexed, embedded)?;
         Ok(index)
     }
 
-    /// Opens the index of meanings, with the generation it holds; `None` when there is none, or
-    /// when making it would take longer than there is time for.
+    /// Opens the semantic index for writing, with the generation it contains. Returns `None` if
+    /// there is none, or if building it would exceed the budget.
     fn open_semantic(&self, identity: i64) -> Result<Option<(SemanticWriter, i64)>> {
         let Some(semantic) = Semantic::chosen(self.config, identity) else { return Ok(None) };
         let generation = self.store.generation()?;
@@ -252,11 +260,12 @@ impl Sync<'_> {
         Ok(Some((writer, if self.options.full { 0 } else { embedded })))
     }
 
-    /// Indexes what changed in the journal since the indexes were written.
+    /// Indexes the changes of the journal since the indexes were written.
     fn catch_up(
         &mut self,
         index: &mut IndexWriter,
-        (indexed, embedded): (i64, Option<i64>),
+        indexed: i64,
+        embedded: Option<i64>,
     ) -> Result<()> {
         let generation = self.store.generation()?;
         let is_behind = |known: i64| known != generation;
@@ -268,12 +277,12 @@ impl Sync<'_> {
         let all = index.targets();
         if is_behind(indexed) {
             let both = embedded == Some(indexed);
-            let targets = Targets { semantic: all.semantic.filter(|_| both), ..all };
-            reindex::tellings(self.store_path, self.store, targets, indexed)?;
+            let targets = IndexTargets { semantic: all.semantic.filter(|_| both), ..all };
+            reindex::index_changed_recordings(self.store_path, self.store, targets, indexed)?;
         }
         if let Some(embedded) = embedded.filter(|known| is_behind(*known) && *known != indexed) {
-            let targets = Targets { lexical: None, ..all };
-            reindex::tellings(self.store_path, self.store, targets, embedded)?;
+            let targets = IndexTargets { lexical: None, ..all };
+            reindex::index_changed_recordings(self.store_path, self.store, targets, embedded)?;
         }
         index.prepare()?.commit(generation)?;
         match &index.semantic {
@@ -282,28 +291,29 @@ impl Sync<'_> {
         }
     }
 
-    /// Reads a batch of sources on worker threads, and writes what they tell.
-    fn batch(
+    /// Reads a batch of sources on worker threads and writes the results.
+    fn read_batch(
         &mut self,
-        jobs: &[Job],
+        jobs: &[ReadJob],
         writer: &mut Writer<'_>,
-        index: Targets<'_>,
-        (deadline, report): (Option<Instant>, &mut SyncReport),
+        index: IndexTargets<'_>,
+        deadline: Option<Instant>,
+        report: &mut SyncReport,
     ) -> Result<()> {
-        if jobs.len() <= FEW && jobs.iter().all(|job| self.is_small(job)) {
-            return self.at_once(jobs, writer, index, report);
+        if jobs.len() <= MAX_INLINE_SOURCES && jobs.iter().all(|job| self.is_small(job)) {
+            return self.read_inline(jobs, writer, index, report);
         }
         let next = AtomicUsize::new(0);
         let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(8);
         let (config, full, path) = (self.config, self.options.full, self.store_path);
         let packer = &*writer.packer();
         std::thread::scope(|scope| {
-            let (sender, receiver) = sync_channel(WAITING);
-            let rooms = Rooms::default();
+            let (sender, receiver) = sync_channel(MAX_QUEUED_EVENTS);
+            let rooms = QueueLimit::default();
             for _ in 0..workers.min(jobs.len()) {
                 let worker =
                     Worker { jobs, next: &next, deadline, full, index, packer, config, path };
-                let outlet = Outlet::Channel(sender.clone(), rooms.clone());
+                let outlet = EventOutput::Channel(sender.clone(), rooms.clone());
                 scope.spawn(move || worker.run(&outlet));
             }
             drop(sender);
@@ -315,20 +325,21 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Whether a source goes on where it was left, with so little news that it can be held.
-    fn is_small(&self, job: &Job) -> bool {
-        let Beginning { start, .. } = beginning(job, Some(self.store)).unwrap_or_default();
+    /// Returns whether reading of the source can continue at its checkpoint and the new data is
+    /// small enough to hold in memory.
+    fn is_small(&self, job: &ReadJob) -> bool {
+        let ReadStart { start, .. } = read_start(job, Some(self.store)).unwrap_or_default();
         let news = job.source.stamp.size.saturating_sub(start.offset);
-        start.offset > 0 && news <= HELD && !self.options.full
+        start.offset > 0 && news <= MAX_INLINE_BYTES && !self.options.full
     }
 
-    /// Reads a few sources with little news on this thread: what must be looked up for them, the
-    /// journal still has at hand from the last time.
-    fn at_once(
+    /// Reads a few sources with little new data on this thread, where the pages of the journal that
+    /// they need are still cached.
+    fn read_inline(
         &mut self,
-        jobs: &[Job],
+        jobs: &[ReadJob],
         writer: &mut Writer<'_>,
-        index: Targets<'_>,
+        index: IndexTargets<'_>,
         report: &mut SyncReport,
     ) -> Result<()> {
         index.lexical.iter().for_each(|lexical| lexical.merge_little());
@@ -336,7 +347,7 @@ impl Sync<'_> {
         let (config, path, packer) = (self.config, self.store_path, &*writer.packer());
         let worker = Worker { jobs, next: &next, deadline, full, index, packer, config, path };
         for (at, job) in jobs.iter().enumerate() {
-            let outlet = Outlet::Held(RefCell::default());
+            let outlet = EventOutput::Held(RefCell::default());
             let end = worker.read(job, Some(self.store), &outlet)?;
             outlet.send(Event::End { job: at, end })?;
             self.write(outlet.held(), jobs, writer, report)?;
@@ -344,41 +355,42 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Writes what the workers tell, until the last of them is done.
+    /// Writes the events of the workers until the last worker is done.
     fn write(
         &mut self,
         events: impl IntoIterator<Item = Event>,
-        jobs: &[Job],
+        jobs: &[ReadJob],
         writer: &mut Writer<'_>,
         report: &mut SyncReport,
     ) -> Result<()> {
         for event in events {
             match event {
-                Event::Truncate { telling, from, calls, is_append } => {
-                    writer.truncate(telling, from, calls)?;
+                Event::Truncate { recording, from, calls, is_append } => {
+                    writer.truncate(recording, from, calls)?;
                     if !is_append {
-                        writer.set_uncovered(telling)?;
+                        writer.set_uncovered(recording)?;
                     }
                 }
-                Event::Forget { telling } => writer.forget(telling)?,
-                Event::Chunk { telling, session, chunk, room } => {
-                    writer.chunk(telling, session, &chunk)?;
+                Event::Forget { recording } => writer.forget(recording)?,
+                Event::Chunk { recording, session, chunk, room } => {
+                    writer.chunk(recording, session, &chunk)?;
                     drop((chunk, room));
                 }
-                Event::Telling(told) => writer.telling(&told)?,
-                Event::Fingerprint { telling, fingerprint } => {
-                    writer.fingerprint(telling, &fingerprint)?;
+                Event::Recording(row) => writer.write_recording(&row)?,
+                Event::Fingerprint { recording, fingerprint } => {
+                    writer.fingerprint(recording, &fingerprint)?;
                 }
                 Event::End { job, end } => {
                     let source = &jobs[job].source;
+                    report.read_bytes += end.read_bytes;
                     if let Some(error) = &end.error {
                         report.failures.push((source.path.display().to_string(), error.clone()));
                     }
                     writer.source_end(jobs[job].id, source, &end)?;
-                    writer.list_many()?;
+                    writer.derive_listings_if_many()?;
                     if let Some(pending) = end.pending {
                         report.pend(source, end.checkpoint.offset);
-                        if pending == Pending::Unsettled {
+                        if pending == PendingReason::Unsettled {
                             report.unsettled.push(source.path.display().to_string());
                         }
                         continue;
@@ -394,45 +406,45 @@ impl Sync<'_> {
     }
 }
 
-/// Splits the work so that the newest sources can be found first.
-fn batches(changed: Vec<Found>) -> Vec<Vec<Found>> {
+/// Splits the sources into batches, so that the newest ones are searchable first.
+fn batches(changed: Vec<FoundSource>) -> Vec<Vec<FoundSource>> {
     let mut batches = vec![Vec::new()];
-    let (mut bytes, mut limit) = (0, FIRST_BATCH);
+    let (mut bytes, mut limit) = (0, FIRST_BATCH_BYTES);
     for found in changed {
         bytes += found.source.stamp.size;
         let last = batches.len() - 1;
         batches[last].push(found);
         if bytes >= limit {
             batches.push(Vec::new());
-            (bytes, limit) = (0, BATCH);
+            (bytes, limit) = (0, BATCH_BYTES);
         }
     }
     batches
 }
 
-/// What a reading thread knows.
+/// The data of a worker thread that reads sources.
 struct Worker<'a> {
-    jobs: &'a [Job],
+    jobs: &'a [ReadJob],
     next: &'a AtomicUsize,
     deadline: Option<Instant>,
     full: bool,
-    index: Targets<'a>,
-    packer: &'a Packer,
+    index: IndexTargets<'a>,
+    packer: &'a ChunkCompressor,
     config: &'a Config,
     path: &'a Path,
 }
 
 impl Worker<'_> {
-    fn run(&self, events: &Outlet) {
+    fn run(&self, events: &EventOutput) {
         let told = self.read_all(events);
         self.index.rest();
         if let Err(error) = told {
-            // When the writer has gone, it knows why.
+            // If the writer has stopped, it reports the reason itself.
             let _ = events.send(Event::Failed(error));
         }
     }
 
-    fn read_all(&self, events: &Outlet) -> Result<()> {
+    fn read_all(&self, events: &EventOutput) -> Result<()> {
         let store = Store::open(self.path)?;
         loop {
             if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
@@ -445,46 +457,54 @@ impl Worker<'_> {
         }
     }
 
-    /// Reads one source. What is wrong with it is its own affair; what is wrong with the journal
-    /// stops everything.
-    fn read(&self, job: &Job, store: Option<&Store>, events: &Outlet) -> Result<SourceEnd> {
-        let Beginning { known, mut start, is_outdated } = beginning(job, store)?;
+    /// Reads one source. Errors in the source are part of the result; errors of the journal stop
+    /// the sync.
+    fn read(
+        &self,
+        job: &ReadJob,
+        store: Option<&Store>,
+        events: &EventOutput,
+    ) -> Result<SourceEnd> {
+        let ReadStart { known, mut start, is_outdated } = read_start(job, store)?;
         if self.full {
             start = Checkpoint::default();
         }
-        let tools = (self.index, events, self.packer);
+        let outputs = RecorderOutputs { index: self.index, events, packer: self.packer };
+        let new_bytes = job.source.stamp.size.saturating_sub(start.offset);
         let trust = match is_outdated {
             // The facts of a message may have changed although the message did not.
-            true => Trust::None,
-            false if self.full => Trust::Checked,
-            false => Trust::Full,
+            true => StoredReuse::None,
+            false if self.full => StoredReuse::Checked,
+            false => StoredReuse::Full,
         };
-        let recorder = Recorder::new(job, &start, store, tools, self.config);
-        let mut recorder = recorder.trusting(trust).until(self.deadline);
-        let end = tell(job, (known.clone(), start), &mut recorder);
+        let recorder = Recorder::new(job, &start, store, outputs, self.config);
+        let mut recorder = recorder.reusing(trust).until(self.deadline);
+        let end = read_source(job, known.clone(), start, &mut recorder);
         if !recorder.is_at_odds() {
-            return end;
+            return end.map(|end| SourceEnd { read_bytes: new_bytes, ..end });
         }
-        // What the journal cannot read any more, or has of a source that was another then, the
-        // source tells as it is.
+        // The stored messages are unreadable or belong to an earlier file, so the source is read
+        // again from its beginning.
         let start = Checkpoint::default();
-        let recorder = Recorder::new(job, &start, store, tools, self.config);
-        let mut recorder = recorder.trusting(Trust::None);
-        tell(job, (known, start), &mut recorder)
+        let recorder = Recorder::new(job, &start, store, outputs, self.config);
+        let mut recorder = recorder.reusing(StoredReuse::None);
+        let end = read_source(job, known, start, &mut recorder)?;
+        Ok(SourceEnd { read_bytes: job.source.stamp.size, ..end })
     }
 }
 
-/// Has a source told to its end, or as far as it goes.
-fn tell(
-    job: &Job,
-    (known, start): (Checkpoint, Checkpoint),
+/// Reads a source with its connector, to its end or as far as possible.
+fn read_source(
+    job: &ReadJob,
+    known: Checkpoint,
+    start: Checkpoint,
     recorder: &mut Recorder<'_>,
 ) -> Result<SourceEnd> {
     let max_line = recorder.max_line_bytes();
-    let read = || job.connector.read(&job.source, start, recorder);
-    match jsonl::with_max_line(max_line, read) {
+    let read = || job.connector.read_source(&job.source, start, recorder);
+    match jsonl::with_max_line(max_line, read).map_err(Error::from) {
         Ok(checkpoint) if recorder.is_suspended() => recorder.finish(checkpoint),
-        Ok(checkpoint) => recorder.finish(jsonl::sealed(&job.source.path, checkpoint)),
+        Ok(checkpoint) => recorder.finish(jsonl::seal_checkpoint(&job.source.path, checkpoint)),
         Err(Error::StartOver) => Err(recorder.give_up()),
         Err(
             error @ (Error::Read { .. }
@@ -496,40 +516,40 @@ fn tell(
     }
 }
 
-/// How a source is to be read.
+/// The starting point for reading a source.
 #[derive(Default)]
-struct Beginning {
-    /// How far it has been read.
+struct ReadStart {
+    /// Checkpoint of the last read.
     known: Checkpoint,
-    /// From where it is to be read now.
+    /// Checkpoint at which reading starts now.
     start: Checkpoint,
-    /// Whether another version of the reader read it last.
+    /// Whether another reader version read the source last.
     is_outdated: bool,
 }
 
-/// Returns how far a source has been read, and from where it is to be read now.
-fn beginning(job: &Job, store: Option<&Store>) -> Result<Beginning> {
+/// Determines the checkpoint of the last read and the one at which reading starts now.
+fn read_start(job: &ReadJob, store: Option<&Store>) -> Result<ReadStart> {
     let known = store.map(|store| store.checkpoint(job.id)).transpose()?.unwrap_or_default();
     let before = store.map(|store| store.stamp(job.id)).transpose()?.flatten();
-    // A file that was cut or replaced may have lost what followed the checkpoint, too.
+    // A file that was truncated or replaced may also have lost data after the checkpoint.
     let is_same = before.is_some_and(|before| {
         before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
     });
     let is_outdated = store.map_or(Ok(false), |store| store.is_outdated(job.id))?;
-    let goes_on = is_same && !is_outdated && jsonl::continues(&job.source.path, &known);
+    let goes_on = is_same && !is_outdated && jsonl::is_unchanged_around(&job.source.path, &known);
     let start = if goes_on { known.clone() } else { Checkpoint::default() };
-    Ok(Beginning { known, start, is_outdated })
+    Ok(ReadStart { known, start, is_outdated })
 }
 
-/// Where a reading thread puts what it was told.
-enum Outlet {
-    /// The writer takes it from another thread.
-    Channel(SyncSender<Event>, Rooms),
-    /// The writer takes it when all is told.
+/// The output of a worker thread.
+enum EventOutput {
+    /// Events go to the writer on another thread.
+    Channel(SyncSender<Event>, QueueLimit),
+    /// Events are held until the source has been read.
     Held(RefCell<Vec<Event>>),
 }
 
-impl Outlet {
+impl EventOutput {
     fn send(&self, event: Event) -> Result<()> {
         match self {
             Self::Channel(sender, _) => sender.send(event).map_err(|_| Error::Stopped),
@@ -540,8 +560,8 @@ impl Outlet {
         }
     }
 
-    /// Waits until another run may wait for the writer.
-    fn room_for(&self, chunk: &Chunk) -> Option<Room> {
+    /// Waits until the queue to the writer has space for a chunk.
+    fn reserve(&self, chunk: &Chunk) -> Option<QueueReservation> {
         match self {
             Self::Channel(_, rooms) => rooms.take(chunk.size()),
             Self::Held(_) => None,

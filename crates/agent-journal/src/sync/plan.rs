@@ -1,4 +1,4 @@
-//! What changed since the last look.
+//! Plans a sync: finds the changes since the last scan.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -9,65 +9,65 @@ use crate::config::Config;
 use crate::connectors::formats::{files, glob};
 use crate::connectors::{ALL, Connector, Machine, Source};
 use crate::error::Result;
-use crate::store::{Place, SourceRow, Store};
+use crate::store::{SourceHome, SourceRow, Store};
 
-/// What is to be done.
+/// The changes that a sync applies.
 #[derive(Default)]
 pub(crate) struct Plan {
     /// Sources to read, the newest first.
-    pub(crate) changed: Vec<Found>,
-    /// Sources that are no longer there.
+    pub(crate) changed: Vec<FoundSource>,
+    /// Row ids of sources that no longer exist.
     pub(crate) gone: Vec<i64>,
-    /// Sources that are there again.
+    /// Row ids of sources that exist again.
     pub(crate) returned: Vec<i64>,
-    /// Roots that could not be looked at.
+    /// Roots that could not be scanned, with the reason.
     pub(crate) failures: Vec<(String, String)>,
 }
 
-/// A source that is to be read.
-pub(crate) struct Found {
+/// A source that the scan found.
+pub(crate) struct FoundSource {
     pub(crate) connector: &'static dyn Connector,
     pub(crate) source: Source,
-    pub(crate) home: Place,
+    pub(crate) home: SourceHome,
 }
 
-/// A home to look into.
-pub(super) struct Look<'a> {
+/// A home to scan.
+pub(super) struct ScannedHome<'a> {
     machine: &'a Machine,
-    pub(super) home: Place,
-    /// Roots the user named; they are about the own home only.
+    pub(super) home: SourceHome,
+    /// Roots that the user configured; they apply only to the user's own home.
     named: Option<&'a Vec<PathBuf>>,
 }
 
-/// A place where an agent keeps sessions.
+/// A directory or file in which an agent keeps sessions.
 pub(crate) struct Root {
     pub(crate) path: PathBuf,
-    /// Whether the user named it.
+    /// Whether the user configured it.
     pub(crate) configured: bool,
 }
 
-/// Lists where an agent keeps sessions on a machine.
+/// Lists the roots of an agent on a machine and in the additional homes.
 pub(crate) fn roots(connector: &dyn Connector, config: &Config, machine: &Machine) -> Vec<Root> {
-    looks(connector, config, machine).flat_map(|look| look.roots(connector)).collect()
+    scanned_homes(connector, config, machine).flat_map(|look| look.roots(connector)).collect()
 }
 
-/// Lists the homes an agent may have, the own one first.
-pub(super) fn looks<'a>(
+/// Lists the homes to scan for an agent, the user's own first.
+pub(super) fn scanned_homes<'a>(
     connector: &dyn Connector,
     config: &'a Config,
     machine: &'a Machine,
-) -> impl Iterator<Item = Look<'a>> {
+) -> impl Iterator<Item = ScannedHome<'a>> {
     let named = config.sources.get(connector.agent().id);
-    let own = Look { machine, home: Place::default(), named };
-    let others = config.homes.iter().map(|home| Look {
+    let own = ScannedHome { machine, home: SourceHome::default(), named };
+    let others = config.homes.iter().map(|home| ScannedHome {
         machine: &home.machine,
-        home: Place { kind: home.kind, host: home.host.clone() },
+        home: SourceHome { kind: home.kind, host: home.host.clone() },
         named: None,
     });
     std::iter::once(own).chain(others)
 }
 
-impl Look<'_> {
+impl ScannedHome<'_> {
     pub(super) fn roots(&self, connector: &dyn Connector) -> Vec<Root> {
         match self.named {
             Some(paths) => paths.iter().flat_map(|path| self.meant(path)).collect(),
@@ -78,10 +78,9 @@ impl Look<'_> {
         }
     }
 
-    /// What a path stands for that the user named. Of places that were not named one by one, some
-    /// may be missing.
+    /// Expands a configured path. Paths from a pattern may be missing without an error.
     fn meant(&self, path: &Path) -> Vec<Root> {
-        match glob::places(path, self.machine) {
+        match glob::resolve_against_projects(path, self.machine) {
             Some(places) => {
                 places.into_iter().map(|path| Root { path, configured: false }).collect()
             }
@@ -91,7 +90,7 @@ impl Look<'_> {
 }
 
 impl Plan {
-    /// Looks at every root, and compares what is there with what the journal knows.
+    /// Scans all roots and compares the sources with the journal.
     pub(crate) fn make(
         config: &Config,
         machine: &Machine,
@@ -100,13 +99,13 @@ impl Plan {
     ) -> Result<Self> {
         let mut plan = Self::default();
         for connector in ALL {
-            plan.add(*connector, config, machine, (store, full))?;
+            plan.add(*connector, config, machine, store, full)?;
         }
         plan.sort();
         Ok(plan)
     }
 
-    /// Puts the newest first.
+    /// Sorts the changed sources, the newest first.
     pub(super) fn sort(&mut self) {
         self.changed.sort_by(|a, b| {
             let (a, b) = (&a.source, &b.source);
@@ -114,7 +113,7 @@ impl Plan {
         });
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.gone.is_empty() && self.returned.is_empty()
     }
@@ -124,16 +123,17 @@ impl Plan {
         connector: &'static dyn Connector,
         config: &Config,
         machine: &Machine,
-        (store, full): (Option<&Store>, bool),
+        store: Option<&Store>,
+        full: bool,
     ) -> Result<()> {
-        let (mut found, mut looked_at) = (Vec::new(), Vec::new());
-        for look in looks(connector, config, machine) {
-            let (more, there) = self.look(connector, &look);
+        let (mut found, mut scanned_roots) = (Vec::new(), Vec::new());
+        for look in scanned_homes(connector, config, machine) {
+            let (more, there) = self.scan_home(connector, &look);
             add_new(&mut found, more);
-            looked_at.extend(there);
+            scanned_roots.extend(there);
         }
         let rows = store.map(|store| store.sources(connector.agent().id)).transpose()?;
-        // Keyed by bytes: a path is hashed part by part.
+        // Keyed by the whole path as bytes, because `Path` hashes each component.
         let rows = rows.unwrap_or_default();
         let mut known: HashMap<&OsStr, &SourceRow> =
             rows.iter().map(|row| (row.path.as_os_str(), row)).collect();
@@ -149,10 +149,10 @@ impl Plan {
                 _ => changed.push(found),
             }
         }
-        // A root that is not there may be a disk that is not mounted: nothing under it is gone.
-        // Neither is what lies in a directory that cannot be looked into.
+        // A missing root may be an unmounted disk, so nothing below it counts as gone. The same
+        // applies to a directory that cannot be read.
         let is_gone = |row: &SourceRow| {
-            looked_at.iter().any(|root| row.path.starts_with(root)) && is_absent(&row.path)
+            scanned_roots.iter().any(|root| row.path.starts_with(root)) && is_absent(&row.path)
         };
         self.gone
             .extend(known.values().filter(|row| row.present && is_gone(row)).map(|row| row.id));
@@ -160,22 +160,22 @@ impl Plan {
         Ok(())
     }
 
-    /// Lists an agent's sources in one home, and the roots that were there to be looked at.
-    fn look(
+    /// Lists the sources of an agent in one home, and the roots that were scanned.
+    fn scan_home(
         &mut self,
         connector: &'static dyn Connector,
-        look: &Look<'_>,
-    ) -> (Vec<Found>, Vec<PathBuf>) {
-        let (mut sources, mut looked_at) = (Vec::new(), Vec::new());
-        for root in look.roots(connector) {
-            let base = glob::base(&root.path);
-            if !files::exists(&base) {
+        home: &ScannedHome<'_>,
+    ) -> (Vec<FoundSource>, Vec<PathBuf>) {
+        let (mut sources, mut scanned_roots) = (Vec::new(), Vec::new());
+        for root in home.roots(connector) {
+            let base = glob::pattern_base(&root.path);
+            if !files::path_exists(&base) {
                 continue;
             }
-            match connector.discover(&root.path) {
+            match connector.discover_sources(&root.path) {
                 Ok(found) => {
                     sources.extend(found);
-                    looked_at.push(base);
+                    scanned_roots.push(base);
                 }
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -183,14 +183,17 @@ impl Plan {
                 }
             }
         }
-        // Two roots may lead to one file.
-        if looked_at.len() > 1 {
+        // Two roots may lead to the same file.
+        if scanned_roots.len() > 1 {
             sources.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
             sources.dedup_by(|a, b| a.path.as_os_str() == b.path.as_os_str());
         }
-        let found =
-            sources.into_iter().map(|source| Found { connector, source, home: look.home.clone() });
-        (found.collect(), looked_at)
+        let found = sources.into_iter().map(|source| FoundSource {
+            connector,
+            source,
+            home: home.home.clone(),
+        });
+        (found.collect(), scanned_roots)
     }
 
     fn fail(&mut self, path: &Path, reason: &str) {
@@ -198,8 +201,8 @@ impl Plan {
     }
 }
 
-/// Adds what is not there yet: two homes may be one.
-fn add_new(found: &mut Vec<Found>, mut more: Vec<Found>) {
+/// Adds sources that are not in the list yet, because two homes may be the same directory.
+fn add_new(found: &mut Vec<FoundSource>, mut more: Vec<FoundSource>) {
     if !found.is_empty() && !more.is_empty() {
         let paths = found.iter().map(|one| one.source.path.as_os_str());
         let known: HashSet<&OsStr> = paths.collect();
@@ -208,7 +211,7 @@ fn add_new(found: &mut Vec<Found>, mut more: Vec<Found>) {
     found.append(&mut more);
 }
 
-/// Whether nothing is at a path; what cannot be looked at may well be there.
+/// Returns whether nothing exists at a path. A path that cannot be examined may exist.
 pub(super) fn is_absent(path: &Path) -> bool {
     let error = std::fs::symlink_metadata(path).err().map(|error| error.kind());
     matches!(error, Some(ErrorKind::NotFound | ErrorKind::NotADirectory))

@@ -1,5 +1,5 @@
-//! Takes what a connector tells and makes it ready for the store and the index: on the reading
-//! thread, so that the writer has little to do.
+//! Receives records from a connector and prepares them for the store and the index. This happens on
+//! the reading thread, so that little work is left for the writer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -7,102 +7,112 @@ use std::time::Instant;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::room::Room;
-use super::{Job, Outlet};
+use super::queue_limit::QueueReservation;
+use super::{EventOutput, ReadJob};
 use crate::config::Config;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
-use crate::index::{Calls, Targets};
-use crate::model::{Block, Kind, Message, Origin, Session, SessionId, Timestamp};
+use crate::index::{IndexTargets, KnownCalls};
+use crate::model::{Block, Message, Origin, Session, SessionId, SessionKind, Timestamp};
 use crate::store::{
-    Chunk, ChunkBuilder, FULL_RUN, Fingerprint, Hashes, Packed, Packer, Pending, SourceEnd, Store,
-    Told,
+    Chunk, ChunkBuilder, ChunkCompressor, FULL_CHUNK_BYTES, Fingerprint, Hashes, PendingReason,
+    RecordingRow, SerializedMessage, SourceEnd, Store,
 };
 
-/// News for the writer.
+/// An event for the writer.
 pub(super) enum Event {
-    /// The runs of a telling are told again from a position on, its calls from another.
-    Truncate { telling: u64, from: u64, calls: u64, is_append: bool },
-    /// A telling is no longer told: its source tells it of another session.
-    Forget { telling: u64 },
-    /// A run of messages.
-    Chunk { telling: u64, session: u64, chunk: Box<Chunk>, room: Option<Room> },
-    /// What a source tells of a session as a whole.
-    Telling(Box<Told>),
-    /// A session was told to its end, and need not be told again while it has this fingerprint.
-    Fingerprint { telling: u64, fingerprint: Fingerprint },
-    /// A source has been read.
+    /// The messages of a recording are written again from a position on, its calls from another.
+    Truncate { recording: u64, from: u64, calls: u64, is_append: bool },
+    /// The recording is deleted, because its source now assigns it to another session.
+    Forget { recording: u64 },
+    /// A chunk of messages.
+    Chunk { recording: u64, session: u64, chunk: Box<Chunk>, room: Option<QueueReservation> },
+    /// The row of a recording.
+    Recording(Box<RecordingRow>),
+    /// A session was read to its end, and need not be read again while it has this fingerprint.
+    Fingerprint { recording: u64, fingerprint: Fingerprint },
+    /// The source has been read.
     End { job: usize, end: SourceEnd },
-    /// The journal itself failed.
+    /// The journal failed.
     Failed(Error),
 }
 
-/// How many bytes of messages of several sessions may wait for their runs to be full. A database
-/// of thousands of sessions would fill the memory with the beginnings of runs.
-const WAITING: u64 = 16 << 20;
+/// Maximum size of messages of several sessions that wait for their chunks to fill. Otherwise a
+/// database with thousands of sessions would fill the memory with partial chunks.
+const MAX_WAITING_BYTES: u64 = 16 << 20;
 
-/// Under this reason messages are counted whose surplus blocks were joined.
+/// Skip reason under which messages are counted whose surplus blocks were joined.
 pub(crate) const TOO_MANY_BLOCKS: &str = "blocks of a very long message joined";
 
-/// Records one source.
+/// The destinations of the messages that a recorder receives.
+#[derive(Clone, Copy)]
+pub(super) struct RecorderOutputs<'a> {
+    pub(super) index: IndexTargets<'a>,
+    pub(super) events: &'a EventOutput,
+    pub(super) packer: &'a ChunkCompressor,
+}
+
+/// Records the sessions of one source.
 pub(super) struct Recorder<'a> {
-    job: &'a Job,
+    job: &'a ReadJob,
     start: (u64, u64),
     store: Option<&'a Store>,
-    index: Targets<'a>,
-    events: &'a Outlet,
-    packer: &'a Packer,
+    index: IndexTargets<'a>,
+    events: &'a EventOutput,
+    packer: &'a ChunkCompressor,
     config: &'a Config,
-    open: Vec<Open>,
+    open: Vec<OpenRecording>,
     by_id: HashMap<SessionId, usize>,
     current: usize,
-    /// Bytes of messages since all runs were handed over.
+    /// Size of the messages since all chunks were flushed, in bytes.
     waiting: u64,
     records: u64,
     raw: u64,
     skipped: BTreeMap<String, u64>,
-    /// Whether the source broke off before its end.
+    /// Whether the source ended prematurely.
     is_cut: bool,
-    /// When reading is to stop at the next place from which it can go on.
+    /// Time at which reading stops at the next possible checkpoint.
     deadline: Option<Instant>,
-    /// Whether it stopped there.
+    /// Whether reading stopped because of the deadline.
     is_suspended: bool,
-    /// Sessions that are as they were when they were told last.
+    /// Keys of the recordings that did not change since they were last read.
     unchanged: Vec<u64>,
-    /// What was counted before the session that is told now.
+    /// Record counts before the current session.
     counted_before: Fingerprint,
-    /// Whether what the journal has is told anew.
-    trust: Trust,
-    /// Whether what the journal has is no beginning of what the source tells.
+    /// Reuse of the stored messages.
+    trust: StoredReuse,
+    /// Whether the source must be read again from its beginning, because the stored messages do not
+    /// match it.
     is_at_odds: bool,
 }
 
-/// A session that the source tells of.
-struct Open {
+/// A session of the source that is being read.
+struct OpenRecording {
     key: u64,
-    account: Session,
-    /// The account as the journal has it.
+    metadata: Session,
+    /// The metadata as stored in the journal.
     before: Option<Session>,
-    /// Hashes of the messages the journal has.
+    /// Hashes of the stored messages.
     known: Hashes,
-    /// Where the next message goes.
+    /// Position of the next message.
     position: u64,
-    /// Messages that differ from what the journal has, from the first of them on.
+    /// Messages from the first one on that differs from the journal.
     builder: Option<ChunkBuilder>,
-    /// The calls of tools whose results may follow.
-    calls: Calls,
-    /// Set when the session was told to its end.
+    /// Tool calls whose results may follow.
+    calls: KnownCalls,
+    /// Set when the session was read to its end.
     fingerprint: Option<Fingerprint>,
 }
 
 impl<'a> Recorder<'a> {
     pub(super) fn new(
-        job: &'a Job,
+        job: &'a ReadJob,
         start: &Checkpoint,
         store: Option<&'a Store>,
-        (index, events, packer): (Targets<'a>, &'a Outlet, &'a Packer),
+        outputs: RecorderOutputs<'a>,
         config: &'a Config,
     ) -> Self {
+        let RecorderOutputs { index, events, packer } = outputs;
         Self {
             job,
             start: (start.offset, start.messages),
@@ -123,50 +133,50 @@ impl<'a> Recorder<'a> {
             is_suspended: false,
             unchanged: Vec::new(),
             counted_before: Fingerprint::default(),
-            trust: Trust::Full,
+            trust: StoredReuse::Full,
             is_at_odds: false,
         }
     }
 
-    /// How far what the journal has is taken for told; with less than full trust the source is read
+    /// Sets how much of the stored messages is reused. Unless it is `Full`, the source must be read
     /// from its beginning.
-    pub(super) fn trusting(self, trust: Trust) -> Self {
+    pub(super) fn reusing(self, trust: StoredReuse) -> Self {
         Self { trust, ..self }
     }
 
-    /// Sets when reading is to stop at the next place from which it can go on.
+    /// Sets the time at which reading stops at the next possible checkpoint.
     pub(super) fn until(self, deadline: Option<Instant>) -> Self {
         Self { deadline, ..self }
     }
 
-    /// Returns whether reading stopped because there was no more time.
+    /// Returns whether reading stopped because of the deadline.
     pub(super) fn is_suspended(&self) -> bool {
         self.is_suspended
     }
 
-    /// The longest line that is read.
+    /// Returns the maximum length of a line, in bytes.
     pub(super) fn max_line_bytes(&self) -> usize {
         self.config.max_line_bytes
     }
 
-    /// Whether the journal cannot read what new messages follow, or the source tells less than
-    /// before: all must be told anew.
+    /// Returns whether the source must be read again from its beginning: its stored beginning is
+    /// unreadable, or the source shrank.
     pub(super) fn is_at_odds(&self) -> bool {
         self.is_at_odds
     }
 
-    /// Ends the telling, because it must begin anew.
+    /// Stops reading, because the source must be read again from its beginning.
     pub(super) fn give_up(&mut self) -> Error {
         self.is_at_odds = true;
         Error::Stopped
     }
 
-    /// Records the end of a source that was read.
+    /// Completes a source that was read without an error.
     pub(super) fn finish(&mut self, checkpoint: Checkpoint) -> Result<SourceEnd> {
         for at in 0..self.open.len() {
             self.current = at;
             let open = &self.open[at];
-            // A session told without any message was lost by its source: the journal keeps it.
+            // A session that lost all its messages in the source is kept in the journal.
             let is_lost = open.position == 0 && !open.known.is_empty();
             if is_lost && open.builder.is_none() {
                 continue;
@@ -176,20 +186,20 @@ impl<'a> Recorder<'a> {
             }
             let open = &self.open[at];
             let is_less = open.known.len() > open.position;
-            // What was said of the session may be about what is no longer told.
+            // The stored metadata may describe messages that are no longer in the source.
             if is_less && self.start.0 > 0 {
                 return Err(self.give_up());
             }
-            // The journal's last messages are no longer told.
+            // The source no longer contains the last stored messages.
             if is_less && open.builder.is_none() {
-                self.diverge()?;
+                self.start_rewrite()?;
             }
             self.flush(Flush::Last)?;
-            self.tell(at)?;
+            self.send_row(at)?;
         }
-        // What was told of a source that begins again next time is counted then.
+        // A source that starts from its beginning next time is counted then.
         if self.is_suspended && checkpoint.offset == 0 {
-            let pending = Some(Pending::OutOfTime);
+            let pending = Some(PendingReason::OutOfTime);
             return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
         }
         let continued = self.start.0 > 0;
@@ -199,13 +209,14 @@ impl<'a> Recorder<'a> {
         };
         Ok(SourceEnd {
             checkpoint,
+            read_bytes: 0,
             records: self.records.saturating_sub(told_again),
             raw: self.raw,
             skipped: std::mem::take(&mut self.skipped),
             continued,
             error: None,
             again: false,
-            pending: self.is_suspended.then_some(Pending::OutOfTime),
+            pending: self.is_suspended.then_some(PendingReason::OutOfTime),
             told: (!continued && !self.is_cut && !self.is_suspended).then(|| {
                 let told = self.open.iter().map(|open| open.key);
                 told.chain(self.unchanged.iter().copied()).collect()
@@ -213,14 +224,14 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Records the end of a source that could not be read to its end: what was told so far is
-    /// kept, and what the journal has beyond; the next read begins where this one did.
+    /// Completes a source that could not be read to its end. Keeps the messages read so far and the
+    /// stored ones after them. The next read starts where this one did.
     pub(super) fn fail(&mut self, known: Checkpoint, error: &Error) -> Result<SourceEnd> {
         for at in 0..self.open.len() {
             self.current = at;
             self.keep_rest()?;
             self.flush(Flush::Last)?;
-            self.tell(at)?;
+            self.send_row(at)?;
         }
         let mut reason = error.to_string();
         let mut cause = std::error::Error::source(error);
@@ -228,10 +239,10 @@ impl<'a> Recorder<'a> {
             reason = format!("{reason}: {inner}");
             cause = inner.source();
         }
-        // What was told from the beginning on took the place of what the checkpoint follows.
+        // A read from the beginning replaced the messages that the checkpoint refers to.
         let checkpoint = if self.start.0 > 0 { known } else { Checkpoint::default() };
         if let Error::Unsettled { .. } = error {
-            let pending = Some(Pending::Unsettled);
+            let pending = Some(PendingReason::Unsettled);
             return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
         }
         Ok(SourceEnd {
@@ -241,13 +252,13 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Keeps what the journal has of a session beyond what was told of it: nobody said that it is
-    /// gone.
+    /// Keeps the stored messages after those that were read, because nothing indicates that they
+    /// were deleted.
     fn keep_rest(&mut self) -> Result<()> {
         let open = &mut self.open[self.current];
         if let Some(before) = open.before.clone().filter(|_| self.start.0 == 0) {
-            let told = std::mem::replace(&mut open.account, before);
-            open.account.merge(told);
+            let told = std::mem::replace(&mut open.metadata, before);
+            open.metadata.merge_later(told);
         }
         let (key, rest) = (open.key, open.position..open.known.len());
         if !rest.is_empty() {
@@ -258,13 +269,13 @@ impl<'a> Recorder<'a> {
             return Ok(());
         };
         store.each_message_in(key, rest, |_, message| {
-            let packed = Packed::new(&message);
+            let packed = SerializedMessage::new(&message);
             self.add(message, &packed)
         })
     }
 
-    /// Takes a time of the user's clock for what it is.
-    fn put_right(&self, at: &mut Option<Timestamp>) {
+    /// Converts a local time to UTC, if the agent records local times.
+    fn correct_time(&self, at: &mut Option<Timestamp>) {
         if self.job.connector.has_local_times() {
             *at = at.map(|at| at.as_local_in(&self.config.zone));
         }
@@ -276,49 +287,59 @@ impl<'a> Recorder<'a> {
         }
         if let Some(at) = self.by_id.get(&session.id) {
             self.current = *at;
-            self.open[*at].account.merge(session);
+            self.open[*at].metadata.merge_later(session);
             return Ok(());
         }
         self.forget_misplaced(&session.id)?;
-        let key = telling_key(&session.id, &self.job.source.path);
-        // A checkpoint counts the messages of the session that is told first after it.
+        let key = recording_key(&session.id, &self.job.source.path);
+        // The message count of a checkpoint refers to the first session after it.
         let continues = self.start.0 > 0 && self.open.is_empty();
         let position = if continues { self.start.1 } else { 0 };
-        let telling = self.store.map(|store| store.telling(key, position)).transpose()?.flatten();
-        let (before, known) = match telling {
-            Some(telling) => (Some(telling.account), telling.hashes),
+        let recording =
+            self.store.map(|store| store.stored_recording(key, position)).transpose()?.flatten();
+        let (before, known) = match recording {
+            Some(recording) => (Some(recording.metadata), recording.hashes),
             None => (None, Hashes::default()),
         };
-        let account = match &before {
+        let metadata = match &before {
             Some(before) if self.start.0 > 0 => {
-                let mut account = before.clone();
-                account.merge(session);
-                account
+                let mut metadata = before.clone();
+                metadata.merge_later(session);
+                metadata
             }
             _ => session,
         };
         self.current = self.open.len();
-        self.by_id.insert(account.id.clone(), self.current);
-        let calls = Calls::default();
+        self.by_id.insert(metadata.id.clone(), self.current);
+        let calls = KnownCalls::default();
         let (builder, fingerprint) = (None, None);
-        self.open.push(Open { key, account, before, known, position, builder, calls, fingerprint });
+        self.open.push(OpenRecording {
+            key,
+            metadata,
+            before,
+            known,
+            position,
+            builder,
+            calls,
+            fingerprint,
+        });
         let is_sound = match (self.trust, self.store) {
-            (Trust::Checked, Some(store)) => store.is_sound(key)?,
-            (trust, _) => trust != Trust::None,
+            (StoredReuse::Checked, Some(store)) => store.is_sound(key)?,
+            (trust, _) => trust != StoredReuse::None,
         };
-        if is_sound { Ok(()) } else { self.diverge() }
+        if is_sound { Ok(()) } else { self.start_rewrite() }
     }
 
-    /// Returns the id under which the source told a session before, where that was known to belong
-    /// to another agent: what showed it may be gone, and the session is still the same.
+    /// Returns the id under which this source recorded a session earlier, if it belonged to another
+    /// agent. The evidence for that may be gone, but the session is the same.
     fn known_elsewhere(&self, id: &SessionId) -> Result<Option<SessionId>> {
         let is_own = id.agent == self.job.connector.agent().id;
         let Some(store) = self.store.filter(|_| is_own) else { return Ok(None) };
-        for (telling, session) in store.few_recordings_of(self.job.id)? {
-            if session == id.key() {
+        for (recording, session) in store.few_recordings_of(self.job.id)? {
+            if session == id.session_key() {
                 continue;
             }
-            let known = store.account(telling)?.map(|account| account.id);
+            let known = store.metadata(recording)?.map(|metadata| metadata.id);
             if let Some(known) = known.filter(|known| known.native == id.native) {
                 return Ok(Some(known));
             }
@@ -326,45 +347,49 @@ impl<'a> Recorder<'a> {
         Ok(None)
     }
 
-    /// Forgets what the source told of a session of its own agent before it was known that the
-    /// session belongs to another agent.
+    /// Deletes the recording that was assigned to the source's own agent before it was known that
+    /// the session belongs to another agent.
     fn forget_misplaced(&self, id: &SessionId) -> Result<()> {
         let own = self.job.connector.agent().id;
         let Some(store) = self.store.filter(|_| id.agent != own) else { return Ok(()) };
         let misplaced = SessionId { agent: own.to_owned(), native: id.native.clone() };
-        let telling = telling_key(&misplaced, &self.job.source.path);
-        if store.account(telling)?.is_none() {
+        let recording = recording_key(&misplaced, &self.job.source.path);
+        if store.metadata(recording)?.is_none() {
             return Ok(());
         }
-        self.index.remove(telling)?;
-        self.events.send(Event::Forget { telling })
+        self.index.remove(recording)?;
+        self.events.send(Event::Forget { recording })
     }
 
     fn message(&mut self, message: Message) -> Result<()> {
         let Some(open) = self.open.get_mut(self.current) else { return Ok(()) };
-        let packed = Packed::new(&message);
+        let packed = SerializedMessage::new(&message);
         if open.builder.is_none() && open.known.get(open.position) == Some(packed.hash) {
             open.position += 1;
             return Ok(());
         }
-        self.diverge()?;
+        self.start_rewrite()?;
         self.add(message, &packed)
     }
 
-    /// Adds a message to those that differ from what the journal has.
-    fn add(&mut self, mut message: Message, packed: &Packed) -> Result<()> {
+    /// Adds a message that differs from the journal.
+    fn add(&mut self, mut message: Message, packed: &SerializedMessage) -> Result<()> {
         self.index(&message)?;
         let open = &mut self.open[self.current];
         if let Some(builder) = &mut open.builder {
-            builder.add(&open.account.id, &mut message, packed);
+            builder.add(&open.metadata.id, &mut message, packed);
             open.position += 1;
             self.waiting += packed.size();
         }
         self.flush(Flush::Full)?;
-        if self.waiting > WAITING && self.open.len() > 1 { self.flush_all() } else { Ok(()) }
+        if self.waiting > MAX_WAITING_BYTES && self.open.len() > 1 {
+            self.flush_all()
+        } else {
+            Ok(())
+        }
     }
 
-    /// Hands over the runs of all sessions, full or not.
+    /// Flushes the chunks of all sessions, full or not.
     fn flush_all(&mut self) -> Result<()> {
         let current = self.current;
         for at in 0..self.open.len() {
@@ -375,40 +400,40 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Begins to tell anew at the current position, unless that has begun already.
-    fn diverge(&mut self) -> Result<()> {
+    /// Starts to write messages again from the current position, unless that has started already.
+    fn start_rewrite(&mut self) -> Result<()> {
         let open = &mut self.open[self.current];
         if open.builder.is_some() {
             return Ok(());
         }
-        let is_afresh = self.trust == Trust::None;
+        let is_afresh = self.trust == StoredReuse::None;
         let is_known = !open.known.is_empty() || is_afresh;
         let Some(store) = self.store.filter(|_| is_known) else {
             open.builder = Some(ChunkBuilder::at(open.position));
             return Ok(());
         };
-        let from = store.run_before(open.key, open.position, FULL_RUN)?;
+        let from = store.rewrite_start(open.key, open.position, FULL_CHUNK_BYTES)?;
         let mut builder = ChunkBuilder::at(from);
         let messages = store.messages(open.key, from..open.position)?;
         if (messages.len() as u64) < open.position - from {
             return Err(self.give_up());
         }
         for (_, mut message) in messages {
-            let packed = Packed::new(&message);
+            let packed = SerializedMessage::new(&message);
             open.calls.note(&message);
-            builder.add(&open.account.id, &mut message, &packed);
+            builder.add(&open.metadata.id, &mut message, &packed);
         }
         let mut calls = from;
         let is_append = open.known.len() <= open.position && !is_afresh;
         if is_append {
-            // Calls lie scattered: those that stay as they are stay where they are.
+            // Rows of calls are scattered in the database, so unchanged ones are not rewritten.
             calls = open.position;
             builder.forget_calls();
         } else {
             self.index.truncate(open.key, open.position)?;
         }
         open.builder = Some(builder);
-        self.events.send(Event::Truncate { telling: open.key, from, calls, is_append })
+        self.events.send(Event::Truncate { recording: open.key, from, calls, is_append })
     }
 
     fn flush(&mut self, when: Flush) -> Result<()> {
@@ -419,61 +444,61 @@ impl<'a> Recorder<'a> {
             Flush::Last => !builder.is_empty(),
         };
         if ready {
-            let (telling, session) = (open.key, open.account.id.key());
+            let (recording, session) = (open.key, open.metadata.id.session_key());
             let chunk = Box::new(builder.pack(self.packer));
-            let room = self.events.room_for(&chunk);
-            self.events.send(Event::Chunk { telling, session, chunk, room })?;
+            let room = self.events.reserve(&chunk);
+            self.events.send(Event::Chunk { recording, session, chunk, room })?;
         }
         Ok(())
     }
 
     fn index(&mut self, message: &Message) -> Result<()> {
         let open = &mut self.open[self.current];
-        if open.account.kind == Kind::Copy {
+        if open.metadata.kind == SessionKind::Copy {
             return Ok(());
         }
-        self.index.message((open.key, open.position), message, &mut open.calls)
+        self.index.message(open.key, open.position, message, &mut open.calls)
     }
 
-    /// Tells the writer of a session, if there is news of it.
-    fn tell(&mut self, at: usize) -> Result<()> {
+    /// Sends the row of a recording to the writer if it changed.
+    fn send_row(&mut self, at: usize) -> Result<()> {
         let open = &mut self.open[at];
-        let changed = open.builder.is_some() || open.before.as_ref() != Some(&open.account);
-        let (telling, fingerprint) = (open.key, open.fingerprint.take());
+        let changed = open.builder.is_some() || open.before.as_ref() != Some(&open.metadata);
+        let (recording, fingerprint) = (open.key, open.fingerprint.take());
         if changed {
-            self.events.send(Event::Telling(Box::new(Told {
+            self.events.send(Event::Recording(Box::new(RecordingRow {
                 key: open.key,
                 source: self.job.id,
-                account: std::mem::take(&mut open.account),
+                metadata: std::mem::take(&mut open.metadata),
                 messages: open.position,
                 is_new: open.before.is_none(),
             })))?;
         }
         match fingerprint {
-            Some(fingerprint) => self.events.send(Event::Fingerprint { telling, fingerprint }),
+            Some(fingerprint) => self.events.send(Event::Fingerprint { recording, fingerprint }),
             None => Ok(()),
         }
     }
 
-    /// What was counted so far.
+    /// Returns the record counts so far.
     fn counted(&self) -> Fingerprint {
         let Self { records, raw, ref skipped, .. } = *self;
         Fingerprint { value: 0, records, raw, skipped: skipped.clone() }
     }
 }
 
-/// How far what the journal has is taken for told.
+/// The extent to which stored messages are reused instead of being written again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// What is told as before need not be told again.
+pub(super) enum StoredReuse {
+    /// Unchanged messages are not written again.
     Full,
-    /// Unless the journal cannot read it any more.
+    /// Unchanged messages are not written again, unless the journal cannot read them.
     Checked,
-    /// Everything is told anew.
+    /// All messages are written again.
     None,
 }
 
-/// When a run is handed over.
+/// The condition for flushing a chunk.
 #[derive(Clone, Copy)]
 enum Flush {
     Full,
@@ -481,26 +506,26 @@ enum Flush {
 }
 
 impl Sink for Recorder<'_> {
-    fn accept(&mut self, record: Record) -> Result<()> {
+    fn accept_record(&mut self, record: Record) -> agent_sessions::Result<()> {
         match record {
             Record::Session(mut session) => {
-                self.put_right(&mut session.started_at);
-                self.put_right(&mut session.ended_at);
-                self.session(*session)
+                self.correct_time(&mut session.started_at);
+                self.correct_time(&mut session.ended_at);
+                Ok(self.session(*session)?)
             }
             Record::Message(mut message) => {
-                self.put_right(&mut message.at);
+                self.correct_time(&mut message.at);
                 self.records += 1;
                 if message.join_surplus() > 0 {
                     *self.skipped.entry(TOO_MANY_BLOCKS.to_owned()).or_default() += 1;
                 }
-                // Context that the program attached is known for what it is.
+                // Attached context is of a known type, even if kept raw.
                 let is_attached = message.origin == Origin::Injected;
                 let is_other = |block: &Block| matches!(block, Block::Other(_));
                 if !is_attached && message.blocks.iter().any(is_other) {
                     self.raw += 1;
                 }
-                self.message(*message)
+                Ok(self.message(*message)?)
             }
             Record::Skipped(skipped) if skipped.understood => {
                 self.records += 1;
@@ -519,13 +544,17 @@ impl Sink for Recorder<'_> {
         self.is_suspended
     }
 
-    fn is_unchanged(&mut self, session: &SessionId, fingerprint: u64) -> Result<bool> {
+    fn is_unchanged(
+        &mut self,
+        session: &SessionId,
+        fingerprint: u64,
+    ) -> agent_sessions::Result<bool> {
         self.counted_before = self.counted();
         let is_open = self.by_id.get(session).is_some_and(|at| self.open[*at].position > 0);
-        let Some(store) = self.store.filter(|_| self.trust == Trust::Full && !is_open) else {
+        let Some(store) = self.store.filter(|_| self.trust == StoredReuse::Full && !is_open) else {
             return Ok(false);
         };
-        let key = telling_key(session, &self.job.source.path);
+        let key = recording_key(session, &self.job.source.path);
         let known = store.fingerprint(key)?.filter(|known| known.value == fingerprint);
         let Some(known) = known else { return Ok(false) };
         self.records += known.records;
@@ -537,7 +566,11 @@ impl Sink for Recorder<'_> {
         Ok(true)
     }
 
-    fn finish_session(&mut self, session: &SessionId, fingerprint: u64) -> Result<()> {
+    fn finish_session(
+        &mut self,
+        session: &SessionId,
+        fingerprint: u64,
+    ) -> agent_sessions::Result<()> {
         let (before, now) = (&self.counted_before, self.counted());
         let mut skipped = now.skipped;
         for (reason, count) in &before.skipped {
@@ -553,10 +586,10 @@ impl Sink for Recorder<'_> {
     }
 }
 
-/// The key of what one source tells of one session.
-pub(crate) fn telling_key(session: &SessionId, path: &Path) -> u64 {
+/// Returns the key of the recording of a session in a source.
+pub(crate) fn recording_key(session: &SessionId, path: &Path) -> u64 {
     let mut hasher = Xxh3::new();
-    hasher.update(&session.key().to_le_bytes());
+    hasher.update(&session.session_key().to_le_bytes());
     hasher.update(path.as_os_str().as_encoded_bytes());
     hasher.digest() >> 1
 }

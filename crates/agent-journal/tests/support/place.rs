@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use agent_journal::connectors::Machine;
-use agent_journal::search::{Filter, Query, Scope};
+use agent_journal::search::{Filter, Mode, Query, Scope, SearchOptions};
 use agent_journal::{Config, Journal, SyncOptions};
 use serde_json::{Value, json};
 
@@ -119,9 +119,14 @@ pub fn query(text: &str) -> Query {
     Query::parse(text, &"2026-11-15T12:00:00+00:00[UTC]".parse().unwrap()).unwrap()
 }
 
+/// The options of a search by words alone.
+pub fn by_words(limit: usize) -> SearchOptions {
+    SearchOptions { limit, mode: Mode::Lexical, ..SearchOptions::default() }
+}
+
 /// The sessions a query finds, each with the positions of its matches.
 pub fn found(journal: &Journal, text: &str) -> BTreeMap<String, Vec<Option<u64>>> {
-    let answer = journal.search(&query(text), 1000, 0).unwrap();
+    let answer = journal.search(&query(text), &by_words(1000)).unwrap();
     let hits = answer.sessions.into_iter().map(|session| {
         let positions = session.hits.iter().map(|hit| hit.position).collect();
         (session.entry.id, positions)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::connectors::Machine;
-use agent_journal::export::{Options, Whole, format};
+use agent_journal::export::{ExportOptions, SingleFileOutput, find_format};
 use agent_journal::search::{Filter, Scope};
 use agent_journal::{Config, Entry, Journal, SyncOptions};
 
@@ -41,15 +41,15 @@ impl Shelf {
     /// Every session, in an order that does not depend on the journal.
     pub fn entries(&self) -> Vec<Entry> {
         let all = Filter { scope: Scope::All, ..Filter::default() };
-        let mut entries = self.journal.sessions(&all, None).unwrap();
+        let mut entries = self.journal.list_entries(&all, None).unwrap();
         entries.sort_by(|one, other| one.id.cmp(&other.id));
         entries
     }
 
-    pub fn written(&self, entry: &Entry, name: &str, options: Options) -> String {
+    pub fn written(&self, entry: &Entry, name: &str, options: ExportOptions) -> String {
         let mut bytes = Vec::new();
-        let mut export = self.journal.export(format(name).unwrap(), options);
-        export.write(entry, &mut Whole(&mut bytes)).unwrap();
+        let mut export = self.journal.start_export(find_format(name).unwrap(), options);
+        export.write_session(entry, &mut SingleFileOutput(&mut bytes)).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! `aj completions`: what a shell needs to complete `aj`.
+//! `aj completions`: prints shell completion scripts.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,18 +12,18 @@ use crate::error::FOUND;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj completions bash > aj.bash              then source it in ~/.bashrc
-  aj completions zsh > _aj                   into a directory of $fpath
-  aj completions fish > aj.fish              into ~/.config/fish/completions
-  aj completions powershell > aj.ps1         then dot-source it in $PROFILE
-  aj completions nushell > aj.nu             then `source` it in config.nu")]
-pub(crate) struct Args {
-    /// The shell
-    shell: Name,
+  aj completions bash > aj.bash              source it in ~/.bashrc
+  aj completions zsh > _aj                   put it into a directory of $fpath
+  aj completions fish > aj.fish              put it into ~/.config/fish/completions
+  aj completions powershell > aj.ps1         dot-source it in $PROFILE
+  aj completions nushell > aj.nu             `source` it in config.nu")]
+pub(crate) struct CompletionsArgs {
+    /// Shell to complete commands in
+    shell: ShellName,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Name {
+enum ShellName {
     Bash,
     Zsh,
     Fish,
@@ -32,20 +32,20 @@ enum Name {
     Nushell,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_completions(args: &CompletionsArgs) -> Result<ExitCode> {
     let script = match args.shell {
-        Name::Bash => script(Shell::Bash),
-        Name::Zsh => script(Shell::Zsh),
-        Name::Fish => script(Shell::Fish),
-        Name::PowerShell => script(Shell::PowerShell),
-        Name::Nushell => script(Nushell),
+        ShellName::Bash => completion_script(Shell::Bash),
+        ShellName::Zsh => completion_script(Shell::Zsh),
+        ShellName::Fish => completion_script(Shell::Fish),
+        ShellName::PowerShell => completion_script(Shell::PowerShell),
+        ShellName::Nushell => completion_script(Nushell),
     };
     std::io::stdout().write_all(&script)?;
     Ok(FOUND)
 }
 
-fn script(shell: impl Generator) -> Vec<u8> {
+fn completion_script(shell: impl Generator) -> Vec<u8> {
     let mut script = Vec::new();
-    generate(shell, &mut crate::args::Args::command(), "aj", &mut script);
+    generate(shell, &mut crate::args::GlobalArgs::command(), "aj", &mut script);
     script
 }

@@ -1,4 +1,4 @@
-//! `aj config`: the settings in force.
+//! `aj config`: shows the effective settings, or writes a configuration file.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,50 +8,50 @@ use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::FOUND;
-use crate::output::{self, DIM, pad};
+use crate::output::{self, DIM, pad_to_width};
 use crate::settings::{KEYS, source_key};
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  aj config show     every setting, its value and where it comes from
-  aj config init     write a file with all of them to change")]
-pub(crate) struct Args {
+#[command(help_template = crate::args::HELP, after_help = "Examples:
+  aj config show     list every setting, its value and its origin
+  aj config init     create a file with every setting, to edit")]
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Subcommand)]
-enum Action {
-    /// Show every setting, its value and where it comes from
+enum ConfigAction {
+    /// Show every setting, its value and its origin
     Show,
     /// Print the path of the configuration file
     Path,
-    /// Write a configuration file with every setting and its default
+    /// Create a configuration file with every setting and its default
     Init,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+pub(crate) fn run_config(args: &ConfigArgs, context: &CommandContext) -> Result<ExitCode> {
     match args.action {
-        Action::Show => show(context)?,
-        Action::Path if context.json => {
-            output::json::print(
+        ConfigAction::Show => show_config(context)?,
+        ConfigAction::Path if context.json => {
+            output::json::print_document(
                 "config",
                 json!({ "file": context.settings.file.display().to_string() }),
             )?;
         }
-        Action::Path => writeln!(anstream::stdout(), "{}", context.settings.file.display())?,
-        Action::Init => init(context)?,
+        ConfigAction::Path => writeln!(anstream::stdout(), "{}", context.settings.file.display())?,
+        ConfigAction::Init => init_config(context)?,
     }
     Ok(FOUND)
 }
 
-fn show(context: &Context) -> Result<()> {
+fn show_config(context: &CommandContext) -> Result<()> {
     let settings = &context.settings;
     if context.json {
         let mut values = Map::new();
-        for (name, value, from) in settings.all() {
+        for (name, value, from) in settings.all_settings() {
             values.insert(name.to_owned(), json!({ "value": value, "from": from.name() }));
         }
         let (file, journal) = (settings.file.display(), settings.journal_dir.display());
@@ -59,9 +59,9 @@ fn show(context: &Context) -> Result<()> {
             "file": file.to_string(),
             "journal": journal.to_string(),
             "settings": values,
-            "homes": settings.homes.iter().map(home).collect::<Vec<_>>(),
+            "homes": settings.homes.iter().map(home_entry).collect::<Vec<_>>(),
         });
-        return output::json::print("config", document);
+        return output::json::print_document("config", document);
     }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
     writeln!(
@@ -70,36 +70,36 @@ fn show(context: &Context) -> Result<()> {
         settings.file.display(),
         settings.journal_dir.display()
     )?;
-    for (name, value, from) in settings.all() {
-        writeln!(out, "{} = {}  {DIM}# {}{DIM:#}", pad(name, 30), value, from.name())?;
+    for (name, value, from) in settings.all_settings() {
+        writeln!(out, "{} = {}  {DIM}# {}{DIM:#}", pad_to_width(name, 30), value, from.name())?;
     }
-    for home in settings.homes.iter().map(home) {
+    for home in settings.homes.iter().map(home_entry) {
         writeln!(out, "\n[[homes]]")?;
         for (name, value) in home.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null())
         {
-            writeln!(out, "{} = {value}", pad(name, 30))?;
+            writeln!(out, "{} = {value}", pad_to_width(name, 30))?;
         }
     }
     Ok(())
 }
 
-/// A further home as the configuration names it.
-fn home(home: &Home) -> Value {
-    json!({ "path": home.machine.home, "type": home.kind.name(), "host": home.host })
+/// Returns a further home in the form of a `[[homes]]` entry.
+fn home_entry(home: &Home) -> Value {
+    json!({ "path": home.machine.home, "type": home.kind.home_kind_name(), "host": home.host })
 }
 
-fn init(context: &Context) -> Result<()> {
+fn init_config(context: &CommandContext) -> Result<()> {
     let file = &context.settings.file;
     if file.exists() {
-        bail!("{} exists already; it is left as it is", file.display());
+        bail!("{} already exists; aj does not change it", file.display());
     }
     let attempt = || format!("could not write {}", file.display());
     if let Some(directory) = file.parent() {
         std::fs::create_dir_all(directory).with_context(attempt)?;
     }
-    std::fs::write(file, template()).with_context(attempt)?;
+    std::fs::write(file, config_template()).with_context(attempt)?;
     if context.json {
-        return output::json::print(
+        return output::json::print_document(
             "config",
             json!({ "file": file.display().to_string(), "written": true }),
         );
@@ -108,10 +108,10 @@ fn init(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A file with every key commented out at its default.
-fn template() -> String {
+/// Returns a configuration file with every key commented out at its default.
+fn config_template() -> String {
     let mut text = String::from(
-        "# Settings of aj. Every line shows the default; remove the `#` to change one.\n",
+        "# Settings of aj. Every setting shows its default; remove the `#` to change it.\n",
     );
     let mut section = "";
     for key in KEYS {
@@ -122,15 +122,15 @@ fn template() -> String {
         }
         text.push_str(&format!("# {}\n# {name} = {}\n", key.about, key.default));
     }
-    text.push_str("\n[prices]\n# Your own prices in dollars for a million tokens, by a model's exact name.\n# \"my-model\" = { input = 1.0, output = 4.0, cache_read = 0.1 }\n");
-    text.push_str("\n[storage.sources]\n# Where an agent's sessions are, when not where they usually are; a path or a list of paths.\n");
-    for agent in Journal::agents() {
+    text.push_str("\n[prices]\n# Prices in dollars per million tokens, by exact model name.\n# \"my-model\" = { input = 1.0, output = 4.0, cache_read = 0.1 }\n");
+    text.push_str("\n[storage.sources]\n# Where to find an agent's sessions, instead of the default; a path or a list of paths.\n");
+    for agent in Journal::supported_agents() {
         let name = source_key(agent.key);
         let name = name.rsplit('.').next().unwrap_or(agent.key);
         text.push_str(&format!("# {name} = \"\"  # {} (or {})\n", agent.name, agent.variable));
     }
     text.push_str(
-        "\n# Further homes to read: a mounted disk, the other side of WSL, a copy from a server.\n",
+        "\n# More homes to read: a mounted disk, the Windows side of WSL, a copy from a server.\n",
     );
     text.push_str("# [[homes]]\n# path = \"/mnt/backup/home/me\"\n# type = \"local\"  # or wsl, windows, remote\n# host = \"\"\n");
     text

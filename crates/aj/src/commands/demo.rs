@@ -1,4 +1,4 @@
-//! `aj demo`: a few made-up sessions, indexed and searched before your eyes.
+//! `aj demo`: indexes and searches a few sample sessions.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,25 +7,25 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::FOUND;
 use crate::output::{BOLD, DIM};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj demo            see the tool work, without any history of your own")]
-pub(crate) struct Args {}
+  aj demo            try aj without any sessions of your own")]
+pub(crate) struct DemoArgs {}
 
-/// The made-up sessions: where each lies in a home, and what is in it.
+/// The sample sessions: path below the home, and content.
 const FILES: &[(&str, &str)] = &include!("../../demo/files.rs");
 
-const CLOSING: &str = "That was made up. `aj search` on its own looks into your history.";
+const CLOSING: &str = "These were sample sessions. Run `aj search` to search your own.";
 
-pub(crate) fn run(_: &Args, json: bool) -> Result<ExitCode> {
+pub(crate) fn run_demo(_: &DemoArgs, json: bool) -> Result<ExitCode> {
     let home = tempfile::Builder::new()
         .prefix("aj-demo-")
         .tempdir()
-        .context("could not make a directory")?;
+        .context("could not create a directory")?;
     lay_out(home.path())?;
     let steps: [&[&str]; 5] = [
         &["index"],
@@ -34,25 +34,25 @@ pub(crate) fn run(_: &Args, json: bool) -> Result<ExitCode> {
         &["list"],
         &["show", "5e1fb0a2"],
     ];
-    let context = Context::made_up(home.path(), json)?;
+    let context = CommandContext::demo_context(home.path(), json)?;
     for (at, step) in steps.into_iter().enumerate() {
         let line = step.join(" ");
         match (json, at) {
-            (false, _) => say(&format!("{DIM}${DIM:#} {BOLD}aj {line}{BOLD:#}"))?,
-            (true, 0) => say("{\"schema\":\"aj.demo/1\",\"steps\":[")?,
-            (true, _) => say(",")?,
+            (false, _) => print_line(&format!("{DIM}${DIM:#} {BOLD}aj {line}{BOLD:#}"))?,
+            (true, 0) => print_line("{\"schema\":\"aj.demo/1\",\"steps\":[")?,
+            (true, _) => print_line(",")?,
         }
         let words = std::iter::once("aj").chain(step.iter().copied());
-        super::run_in(crate::args::Args::try_parse_from(words)?, &context)?;
+        super::run_in(crate::args::GlobalArgs::try_parse_from(words)?, &context)?;
         if !json {
-            say("")?;
+            print_line("")?;
         }
     }
-    say(if json { "]}" } else { CLOSING })?;
+    print_line(if json { "]}" } else { CLOSING })?;
     Ok(FOUND)
 }
 
-fn say(line: &str) -> Result<()> {
+fn print_line(line: &str) -> Result<()> {
     Ok(writeln!(anstream::stdout(), "{line}")?)
 }
 

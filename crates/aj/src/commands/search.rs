@@ -1,75 +1,73 @@
-//! `aj search`: find it.
+//! `aj search`: finds sessions and messages.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agent_journal::Journal;
-use agent_journal::search::{self, Blend, Fusion, Query};
+use agent_journal::search::{self, Query, SearchOptions};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use super::{FilterArgs, RedactArgs};
 use crate::args::words_without;
-use crate::context::Context;
-use crate::error::found;
+use crate::context::CommandContext;
+use crate::error::found_exit_code;
 use crate::output;
-use crate::output::search::{Report, closing, document, empty, text};
-use crate::settings::Settings;
+use crate::output::search::{
+    Report, nothing_found_line, print_closing_line, search_json, write_results,
+};
+use crate::query_fields::{QUERY_HELP, QueryWord, SEARCH_AFTER_HELP, SEARCH_EXAMPLES};
+use crate::session_filter::why_no_meaning;
+use crate::settings::UserSettings;
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  aj search flaky login test
-  aj search '\"copper lattice\"' -draft               a phrase, without a word
-  aj search 'login OR signin' agent:claude since:7d
-  aj search '/E0[0-9]+/' file:main.rs has:error      a regular expression
-  aj search tool:bash is:failed since:7d             fields alone: every command that failed
-  aj search role:you project:web                     your prompts in a project, latest first
-  aj search login -C 2 --max-tokens 2000 --json      for an agent
-  aj search login --facets agent,month --explain")]
-pub(crate) struct Args {
-    /// Words, "phrases", begin*, -not, /regex/, OR, NOT, ( ), and fields: agent: project: path:
-    /// file: edited: branch: model: role: tool: kind: is: has: since: until: session: prompts: active:
-    /// hour: include:sidechains. Fields alone list what fits, the latest first
-    #[arg(required = true, value_name = "QUERY")]
+#[command(after_help = SEARCH_EXAMPLES, after_long_help = SEARCH_AFTER_HELP.as_str())]
+pub(crate) struct SearchArgs {
+    #[arg(
+        required = true,
+        value_name = "QUERY",
+        help = QUERY_HELP.as_str(),
+        value_parser = QueryWord,
+        hide_possible_values = true
+    )]
     query: Vec<String>,
 
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// How many results at most; 0 for no limit
+    /// Show at most N results; 0 for no limit
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
-    /// How many results to pass over
+    /// Skip the first N results
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
 
-    /// Messages before and after each match [default: `search.default_context`, else 0; with --json 3]
+    /// Show N messages of context around each match [default: `search.default_context` if set, else 0, or 3 with --json]
     #[arg(long, short = 'C', value_name = "N")]
     context: Option<u64>,
 
-    /// How text is compared (as `search.default_mode` says: hybrid)
-    #[arg(long, value_name = "HOW")]
-    mode: Option<Mode>,
+    /// Search mode [default: `search.default_mode`, hybrid]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<ModeArg>,
 
-    /// What comes first
-    #[arg(long, value_name = "WHAT", default_value = "relevance")]
-    sort: Sort,
+    /// Order of the results
+    #[arg(long, value_name = "ORDER", default_value = "relevance")]
+    sort: SortArg,
 
-    /// What one result is
-    #[arg(long, value_name = "WHAT", default_value = "session")]
-    group: Group,
+    /// Return sessions or single messages
+    #[arg(long, value_name = "UNIT", default_value = "session")]
+    group: GroupArg,
 
-    /// Count the results by these: agent, project, model, month
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    facets: Vec<Facet>,
+    /// Count the results by agent, project, model or month
+    #[arg(long, value_name = "FACET", value_delimiter = ',')]
+    facets: Vec<FacetArg>,
 
-    /// Write at most so many tokens, and say what was left out
+    /// Limit the output to about N tokens, and report what was left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
     max_tokens: Option<u64>,
 
-    /// Tell how the query was understood and what each step found
+    /// Explain how the query was parsed and what each step found
     #[arg(long)]
     explain: bool,
 
@@ -77,79 +75,73 @@ pub(crate) struct Args {
     redact: RedactArgs,
 }
 
-/// More results than any history has.
+/// A limit that is larger than the number of results in any history.
 const MOST: usize = 1_000_000;
 
 /// How text is compared.
 #[derive(Clone, Copy, ValueEnum)]
-enum Mode {
-    /// By its words
+enum ModeArg {
+    /// Match words
     Lexical,
-    /// By its meaning
+    /// Match by meaning
     Semantic,
-    /// By both
+    /// Match words and meaning
     Hybrid,
 }
 
 /// What comes first.
 #[derive(Clone, Copy, ValueEnum)]
-enum Sort {
-    /// What fits best
+enum SortArg {
+    /// Best match first
     Relevance,
-    /// What is latest
+    /// Latest first
     Time,
 }
 
 /// What one result is.
 #[derive(Clone, Copy, ValueEnum)]
-enum Group {
-    /// A session with its best messages
+enum GroupArg {
+    /// Sessions, each with its best messages
     Session,
-    /// A message
+    /// Messages
     Message,
 }
 
 /// What results are counted by.
 #[derive(Clone, Copy, ValueEnum)]
-enum Facet {
+enum FacetArg {
     Agent,
     Project,
     Model,
     Month,
 }
 
-/// Says why a search by meaning alone can find nothing; `None` when it can.
-pub(crate) fn why_no_meaning(journal: &Journal, mode: search::Mode) -> Option<String> {
-    let problem = (mode == search::Mode::Semantic).then(|| journal.no_meaning()).flatten()?;
-    Some(format!("nothing is found by meaning: {problem}, and `index.vector.fallback` is none"))
-}
-
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+pub(crate) fn run_search_command(args: &SearchArgs, context: &CommandContext) -> Result<ExitCode> {
     let started = Instant::now();
     let mut query = Query::parse(&args.query.join(" "), &context.now)?;
-    args.filter.apply(&mut query.filter, &context.now)?;
+    args.filter.apply_flags(&mut query.filter, &context.now)?;
     if !query.looks_for_something() && !query.is_fields_only() {
-        bail!("nothing to look for: give at least one word that must be there");
+        bail!("the query only excludes: add at least one word to search for");
     }
-    let options = options(args, context);
-    if options.mode == search::Mode::Semantic && !context.settings.flag("index.vector.enabled") {
-        bail!("nothing is found by meaning while `index.vector.enabled` is false");
+    let options = search_options(args, context);
+    if options.mode == search::Mode::Semantic && !context.settings.index.searches_meaning {
+        bail!("search by meaning is disabled: `index.vector.enabled` is false");
     }
     if options.mode == search::Mode::Semantic
-        && let Some(reason) = why_no_meaning(&context.journal()?, options.mode)
+        && let Some(reason) = why_no_meaning(&context.open_journal_only()?, options.mode)
     {
         bail!(reason);
     }
-    let mut answered = context.answer(|journal| Ok(journal.find(&query, &options)?))?;
-    let mut redactor = args.redact.redactor(&answered.journal);
+    let mut answered = context.answer_fresh(|journal| Ok(journal.search(&query, &options)?))?;
+    let mut redactor = args.redact.requested_redactor(&answered.journal);
     if let Some(redactor) = &mut redactor {
         answered.journal.redact_answer(&mut answered.answer, redactor)?;
     }
-    args.redact.report(redactor.as_ref());
+    args.redact.report_redactions(redactor.as_ref());
     let figures = if context.json {
         let sessions = answered.answer.sessions.iter();
         let entries: Vec<_> = sessions.map(|found| found.entry.clone()).collect();
-        answered.journal.session_figures(&entries)?
+        answered.journal.figures_of_entries(&entries)?
     } else {
         Vec::new()
     };
@@ -163,83 +155,71 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         freshness: answered.freshness,
         explain: args.explain,
         max_bytes: args.max_tokens.map(output::bytes_of_tokens),
-        width: output::width(),
+        width: output::output_width(),
         now: &context.now,
     };
     if context.json {
         let mut out = std::io::stdout().lock();
-        out.write_all(document(&report)?.as_bytes())?;
+        out.write_all(search_json(&report)?.as_bytes())?;
     } else {
-        let mut out = output::stdout();
-        text(&mut out, &report)?;
+        let mut out = output::buffered_stdout();
+        write_results(&mut out, &report)?;
         out.flush()?;
         if answered.answer.sessions.is_empty() {
-            return Context::nothing_found(&answered.journal, &empty(&report));
+            return CommandContext::report_nothing_found(
+                &answered.journal,
+                &nothing_found_line(&report),
+            );
         }
-        closing(&report);
+        print_closing_line(&report);
     }
     let is_found = !answered.answer.sessions.is_empty();
-    answered.leave();
-    Ok(found(is_found))
+    answered.leak_journal();
+    Ok(found_exit_code(is_found))
 }
 
-fn mode(asked: Option<Mode>, settings: &Settings) -> search::Mode {
+fn search_mode(asked: Option<ModeArg>, settings: &UserSettings) -> search::Mode {
     match asked {
-        Some(Mode::Lexical) => search::Mode::Lexical,
-        Some(Mode::Semantic) => search::Mode::Semantic,
-        Some(Mode::Hybrid) => search::Mode::Hybrid,
-        None => usual_mode(settings),
+        Some(ModeArg::Lexical) => search::Mode::Lexical,
+        Some(ModeArg::Semantic) => search::Mode::Semantic,
+        Some(ModeArg::Hybrid) => search::Mode::Hybrid,
+        None => settings.search.mode,
     }
 }
 
-/// How text is compared when nobody says it.
-pub(crate) fn usual_mode(settings: &Settings) -> search::Mode {
-    match settings.word("search.default_mode") {
-        "lexical" => search::Mode::Lexical,
-        "semantic" => search::Mode::Semantic,
-        _ => search::Mode::Hybrid,
-    }
-}
-
-fn options(args: &Args, context: &Context) -> search::Options {
+fn search_options(args: &SearchArgs, context: &CommandContext) -> SearchOptions {
     let settings = &context.settings;
-    let is_asked = context.json || settings.is_set("search.default_context");
-    let around = if is_asked { settings.number("search.default_context") as u64 } else { 0 };
-    search::Options {
-        limit: match args.limit.unwrap_or(settings.number("search.max_results")) {
+    let is_asked = context.json || settings.search.is_context_set;
+    let around = if is_asked { settings.search.context } else { 0 };
+    SearchOptions {
+        limit: match args.limit.unwrap_or(settings.search.max_results) {
             0 => MOST,
             limit => limit,
         },
         offset: args.offset,
-        mode: mode(args.mode, settings),
-        blend: Blend {
-            fusion: match settings.word("search.fusion") {
-                "ranks" => Fusion::Ranks,
-                _ => Fusion::default(),
-            },
-            ..Blend::default()
-        },
+        mode: search_mode(args.mode, settings),
         sort: match args.sort {
-            Sort::Relevance => search::Sort::Relevance,
-            Sort::Time => search::Sort::Time,
+            SortArg::Relevance => search::Sort::Relevance,
+            SortArg::Time => search::Sort::Time,
         },
-        group: match args.group {
-            Group::Session => search::Grouping::Session,
-            Group::Message => search::Grouping::Message,
+        grouping: match args.group {
+            GroupArg::Session => search::Grouping::Session,
+            GroupArg::Message => search::Grouping::Message,
         },
         context: args.context.unwrap_or(around),
         facets: args.facets.iter().map(|facet| (*facet).into()).collect(),
         zone: context.now.time_zone().clone(),
+        ..SearchOptions::default()
     }
 }
 
-impl From<Facet> for search::Facet {
-    fn from(facet: Facet) -> Self {
+impl From<FacetArg> for search::Facet {
+    fn from(facet: FacetArg) -> Self {
         match facet {
-            Facet::Agent => Self::Agent,
-            Facet::Project => Self::Project,
-            Facet::Model => Self::Model,
-            Facet::Month => Self::Month,
+            FacetArg::Agent => Self::Agent,
+            FacetArg::Project => Self::Project,
+            FacetArg::Model => Self::Model,
+            FacetArg::Month => Self::Month,
         }
     }
 }

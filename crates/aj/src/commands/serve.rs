@@ -1,4 +1,4 @@
-//! `aj serve`: the dashboard.
+//! `aj serve`: runs the dashboard.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -6,25 +6,25 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::RedactArgs;
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::FOUND;
 use crate::web;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj serve --open                 the dashboard, in your browser
-  aj serve --port 0               on any port that is free
-  aj serve --bind 0.0.0.0         for other machines; the address carries a secret")]
-pub(crate) struct Args {
-    /// The port; 0 picks a free one
+  aj serve --open                 open the dashboard in your browser
+  aj serve --port 0               use any free port
+  aj serve --bind 0.0.0.0         allow other machines; the printed URL contains a secret")]
+pub(crate) struct ServeArgs {
+    /// Port to listen on; 0 picks a free one
     #[arg(long, short, value_name = "PORT", default_value_t = 3957)]
     port: u16,
 
-    /// The address to listen on; any but this machine's own requires the secret that is printed
+    /// Address to listen on; other than loopback, visitors need the secret of the printed URL
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
 
-    /// Open it in the browser
+    /// Open the dashboard in a browser
     #[arg(long)]
     open: bool,
 
@@ -32,8 +32,8 @@ pub(crate) struct Args {
     redact: RedactArgs,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
-    let options = web::Options { bind: args.bind, port: args.port, open: args.open };
-    web::serve(&options, &context.redacting(&args.redact))?;
+pub(crate) fn run_serve(args: &ServeArgs, context: &CommandContext) -> Result<ExitCode> {
+    let options = web::ServeOptions { bind: args.bind, port: args.port, open: args.open };
+    web::serve_dashboard(&options, &context.with_redaction(args.redact.of_views()))?;
     Ok(FOUND)
 }

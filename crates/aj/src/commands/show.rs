@@ -1,4 +1,4 @@
-//! `aj show`: read a session.
+//! `aj show`: prints a session.
 
 use std::io::{BufWriter, IsTerminal, Write};
 use std::ops::Range;
@@ -9,37 +9,37 @@ use agent_journal::{Entry, Journal};
 use anyhow::{Result, anyhow};
 
 use super::RedactArgs;
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::FOUND;
 use crate::output;
-use crate::output::json::{Stream, documents, session, touched_files};
+use crate::output::json::{SessionJsonStream, documents_json, session_json, touched_files_json};
 use crate::output::pager::Pager;
-use crate::output::transcript::{Detail, Transcript};
+use crate::output::transcript::{ShownParts, Transcript};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   aj show 3f1c             the session whose id begins with 3f1c
-  aj show 3f1c#14 -C 5     message 14 with five before and after
-  aj show 3f1c --tools     with inputs and outputs of tools
-  aj show 3f1c --redact    without secrets, to show it to somebody")]
-pub(crate) struct Args {
-    /// A session's id or its beginning, with `#message` for a place in it
+  aj show 3f1c#14 -C 5     message 14 and five messages before and after
+  aj show 3f1c --tools     with tool inputs and outputs
+  aj show 3f1c --redact    with secrets redacted, to share it")]
+pub(crate) struct ShowArgs {
+    /// Session id or a unique prefix, with an optional message number
     #[arg(value_name = "ID[#MESSAGE]")]
     id: String,
 
-    /// Messages before and after the one asked for
+    /// Show N messages before and after the selected message
     #[arg(long, short = 'C', value_name = "N")]
     context: Option<u64>,
 
-    /// Inputs and outputs of tools in full
+    /// Show tool inputs and outputs in full
     #[arg(long)]
     tools: bool,
 
-    /// The model's reasoning
+    /// Show the model's reasoning
     #[arg(long)]
     thinking: bool,
 
-    /// Everything: plans, checkpoints, injected text, notices and side conversations in full
+    /// Show everything in full: plans, checkpoints, injected text, notices and side conversations
     #[arg(long)]
     all: bool,
 
@@ -47,116 +47,118 @@ pub(crate) struct Args {
     redact: RedactArgs,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+pub(crate) fn run_show(args: &ShowArgs, context: &CommandContext) -> Result<ExitCode> {
     let (id, place) = match args.id.split_once('#') {
         Some((id, place)) => (id, Some(place)),
         None => (args.id.as_str(), None),
     };
-    let answered = context.answer(|journal| Ok(journal.session(id)?))?;
+    let answered = context.answer_fresh(|journal| Ok(journal.find_session(id)?))?;
     let (journal, mut entry) = (answered.journal, answered.answer);
-    let number = place.map(|place| number(&entry, place)).transpose()?;
-    let around = args.context.unwrap_or(context.settings.number("search.default_context") as u64);
-    let range = range(&entry, number, around);
-    let figures = journal.session_figures(std::slice::from_ref(&entry))?.remove(0);
-    // Whoever asks for a message gets no plan with it.
-    let account = if place.is_none() { journal.account(&entry)? } else { None };
+    let number = place.map(|place| parse_message_number(&entry, place)).transpose()?;
+    let around = args.context.unwrap_or(context.settings.search.context);
+    let range = message_range(&entry, number, around);
+    let figures = journal.figures_of_entries(std::slice::from_ref(&entry))?.remove(0);
+    // A single message is shown without the documents of the session.
+    let account = if place.is_none() { journal.session_metadata(&entry)? } else { None };
     let mut account = account.unwrap_or_default();
-    let mut summaries = if place.is_none() { journal.summaries(&entry)? } else { Vec::new() };
-    let mut redactor = args.redact.redactor(&journal);
+    let mut summaries =
+        if place.is_none() { journal.session_summaries(&entry)? } else { Vec::new() };
+    let mut redactor = args.redact.requested_redactor(&journal);
     if let Some(redactor) = &mut redactor {
         journal.redact_entry(&mut entry, redactor)?;
         for text in account.documents.iter_mut().map(|(_, text)| text).chain(&mut summaries) {
-            redactor.own(text);
+            redactor.redact_in_place(text);
         }
     }
-    let mut files = if place.is_none() { journal.touched_files(&entry)? } else { Vec::new() };
+    let mut files = if place.is_none() { journal.touched_files_of(&entry)? } else { Vec::new() };
     if let Some(redactor) = &mut redactor {
         for (path, _) in &mut files {
-            redactor.own(path);
+            redactor.redact_in_place(path);
         }
     }
-    let notices = journal.notices(&entry)?;
-    let mut window = Window { journal: &journal, entry: &entry, range, redactor };
+    let notices = journal.session_notices(&entry)?;
+    let mut window = ShownWindow { journal: &journal, entry: &entry, range, redactor };
     if context.json {
-        let mut document = session(&entry, &figures)?;
+        let mut document = session_json(&entry, &figures)?;
         if !account.documents.is_empty() {
-            document["documents"] = documents(&account.documents);
+            document["documents"] = documents_json(&account.documents);
         }
         if !summaries.is_empty() {
             document["summaries"] = serde_json::to_value(&summaries)?;
         }
         if !files.is_empty() {
-            document["files"] = touched_files(&files);
+            document["files"] = touched_files_json(&files);
         }
         if !notices.is_empty() {
             document["notices"] = serde_json::to_value(&notices)?;
         }
         let out = BufWriter::new(std::io::stdout().lock());
-        let mut stream = Stream::begin(out, "show", &document)?;
-        window.each(|position, message| stream.message(position, message))?;
-        stream.end()?;
-        args.redact.report(window.redactor.as_ref());
+        let mut stream = SessionJsonStream::begin_stream(out, "show", &document)?;
+        window
+            .for_each_message(|position, message| stream.write_json_message(position, message))?;
+        stream.end_stream()?;
+        args.redact.report_redactions(window.redactor.as_ref());
         return Ok(FOUND);
     }
-    // One that is the title stands there already.
+    // A summary that equals the title is already shown.
     let others = summaries.into_iter().filter(|text| text.trim() != entry.title || args.all);
     account.documents.extend(others.map(|text| ("summary".to_owned(), text)));
     let detail =
-        Detail { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
-    let out = BufWriter::new(Pager::open(context.paging));
-    let mut transcript = Transcript::new(out, &entry, detail, output::width());
-    // Whoever reads a pipe gets the text as it was written.
+        ShownParts { tools: args.tools, thinking: args.thinking || args.all, everything: args.all };
+    let out = BufWriter::new(Pager::open_pager(context.paging));
+    let mut transcript = Transcript::new(out, &entry, detail, output::output_width());
+    // A pipe gets the text as it was recorded.
     transcript.is_rendered = std::io::stdout().is_terminal();
     transcript.notices = notices;
-    transcript.header(&context.now, &figures)?;
-    transcript.files(&files)?;
-    transcript.documents(&account.documents)?;
-    window.each(|position, message| {
-        // What is asked for is shown, whatever it is.
+    transcript.write_header(&context.now, &figures)?;
+    transcript.write_files(&files)?;
+    transcript.write_session_documents(&account.documents)?;
+    window.for_each_message(|position, message| {
+        // The requested message is always shown in full.
         let is_asked = number == Some(position + 1);
-        transcript.detail = if is_asked { Detail::FULL } else { detail };
-        transcript.message(position, message)
+        transcript.detail = if is_asked { ShownParts::FULL } else { detail };
+        transcript.write_transcript_message(position, message)
     })?;
     let mut out = transcript.out;
     out.flush()?;
-    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.close()?;
-    args.redact.report(window.redactor.as_ref());
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.close_pager()?;
+    args.redact.report_redactions(window.redactor.as_ref());
     Ok(FOUND)
 }
 
-/// Messages are numbered from 1.
-fn number(entry: &Entry, place: &str) -> Result<u64> {
+/// Parses a message number. Messages are numbered from 1.
+fn parse_message_number(entry: &Entry, place: &str) -> Result<u64> {
     let total = entry.transcript_length();
     let number = place.parse().ok().filter(|number| (1..=total).contains(number));
     number.ok_or_else(|| {
-        anyhow!("`{place}` is no message of {}: it has messages 1 to {total}", entry.id)
+        anyhow!("`{place}` is not a message of {}: it has messages 1 to {total}", entry.id)
     })
 }
 
-fn range(entry: &Entry, number: Option<u64>, around: u64) -> Range<u64> {
+fn message_range(entry: &Entry, number: Option<u64>, around: u64) -> Range<u64> {
     let total = entry.transcript_length();
     let Some(number) = number else { return 0..total };
     (number - 1).saturating_sub(around)..(number + around).min(total)
 }
 
-struct Window<'a> {
+struct ShownWindow<'a> {
     journal: &'a Journal,
     entry: &'a Entry,
     range: Range<u64>,
     redactor: Option<Redactor>,
 }
 
-impl Window<'_> {
-    fn each(
+impl ShownWindow<'_> {
+    fn for_each_message(
         &mut self,
         mut show: impl FnMut(u64, &agent_journal::model::Message) -> Result<()>,
     ) -> Result<()> {
         let redactor = &mut self.redactor;
         let mut failure = None;
         let read =
-            self.journal.each_message(self.entry, self.range.clone(), &mut |at, mut message| {
+            self.journal.visit_messages(self.entry, self.range.clone(), &mut |at, mut message| {
                 if let Some(redactor) = redactor {
-                    redactor.recorded(&mut message);
+                    redactor.redact_recorded_message(&mut message);
                 }
                 failure = show(at, &message).err();
                 if failure.is_some() { Err(agent_journal::Error::Stopped) } else { Ok(()) }

@@ -1,73 +1,79 @@
-//! `aj sources`: what was looked at, and what came of it.
+//! `aj sources`: lists the scanned directories and the results of reading them.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent_journal::{AgentReport, AgentTotals, Coverage};
+use agent_journal::{AgentReport, AgentTotals, Coverage, ImportedAgentReport};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::FOUND;
-use crate::output::wrap::{filled, gathered};
-use crate::output::{self, DIM, amount, bytes, cause, color, count, pad, pad_left, plain};
+use crate::output::wrap::{join_to_lines, wrap_text};
+use crate::output::{
+    self, DIM, agent_style, amount, bytes, count, failure_cause, pad_left, pad_to_width, plain_text,
+};
 
-/// How many sources are named of which nothing was understood.
+/// Maximum number of sources listed of which no record was parsed.
 const NAMED: usize = 5;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj sources           every agent that left something
-  aj sources --all     the others too, with the places looked at")]
-pub(crate) struct Args {
-    /// Agents that left nothing too
+  aj sources           agents with sessions on this machine
+  aj sources --all     all supported agents and their directories")]
+pub(crate) struct SourcesArgs {
+    /// Include agents without sessions
     #[arg(long)]
     all: bool,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
-    let (journal, freshness) = context.fresh_journal()?;
-    let reports = journal.sources()?;
-    let coverage = journal.coverage()?;
+pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Result<ExitCode> {
+    let answered = context.answer_fresh(|journal| {
+        Ok((journal.agent_reports()?, journal.imported_agents()?, journal.semantic_coverage()?))
+    })?;
+    let (reports, imported, coverage) = answered.answer;
+    let journal = answered.journal;
     if context.json {
-        let pending =
-            json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
-        output::json::print(
+        let pending = answered.freshness.pending_json();
+        output::json::print_document(
             "sources",
-            json!({ "journal": journal.path().display().to_string(), "pending": pending, "meaning": coverage, "agents": reports }),
+            json!({ "journal": journal.database_path().display().to_string(), "pending": pending, "meaning": coverage, "agents": reports, "imported": imported }),
         )?;
         return Ok(FOUND);
     }
-    let mut out = output::stdout();
+    let mut out = output::buffered_stdout();
     let mut absent = Vec::new();
     for report in &reports {
         if report.totals.sources > 0 || args.all {
-            agent(&mut out, report)?;
+            write_agent(&mut out, report)?;
         } else {
             absent.push(report.name);
         }
     }
+    for report in &imported {
+        imported_agent(&mut out, report)?;
+    }
     if !absent.is_empty() {
-        let absent = format!("no sessions found of {}", absent.join(", "));
-        let absent = filled(&absent, output::width().saturating_sub(3)).join("\n   ");
+        let absent = format!("no sessions found for {}", absent.join(", "));
+        let absent = wrap_text(&absent, output::output_width().saturating_sub(3)).join("\n   ");
         writeln!(out, " {DIM}{absent}{DIM:#}")?;
     }
-    writeln!(out, " {DIM}{}{DIM:#}", meaning(&coverage))?;
-    writeln!(out, " {DIM}journal {}{DIM:#}", journal.path().display())?;
+    writeln!(out, " {DIM}{}{DIM:#}", coverage_text(&coverage))?;
+    writeln!(out, " {DIM}journal {}{DIM:#}", journal.database_path().display())?;
     out.flush()?;
     Ok(FOUND)
 }
 
-/// How much can be found by meaning.
-fn meaning(coverage: &Coverage) -> String {
+/// Describes how many sessions can be found by meaning.
+fn coverage_text(coverage: &Coverage) -> String {
     let Coverage { embedder, vectors, covered, sessions, problem } = coverage;
     let state = match embedder {
-        None => "nothing is found by meaning".to_owned(),
+        None => "search by meaning is not available".to_owned(),
         Some(_) if covered == sessions => {
-            format!("all found by meaning ({})", count(*vectors, "text"))
+            format!("search by meaning covers all sessions ({})", count(*vectors, "text"))
         }
         Some(_) => format!(
-            "{} of {} found by meaning; `aj index` adds the others",
+            "search by meaning covers {} of {}; `aj index` adds the others",
             amount(*covered),
             count(*sessions, "session")
         ),
@@ -75,32 +81,50 @@ fn meaning(coverage: &Coverage) -> String {
     problem.as_ref().map_or(state.clone(), |problem| format!("{state}; {problem}"))
 }
 
-fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
+fn write_agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
     let totals = &report.totals;
-    let style = color(report.agent);
-    let sessions =
-        format!("{} ({} started by you)", count(totals.sessions, "session"), totals.root_sessions);
-    let size = if totals.bytes > 0 { bytes(totals.bytes) } else { String::new() };
-    let found = format!(
-        "{style}{}{style:#}  {}  {}",
-        pad(report.id, 14),
-        pad_left(&sessions, 34),
-        pad_left(&size, 8)
-    );
-    let lines = gathered(&[found, understood(totals)], "  ", output::width().saturating_sub(3));
-    writeln!(out, " {}", lines.join("\n   ").trim_end())?;
+    let style = agent_style(report.agent);
+    headline(out, &format!("{style}{}{style:#}", pad_to_width(report.id, 14)), totals)?;
     for root in &report.roots {
-        let state = if root.present { "" } else { "  (not there)" };
+        let state = if root.present { "" } else { "  (does not exist)" };
         writeln!(out, "   {DIM}{}{state}{DIM:#}", root.path.display())?;
     }
     if !report.scans_below && totals.sources == 0 {
         writeln!(
             out,
-            "   {DIM}only in these places themselves and in projects that other agents know{DIM:#}"
+            "   {DIM}only these directories themselves, and projects known from other agents{DIM:#}"
         )?;
         let key = report.agent.key;
-        writeln!(out, "   {DIM}to look elsewhere: [storage.sources] {key} = \"~/work/**\"{DIM:#}")?;
+        writeln!(out, "   {DIM}to add others: [storage.sources] {key} = \"~/work/**\"{DIM:#}")?;
     }
+    write_totals(out, totals)
+}
+
+/// Lists an agent that is known only from imported files.
+fn imported_agent(out: &mut dyn Write, report: &ImportedAgentReport) -> Result<()> {
+    headline(out, &pad_to_width(&plain_text(&report.id), 14), &report.totals)?;
+    let files = count(report.totals.sources, "imported file");
+    writeln!(out, "   {DIM}from {files}{DIM:#}")?;
+    write_totals(out, &report.totals)
+}
+
+/// Writes the line with the name of an agent, its sessions and the share of understood records.
+fn headline(out: &mut dyn Write, name: &str, totals: &AgentTotals) -> Result<()> {
+    let sessions =
+        format!("{} ({} started by you)", count(totals.sessions, "session"), totals.root_sessions);
+    let size = if totals.bytes > 0 { bytes(totals.bytes) } else { String::new() };
+    let found = format!("{name}  {}  {}", pad_left(&sessions, 34), pad_left(&size, 8));
+    let lines = join_to_lines(
+        &[found, understood_text(totals)],
+        "  ",
+        output::output_width().saturating_sub(3),
+    );
+    writeln!(out, " {}", lines.join("\n   ").trim_end())?;
+    Ok(())
+}
+
+/// Writes what was read: the known fields, gone sources, skipped records and failures.
+fn write_totals(out: &mut dyn Write, totals: &AgentTotals) -> Result<()> {
     if totals.sessions > 0 {
         let share = |part: u64| format!("{:.0} %", 100.0 * part as f64 / totals.sessions as f64);
         let (cwd, title) = (share(totals.with_cwd), share(totals.with_title));
@@ -114,39 +138,44 @@ fn agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
         let sessions = count(totals.sessions_gone, "session");
         writeln!(
             out,
-            "   {DIM}{} gone; {sessions} live on in the journal only{DIM:#}",
+            "   {DIM}{} deleted; {sessions} only in the journal{DIM:#}",
             count(totals.sources_gone, "source")
         )?;
     }
     for (reason, number) in &totals.skipped {
-        writeln!(out, "   {DIM}skipped {} × {}{DIM:#}", amount(*number), plain(reason))?;
+        writeln!(out, "   {DIM}skipped {} × {}{DIM:#}", amount(*number), plain_text(reason))?;
     }
     for (path, number) in totals.not_understood.iter().take(NAMED) {
         let records = count(*number, "record");
-        writeln!(out, "   {DIM}nothing understood in {} ({records}){DIM:#}", plain(path))?;
+        writeln!(out, "   {DIM}no record parsed in {} ({records}){DIM:#}", plain_text(path))?;
     }
     if totals.not_understood.len() > NAMED {
         let more = count((totals.not_understood.len() - NAMED) as u64, "source");
-        writeln!(out, "   {DIM}nor in {more} more; `--json` names them{DIM:#}")?;
+        writeln!(out, "   {DIM}nor in {more} more; `--json` lists them{DIM:#}")?;
     }
     for (path, reason) in &totals.failures {
-        writeln!(out, "   could not read {}: {}", plain(path), plain(&cause(path, reason)))?;
+        writeln!(
+            out,
+            "   could not read {}: {}",
+            plain_text(path),
+            plain_text(&failure_cause(path, reason))
+        )?;
     }
     Ok(())
 }
 
-fn understood(totals: &AgentTotals) -> String {
+fn understood_text(totals: &AgentTotals) -> String {
     let (all, understood) = totals.understood();
     if all == 0 {
         return String::new();
     }
     let share = 100.0 * understood as f64 / all as f64;
-    // Nothing is called complete that is not.
+    // Less than 100 % is never shown as 100 %.
     let share = if share < 100.0 { share.min(99.9) } else { share };
     let raw = if totals.records_raw > 0 {
         format!(", {} kept raw", amount(totals.records_raw))
     } else {
         String::new()
     };
-    format!("{share:.1} % of {} understood{raw}", count(all, "record"))
+    format!("{share:.1} % of {} parsed{raw}", count(all, "record"))
 }

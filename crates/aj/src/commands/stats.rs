@@ -1,55 +1,64 @@
-//! `aj stats`: tokens, cost, time and tools.
+//! `aj stats`: sums up tokens, cost, time and tools.
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use agent_journal::Journal;
-use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
+use agent_journal::analyze::{Extent, GroupBy, Stats, StatsQuery};
 use agent_journal::search::{Filter, Scope};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::{FilterArgs, RedactArgs, of_sessions};
-use crate::context::Context;
-use crate::error::{found, remark};
+use super::{FilterArgs, RedactArgs};
+use crate::context::CommandContext;
+use crate::documents;
+use crate::error::{found_exit_code, print_remark};
 use crate::output;
-use crate::output::stats::{explain, groups, overview, summary, tools};
+use crate::output::stats::{
+    write_explanation, write_groups, write_overview, write_summary, write_tools,
+};
+use crate::query_fields::{QueryWord, STATS_HELP};
+use crate::session_filter::require_session_fields;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj stats                             everything
-  aj stats --since 30d                 and how it compares with the 30 days before
-  aj stats --by day project:web        day by day, in one project
-  aj stats --by model --json           for a program
-  aj stats --explain                   what was not counted, and why")]
-pub(crate) struct Args {
-    /// Of which sessions: agent: project: path: file: branch: model: tool: is: has: since: until:
-    #[arg(value_name = "FIELD")]
+  aj stats                             all sessions
+  aj stats --since 30d                 the last 30 days, compared with the 30 days before
+  aj stats --by day project:web        one project, by day
+  aj stats --by model --json           by model, as JSON
+  aj stats --explain                   also what was not counted, and why")]
+pub(crate) struct StatsArgs {
+    #[arg(
+        value_name = "FIELD",
+        help = STATS_HELP.as_str(),
+        value_parser = QueryWord,
+        hide_possible_values = true
+    )]
     fields: Vec<String>,
 
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// Group by this
-    #[arg(long, value_name = "WHAT")]
-    by: Option<Group>,
+    /// Group the figures
+    #[arg(long, value_name = "GROUP")]
+    by: Option<GroupByArg>,
 
-    /// Leave out what sub-agents did and spent
+    /// Exclude sub-agents
     #[arg(long)]
     own_only: bool,
 
-    /// Tell what was not counted, and why
+    /// Explain what was not counted, and why
     #[arg(long)]
     explain: bool,
 
-    /// Days and hours of this time zone, such as Europe/Paris
+    /// Time zone of days and hours, such as Europe/Paris
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
 
-    /// Lines at most, 0 for no limit (40; with --json none)
+    /// Show at most N lines; 0 for no limit [default: 40; no limit with --json]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
@@ -57,11 +66,11 @@ pub(crate) struct Args {
     redact: RedactArgs,
 }
 
-/// Lines for people when nobody says how many.
+/// Default maximum number of lines in text output.
 const LINES: usize = 40;
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Group {
+enum GroupByArg {
     Day,
     Week,
     Month,
@@ -74,193 +83,114 @@ enum Group {
     Session,
 }
 
-impl From<Group> for By {
-    fn from(group: Group) -> Self {
+impl From<GroupByArg> for GroupBy {
+    fn from(group: GroupByArg) -> Self {
         match group {
-            Group::Day => Self::Day,
-            Group::Week => Self::Week,
-            Group::Month => Self::Month,
-            Group::Hour => Self::Hour,
-            Group::Agent => Self::Agent,
-            Group::Model => Self::Model,
-            Group::Project => Self::Project,
-            Group::Branch => Self::Branch,
-            Group::Tool => Self::Tool,
-            Group::Session => Self::Session,
+            GroupByArg::Day => Self::Day,
+            GroupByArg::Week => Self::Week,
+            GroupByArg::Month => Self::Month,
+            GroupByArg::Hour => Self::Hour,
+            GroupByArg::Agent => Self::Agent,
+            GroupByArg::Model => Self::Model,
+            GroupByArg::Project => Self::Project,
+            GroupByArg::Branch => Self::Branch,
+            GroupByArg::Tool => Self::Tool,
+            GroupByArg::Session => Self::Session,
         }
     }
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+pub(crate) fn run_stats(args: &StatsArgs, context: &CommandContext) -> Result<ExitCode> {
     let now = in_zone(&context.now, args.timezone.as_deref())?;
     let query = StatsQuery {
-        filter: filter(&args.fields, &args.filter, &now)?,
-        by: args.by.map(By::from),
+        filter: combined_filter(&args.fields, &args.filter, &now)?,
+        by: args.by.map(GroupBy::from),
         extent: if args.own_only { Extent::OwnOnly } else { Extent::Tasks },
         explain: args.explain,
         now,
     };
-    let (journal, freshness) = context.fresh_journal()?;
-    let mut stats = journal.stats(&query)?;
-    if let Some(redactor) = &mut args.redact.redactor(&journal) {
+    let answered = context.answer_fresh(|journal| Ok(journal.stats(&query)?))?;
+    let (journal, mut stats, freshness) = (answered.journal, answered.answer, answered.freshness);
+    if let Some(redactor) = &mut args.redact.requested_redactor(&journal) {
         journal.redact_stats(&mut stats, redactor)?;
-        args.redact.report(Some(redactor));
+        args.redact.report_redactions(Some(redactor));
     }
-    let is_found = stats.totals.messages > 0 || stats.totals.tokens.total() > 0;
+    let is_found = stats.totals.messages > 0 || stats.totals.tokens.total_tokens() > 0;
     if context.json {
-        let kept = keep(&mut stats, args.limit.unwrap_or(0));
-        let mut document = document(&stats, &query.now)?;
+        let kept = limit_groups(&mut stats, args.limit.unwrap_or(0));
+        let mut document = documents::stats::stats_document(&stats, &query.now)?;
         if let Some((shown, all)) = kept {
             document["left_out"] = json!(all - shown);
         }
-        document["pending"] =
-            json!({ "sources": freshness.pending_sources, "bytes": freshness.pending_bytes });
-        output::json::print("stats", document)?;
-        return Ok(found(is_found));
+        document["pending"] = freshness.pending_json();
+        output::json::print_document("stats", document)?;
+        return Ok(found_exit_code(is_found));
     }
     if !is_found {
-        return Context::nothing_found(&journal, "no sessions match");
+        return CommandContext::report_nothing_found(&journal, "no sessions match");
     }
-    let all = keep(&mut stats, args.limit.unwrap_or(LINES));
-    let mut out = output::stdout();
-    summary(&mut out, &stats, &query.now, output::width())?;
+    let all = limit_groups(&mut stats, args.limit.unwrap_or(LINES));
+    let mut out = output::buffered_stdout();
+    write_summary(&mut out, &stats, &query.now, output::output_width())?;
     match stats.by {
-        None => overview(&mut out, &stats, &query.now, output::width())?,
-        Some(By::Tool) => tools(&mut out, &stats)?,
-        Some(_) => groups(&mut out, &stats, &session_ids(&journal, &stats))?,
+        None => write_overview(&mut out, &stats, &query.now, output::output_width())?,
+        Some(GroupBy::Tool) => write_tools(&mut out, &stats)?,
+        Some(_) => write_groups(&mut out, &stats, &session_ids(&journal, &stats))?,
     }
-    explain(&mut out, &stats)?;
+    write_explanation(&mut out, &stats)?;
     out.flush()?;
     if let Some((shown, all)) = all {
-        remark(&format!(" {shown} of {all} · `--limit 0` shows all"));
+        print_remark(&format!(" {shown} of {all} · `--limit 0` shows all"));
     }
-    Ok(found(true))
+    Ok(found_exit_code(true))
 }
 
-/// Returns the short id of each session that is a group, as lists have it; nothing for groups of
-/// another kind.
+/// Returns the short id of each session if the groups are sessions, otherwise nothing.
 fn session_ids(journal: &Journal, stats: &Stats) -> Vec<String> {
-    if stats.by != Some(By::Session) {
+    if stats.by != Some(GroupBy::Session) {
         return Vec::new();
     }
     let keys = stats.groups.iter().map(|group| &group.key);
     let short = |key: &String| {
-        let entry = journal.session(key);
+        let entry = journal.find_session(key);
         entry.map_or_else(|_| key.clone(), |entry| output::short_id(&entry).to_owned())
     };
     keys.map(short).collect()
 }
 
-/// Keeps so many groups, all of them at zero; tells how many of how many when some were left out.
-fn keep(stats: &mut Stats, limit: usize) -> Option<(usize, usize)> {
+/// Keeps at most `limit` groups, or all if it is 0. Returns the numbers of kept and of all groups
+/// if some were left out.
+fn limit_groups(stats: &mut Stats, limit: usize) -> Option<(usize, usize)> {
     let by = stats.by?;
-    let all = if by == By::Tool { stats.tools.len() } else { stats.groups.len() };
+    let all = if by == GroupBy::Tool { stats.tools.len() } else { stats.groups.len() };
     if limit == 0 || limit >= all {
         return None;
     }
-    // Of a list in order of time the end is news, of the others the beginning.
-    if matches!(by, By::Day | By::Week | By::Month) {
+    // Groups by time keep the latest ones at the end, all others the first ones.
+    if matches!(by, GroupBy::Day | GroupBy::Week | GroupBy::Month) {
         stats.groups.drain(..all - limit);
     }
-    if by == By::Tool {
+    if by == GroupBy::Tool {
         stats.tools.truncate(limit);
     }
     stats.groups.truncate(limit);
     Some((limit, all))
 }
 
-/// Now, in the zone whose days and hours are meant.
+/// Returns the current time in the given time zone.
 pub(super) fn in_zone(now: &Zoned, zone: Option<&str>) -> Result<Zoned> {
     let Some(name) = zone else { return Ok(now.clone()) };
-    let zone = TimeZone::get(name).with_context(|| format!("`{name}` is no time zone"))?;
+    let zone = TimeZone::get(name).with_context(|| format!("`{name}` is not a time zone"))?;
     Ok(now.with_time_zone(zone))
 }
 
-/// The filter that fields and flags describe together.
-pub(super) fn filter(fields: &[String], flags: &FilterArgs, now: &Zoned) -> Result<Filter> {
+/// Returns the session filter that fields and flags describe together.
+pub(super) fn combined_filter(
+    fields: &[String],
+    flags: &FilterArgs,
+    now: &Zoned,
+) -> Result<Filter> {
     let filter = flags.with_fields(fields, Scope::All, now)?;
-    of_sessions(&filter)?;
+    require_session_fields(&filter)?;
     Ok(filter)
-}
-
-/// The filter that fields describe.
-pub(crate) fn chosen(fields: &str, now: &Zoned) -> Result<Filter> {
-    FilterArgs::default().with_fields(&[fields.to_owned()], Scope::All, now)
-}
-
-/// The statistics for programs, with the totals also under their documented names.
-pub(crate) fn document(stats: &Stats, now: &Zoned) -> Result<Value> {
-    let mut document = serde_json::to_value(stats)?;
-    let totals = &stats.totals;
-    document["timezone"] = json!(now.time_zone().iana_name());
-    document["totals"] = figures(totals)?;
-    // What was not counted is not there, rather than nothing.
-    if stats.by.is_some()
-        && let Some(document) = document.as_object_mut()
-    {
-        document.remove("files");
-    }
-    document["models"] = models(stats)?;
-    document["days"] = stats
-        .days
-        .iter()
-        .map(|(day, it)| {
-            let mut one = figures(it)?;
-            one["date"] = json!(day);
-            Ok(one)
-        })
-        .collect::<Result<Value>>()?;
-    match stats.by {
-        Some(By::Tool) => document["groups"] = serde_json::to_value(&stats.tools)?,
-        Some(By::Model) => spent_only(&mut document["groups"]),
-        _ => {}
-    }
-    document["totalCostUSD"] = json!(totals.cost.dollars());
-    let per_day: Map<String, Value> = stats
-        .days
-        .iter()
-        .filter_map(|(day, it)| Some((day.to_string(), json!(it.cost.dollars()?))))
-        .collect();
-    document["costPerDay"] = Value::Object(per_day);
-    let known = |number: u64| totals.tokens.is_known().then_some(number);
-    document["tokenUsage"] = json!({
-        "totalInput": known(totals.tokens.input),
-        "totalOutput": known(totals.tokens.output),
-        "totalCacheRead": known(totals.tokens.cache_read),
-        "totalCacheCreation": known(totals.tokens.cache_creation),
-    });
-    Ok(document)
-}
-
-/// What the models spent, for programs.
-pub(crate) fn models(stats: &Stats) -> Result<Value> {
-    let mut models = serde_json::to_value(&stats.models)?;
-    spent_only(&mut models);
-    Ok(models)
-}
-
-/// Takes out what is not known of a model: it is known what it spent, not what was done with it.
-fn spent_only(groups: &mut Value) {
-    const DONE: [&str; 8] = [
-        "sessions_started",
-        "prompts",
-        "messages",
-        "active_s",
-        "work_s",
-        "tool_calls",
-        "tool_results",
-        "tool_errors",
-    ];
-    let groups = groups.as_array_mut().into_iter().flatten();
-    for group in groups.filter_map(Value::as_object_mut) {
-        group.retain(|name, _| !DONE.contains(&name.as_str()));
-    }
-}
-
-fn figures(figures: &Figures) -> Result<Value> {
-    let mut document = serde_json::to_value(figures)?;
-    document["cache_hit_ratio"] = json!(figures.cache_hit_ratio());
-    document["error_rate"] = json!(figures.error_rate());
-    document["turns_per_session"] = json!(figures.turns_per_session());
-    Ok(document)
 }

@@ -1,4 +1,4 @@
-//! `aj tui`, and `aj` alone on a terminal: look around on the whole screen.
+//! `aj tui`, and `aj` without a command: runs the terminal UI.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use super::RedactArgs;
-use crate::context::Context;
+use crate::context::CommandContext;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj                        on a terminal, the same
-  aj tui project:web login  begin with a query")]
-pub(crate) struct Args {
-    /// What to look for at first
+  aj                        the same, on a terminal
+  aj tui project:web login  start with a query")]
+pub(crate) struct TuiArgs {
+    /// Initial query
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
 
@@ -21,22 +21,22 @@ pub(crate) struct Args {
     redact: RedactArgs,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+pub(crate) fn run_tui_command(args: &TuiArgs, context: &CommandContext) -> Result<ExitCode> {
     if context.json || !has_screen() {
-        bail!("there is no screen here; `aj search` and `aj show` print their answers");
+        bail!("`aj tui` needs a terminal; use `aj search` and `aj show` instead");
     }
-    crate::tui::run(&context.redacting(&args.redact), &args.query.join(" "))
+    crate::tui::run_tui(&context.with_redaction(args.redact.of_views()), &args.query.join(" "))
 }
 
-/// What `aj` without a command does: with nobody at a screen it tells what can be asked.
-pub(super) fn alone(context: &Context) -> Result<ExitCode> {
+/// Runs `aj` without a command: the terminal UI, or the usage if there is no terminal.
+pub(super) fn run_without_command(context: &CommandContext) -> Result<ExitCode> {
     if context.json || !has_screen() {
-        crate::args::Args::ask_for_command();
+        crate::args::GlobalArgs::ask_for_command();
     }
-    crate::tui::run(&context.redacting(&RedactArgs::default()), "")
+    crate::tui::run_tui(&context.with_redaction(RedactArgs::default().of_views()), "")
 }
 
-/// Whether somebody sits at a terminal that can place text.
+/// Returns whether standard input and output are a terminal that can position text.
 fn has_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !is_dumb

@@ -1,4 +1,4 @@
-//! `aj why`: why a session or a file is listed, or missing.
+//! `aj why`: explains why a session or a file is listed or missing.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,24 +9,24 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::RedactArgs;
-use crate::context::Context;
-use crate::error::{FOUND, nothing_found};
-use crate::output::{self, DIM, cause, count, plain};
+use crate::context::CommandContext;
+use crate::error::{FOUND, print_nothing_found};
+use crate::output::{self, DIM, count, failure_cause, plain_text};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj why 3f1c                         a session, by its id or the beginning of it
-  aj why ~/.claude/projects/x.jsonl   a file: whose it is, whether and how it was read
-  aj why ~/work/web                   the files below a directory")]
-pub(crate) struct Args {
-    /// A session's id or its beginning, or a path
+  aj why 3f1c                         a session, by its id or a unique prefix
+  aj why ~/.claude/projects/x.jsonl   a file: its agent, and whether it was read
+  aj why ~/work/web                   all session files below a directory")]
+pub(crate) struct WhyArgs {
+    /// Session id, a unique prefix, or a path
     #[arg(value_name = "ID|PATH")]
     subject: String,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
-    let context = &context.redacting(&RedactArgs::default());
-    let journal = context.journal()?;
+pub(crate) fn run_why(args: &WhyArgs, context: &CommandContext) -> Result<ExitCode> {
+    let context = &context.with_redaction(RedactArgs::default().of_views());
+    let journal = context.open_journal_only()?;
     let path = std::path::absolute(&args.subject)?;
     let is_path = args.subject.contains(['/', '\\']) || path.exists();
     let presence = if is_path {
@@ -42,14 +42,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
             "sources": presence.sources,
             "inside": presence.inside,
         });
-        output::json::print("why", document)?;
-        return Ok(crate::error::found(is_known));
+        output::json::print_document("why", document)?;
+        return Ok(crate::error::found_exit_code(is_known));
     }
     if !is_known {
         let reason = if is_path { unknown_path(&path, &presence) } else { unknown_id(args) };
-        return Ok(nothing_found(&reason));
+        return Ok(print_nothing_found(&reason));
     }
-    let mut out = output::stdout();
+    let mut out = output::buffered_stdout();
     for session in &presence.sessions {
         writeln!(out, " {}", told_session(session))?;
     }
@@ -63,33 +63,31 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
 fn told_session(session: &KnownSession) -> String {
     let state = match session.listing {
         ListingState::Listed => "is listed",
-        ListingState::SubAgent => "is a sub-agent's session: `aj list --all` shows it",
+        ListingState::SubAgent => "is a sub-agent: `aj list --all` lists it",
         ListingState::Copy => "is a working copy of another session and is not listed",
-        ListingState::Empty => {
-            "is not listed: nobody said or did anything in it; `aj show` reads it"
-        }
+        ListingState::Empty => "is empty and not listed; `aj show` shows it",
     };
-    format!("{} {state}  {DIM}{}{DIM:#}", plain(&session.id), plain(&session.title))
+    format!("{} {state}  {DIM}{}{DIM:#}", plain_text(&session.id), plain_text(&session.title))
 }
 
 fn print_source(out: &mut dyn Write, source: &KnownSource) -> Result<()> {
     let state = match source.state {
         SourceState::Read => "read",
-        SourceState::Changed => "changed since it was read: the next command reads it",
-        SourceState::Unread => "found, not read yet: `aj index` reads it",
-        SourceState::Gone => "gone; what it told lives on in the journal",
+        SourceState::Changed => "changed since it was read; the next command reads it again",
+        SourceState::Unread => "not read yet; `aj index` reads it",
+        SourceState::Gone => "deleted; its messages are kept in the journal",
         SourceState::Failed => "could not be read",
     };
-    writeln!(out, " {}  {DIM}{}{DIM:#}  {state}", plain(&source.path), source.agent)?;
+    writeln!(out, " {}  {DIM}{}{DIM:#}  {state}", plain_text(&source.path), source.agent)?;
     if let Some(error) = &source.error {
-        writeln!(out, "   {}", plain(&cause(&source.path, error)))?;
+        writeln!(out, "   {}", plain_text(&failure_cause(&source.path, error)))?;
     }
     if source.records > 0 {
         let records = count(source.records, "record");
-        writeln!(out, "   {DIM}{} of {records} understood{DIM:#}", source.understood)?;
+        writeln!(out, "   {DIM}{} of {records} parsed{DIM:#}", source.understood)?;
     }
     for (reason, number) in &source.skipped {
-        writeln!(out, "   {DIM}skipped {number} × {}{DIM:#}", plain(reason))?;
+        writeln!(out, "   {DIM}skipped {number} × {}{DIM:#}", plain_text(reason))?;
     }
     Ok(())
 }
@@ -97,22 +95,22 @@ fn print_source(out: &mut dyn Write, source: &KnownSource) -> Result<()> {
 fn unknown_path(path: &Path, presence: &Presence) -> String {
     let name = path.display();
     if !path.exists() {
-        return format!("{name} does not exist, and the journal has nothing from there");
+        return format!("{name} does not exist, and the journal has no session from it");
     }
     match &presence.inside {
         Some(inside) => format!(
-            "{name} is in {}, which is scanned for {}, but no session is read from it",
+            "{name} is in {}, a directory of {}, but aj reads no session from it",
             inside.path, inside.agent
         ),
         None => format!(
-            "{name} is in no scanned directory: `aj sources --all` lists them, [storage.sources] adds others"
+            "{name} is not in a scanned directory: `aj sources --all` lists them, [storage.sources] adds others"
         ),
     }
 }
 
-fn unknown_id(args: &Args) -> String {
+fn unknown_id(args: &WhyArgs) -> String {
     format!(
-        "no session `{}` in the journal, and no file with that name in a scanned directory; `aj sources --all` lists them",
+        "no session or session file `{}`; `aj sources --all` lists the scanned directories",
         args.subject
     )
 }

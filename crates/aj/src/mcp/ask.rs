@@ -1,38 +1,44 @@
-//! The tools that answer over many sessions: search, list and stats.
+//! The MCP tools that answer from many sessions: search, list and stats.
 
-use agent_journal::analyze::{By, Extent, Figures, Stats, StatsQuery};
+use agent_journal::analyze::{Extent, Figures, GroupBy, Stats, StatsQuery};
 use agent_journal::export::NamedText;
+use agent_journal::present::{text_kind_label, tier_label, tier_note};
 use agent_journal::search::{
-    Answer, Filter, Found, Grouping, Hit, Options as SearchOptions, Query, Scope, Tier,
+    Answer, Filter, Found, Grouping, Hit, Query, Scope, SearchOptions, Tier,
 };
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::{Result, bail, ensure};
 
 use super::caller::is_among;
-use super::page::{Item, Page};
-use super::{Call, input};
-use crate::commands::of_sessions;
-use crate::commands::search::{usual_mode, why_no_meaning};
-use crate::output::quote::{Quoter, cut, neutral};
-use crate::output::search::place;
-use crate::output::{amount, count, duration, kind_name, money};
+use super::page::{AnswerPage, PageItem};
+use super::{ToolCall, input};
+use crate::output::quote::{Quoter, cut_to_tokens, remove_invisible};
+use crate::output::search::session_of_hit;
+use crate::output::{amount, count, duration, money};
+use crate::session_filter::{require_session_fields, why_no_meaning};
 
-/// Tokens of a title, a snippet, a name.
-const LINE: (usize, usize, usize) = (60, 160, 30);
+/// Most tokens of a title.
+const TITLE_TOKENS: usize = 60;
 
-impl Call {
-    /// Finds sessions.
-    pub(super) fn search(&self) -> Result<String> {
-        let input: input::Search = self.input()?;
-        let limit = checked(input.limit, input.offset, 10)?;
+/// Most tokens of a snippet.
+const SNIPPET_TOKENS: usize = 160;
+
+/// Most tokens of a name.
+const NAME_TOKENS: usize = 30;
+
+impl ToolCall {
+    /// Answers the `search` tool.
+    pub(super) fn answer_search_tool(&self) -> Result<String> {
+        let input: input::SearchInput = self.parse_input()?;
+        let limit = checked_limit(input.limit, input.offset, 10)?;
         ensure!(!input.query.trim().is_empty(), "the query is empty");
         ensure!(
             input.query.len() <= input::QUERY,
             "the query is too long: at most {} bytes; keep the words that matter most",
             input::QUERY
         );
-        let choice: input::Choice = self.input()?;
-        let chosen = choice.filter(Scope::All, &self.context.now)?;
+        let choice: input::SessionChoice = self.parse_input()?;
+        let chosen = choice.choice_filter(Scope::All, &self.context.now)?;
         let mut query = Query::parse(&input.query, &self.context.now)?;
         query.filter.agents.extend(chosen.agents);
         query.filter.projects.extend(chosen.projects);
@@ -40,23 +46,27 @@ impl Call {
         query.filter.since = chosen.since.or(query.filter.since);
         query.filter.until = chosen.until.or(query.filter.until);
         if !query.is_fields_only() {
-            ensure!(query.looks_for_something(), "give at least one word that must be there");
+            ensure!(
+                query.looks_for_something(),
+                "the query only excludes: add at least one word to search for"
+            );
         } else if !query.filter.lists_messages() {
             return self.list_chosen(&query.filter, limit, input.offset, input.include_current);
         }
-        let answered = self.context.answer(|journal| {
-            let own = if input.include_current { Vec::new() } else { self.current(journal)? };
-            // The sessions that ask are passed over, not counted against the limit.
+        let answered = self.context.answer_fresh(|journal| {
+            let own =
+                if input.include_current { Vec::new() } else { self.callers_sessions(journal)? };
+            // Sessions of the calling agent are skipped and do not count against the limit.
             let options = SearchOptions {
                 limit: limit + own.len() * 4,
                 offset: input.offset,
-                mode: usual_mode(&self.context.settings),
+                mode: self.context.settings.search.mode,
                 ..SearchOptions::default()
             };
             if let Some(reason) = why_no_meaning(journal, options.mode) {
                 bail!(reason);
             }
-            let answer = journal.find(&query, &options)?;
+            let answer = journal.search(&query, &options)?;
             Ok((own, answer))
         })?;
         let (own, mut answer) = answered.answer;
@@ -64,28 +74,30 @@ impl Call {
             answer.sessions.iter().map(|found| is_among(&found.entry, &own)).collect();
         let mut flags = own.iter();
         answer.sessions.retain(|_| !flags.next().copied().unwrap_or_default());
-        let mut quoter = Quoter::new(answered.journal.redactor());
-        let mut page = Page::new(self.budget()?, &found_heading(&answer));
+        let mut quoter = Quoter::new(answered.journal.owner_redactor());
+        let mut page = AnswerPage::new(self.token_budget()?, &found_heading(&answer));
         let wanted = &answer.sessions[..limit.min(answer.sessions.len())];
-        let shown = sessions(&mut page, wanted, &mut quoter, &answered.journal)?;
-        // Where the first that is not shown stands among all of them.
+        let shown = add_sessions(&mut page, wanted, &mut quoter, &answered.journal)?;
+        // Position, among all results, of the first one that is not shown.
         let others = own.iter().enumerate().filter(|(_, is_own)| !**is_own).map(|(at, _)| at);
         let next = input.offset + others.into_iter().nth(shown).unwrap_or(own.len());
         let hidden = own.iter().filter(|is_own| **is_own).count();
-        Ok(page.finish(&closing(answer.total, (input.offset, next), hidden)))
+        Ok(page.finish_page(
+            &ListEnd { total: answer.total, offset: input.offset, next, hidden }.lines(),
+        ))
     }
 
-    /// Lists sessions.
-    pub(super) fn list(&self) -> Result<String> {
-        let input: input::List = self.input()?;
-        let limit = checked(input.limit, input.offset, 20)?;
-        let choice: input::Choice = self.input()?;
+    /// Answers the `list` tool.
+    pub(super) fn answer_list_tool(&self) -> Result<String> {
+        let input: input::ListInput = self.parse_input()?;
+        let limit = checked_limit(input.limit, input.offset, 20)?;
+        let choice: input::SessionChoice = self.parse_input()?;
         let scope = if input.include_sub_agents { Scope::All } else { Scope::Roots };
-        let filter = choice.filter(scope, &self.context.now)?;
+        let filter = choice.choice_filter(scope, &self.context.now)?;
         self.list_chosen(&filter, limit, input.offset, input.include_current)
     }
 
-    /// Lists the sessions that a filter chooses.
+    /// Lists the sessions that match a filter.
     fn list_chosen(
         &self,
         filter: &Filter,
@@ -93,76 +105,83 @@ impl Call {
         offset: usize,
         include_current: bool,
     ) -> Result<String> {
-        of_sessions(filter)?;
-        let answered = self.context.answer(|journal| {
-            let own = if include_current { Vec::new() } else { self.current(journal)? };
-            let entries = journal.sessions(filter, Some(limit + offset + own.len()))?;
-            Ok((own, entries, journal.count(filter)?))
+        require_session_fields(filter)?;
+        let answered = self.context.answer_fresh(|journal| {
+            let own = if include_current { Vec::new() } else { self.callers_sessions(journal)? };
+            let entries = journal.list_entries(filter, Some(limit + offset + own.len()))?;
+            Ok((own, entries, journal.count_sessions(filter)?))
         })?;
         let (own, mut entries, total) = answered.answer;
         let before = entries.len();
         entries.retain(|entry| !is_among(entry, &own));
         let hidden = before - entries.len();
         let total = total - hidden as u64;
-        let mut quoter = Quoter::new(answered.journal.redactor());
-        let mut page =
-            Page::new(self.budget()?, &format!("{}, the latest first", count(total, "session")));
+        let mut quoter = Quoter::new(answered.journal.owner_redactor());
+        let mut page = AnswerPage::new(
+            self.token_budget()?,
+            &format!("{}, latest first", count(total, "session")),
+        );
         let mut shown = 0;
         for entry in entries.iter_mut().skip(offset).take(limit) {
-            quoter.entry(entry, &answered.journal)?;
-            if !page.add(&session(entry, "", &mut quoter)) {
+            quoter.redact_entry(entry, &answered.journal)?;
+            if !page.add_item(&session_item(entry, "", &mut quoter)) {
                 break;
             }
             shown += 1;
         }
-        Ok(page.finish(&closing(total, (offset, offset + shown), hidden)))
+        Ok(page.finish_page(&ListEnd { total, offset, next: offset + shown, hidden }.lines()))
     }
 
-    /// Sums up.
-    pub(super) fn stats(&self) -> Result<String> {
-        let input: input::Stats = self.input()?;
-        let choice: input::Choice = self.input()?;
-        let by = input.by.map(By::from);
+    /// Answers the `stats` tool.
+    pub(super) fn answer_stats_tool(&self) -> Result<String> {
+        let input: input::StatsInput = self.parse_input()?;
+        let choice: input::SessionChoice = self.parse_input()?;
+        let by = input.by.map(GroupBy::from);
         let query = StatsQuery {
-            filter: choice.filter(Scope::All, &self.context.now)?,
+            filter: choice.choice_filter(Scope::All, &self.context.now)?,
             by,
             extent: Extent::Tasks,
             explain: false,
             now: self.context.now.clone(),
         };
-        let mut answered = self.context.answer(|journal| Ok(journal.stats(&query)?))?;
-        let mut redactor = answered.journal.redactor();
+        let mut answered = self.context.answer_fresh(|journal| Ok(journal.stats(&query)?))?;
+        let mut redactor = answered.journal.owner_redactor();
         answered.journal.redact_stats(&mut answered.answer, &mut redactor)?;
-        let mut quoter = Quoter::new(answered.journal.redactor());
-        let mut page =
-            Page::new(self.budget()?, &format!("all: {}", figures(&answered.answer.totals)));
-        let rows = rows(&answered.answer, &mut quoter);
-        let shown = rows.iter().take_while(|row| page.add(row)).count();
+        let mut quoter = Quoter::new(answered.journal.owner_redactor());
+        let mut page = AnswerPage::new(
+            self.token_budget()?,
+            &format!("all: {}", figures_text(&answered.answer.totals)),
+        );
+        let rows = group_items(&answered.answer, &mut quoter);
+        let shown = rows.iter().take_while(|row| page.add_item(row)).count();
         let left = rows.len() - shown;
         let closing = (left > 0).then(|| {
-            format!("Left out: {}; narrow with since, project, agent.", count(left as u64, "line"))
+            format!(
+                "Left out: {}; narrow the call with since, project or agent.",
+                count(left as u64, "line")
+            )
         });
-        Ok(page.finish(&closing.into_iter().collect::<Vec<_>>()))
+        Ok(page.finish_page(&closing.into_iter().collect::<Vec<_>>()))
     }
 }
 
-impl From<input::By> for By {
-    fn from(by: input::By) -> Self {
+impl From<input::GroupByInput> for GroupBy {
+    fn from(by: input::GroupByInput) -> Self {
         match by {
-            input::By::Day => Self::Day,
-            input::By::Week => Self::Week,
-            input::By::Month => Self::Month,
-            input::By::Agent => Self::Agent,
-            input::By::Model => Self::Model,
-            input::By::Project => Self::Project,
-            input::By::Branch => Self::Branch,
-            input::By::Tool => Self::Tool,
+            input::GroupByInput::Day => Self::Day,
+            input::GroupByInput::Week => Self::Week,
+            input::GroupByInput::Month => Self::Month,
+            input::GroupByInput::Agent => Self::Agent,
+            input::GroupByInput::Model => Self::Model,
+            input::GroupByInput::Project => Self::Project,
+            input::GroupByInput::Branch => Self::Branch,
+            input::GroupByInput::Tool => Self::Tool,
         }
     }
 }
 
-/// The limit in force.
-pub(super) fn checked(limit: Option<usize>, offset: usize, usual: usize) -> Result<usize> {
+/// Returns the limit in force: the requested one if it is valid, else `usual`.
+pub(super) fn checked_limit(limit: Option<usize>, offset: usize, usual: usize) -> Result<usize> {
     let limit = limit.unwrap_or(usual);
     let most = input::LIMIT;
     ensure!((1..=most).contains(&limit), "limit must be a number from 1 to {most}");
@@ -171,134 +190,144 @@ pub(super) fn checked(limit: Option<usize>, offset: usize, usual: usize) -> Resu
 }
 
 fn found_heading(answer: &Answer) -> String {
-    let how = match answer.tier {
-        Tier::ExactPhrase => "with the words as they were asked for",
-        Tier::AllWords => "with everything that was asked for in one message",
-        Tier::WordForms => "with all the words, some in another form (plural, -ed, -ing)",
-        Tier::Listed => "chosen by fields, the latest first",
-        Tier::Typo => "with words like those asked for, which occur nowhere",
-        Tier::Meaning => "about the same, in other words",
-        Tier::SomeWords => "with some of the words only",
-    };
-    let is_mixed = answer.sessions.iter().any(|found| mark(found.tier) != mark(answer.tier));
+    let how = tier_label(answer.tier);
+    let latest = if answer.tier == Tier::Listed { ", latest first" } else { "" };
+    let note = tier_note(answer.tier);
+    let is_mixed = answer.sessions.iter().any(|found| tier_note(found.tier) != note);
     let best = if is_mixed { "the best " } else { "" };
     match answer.total {
-        0 if answer.tier == Tier::Listed => "nothing found that fits these fields".to_owned(),
-        0 => "nothing found; try fewer words, or begin* for beginnings".to_owned(),
+        0 if answer.tier == Tier::Listed => "no session matches these fields".to_owned(),
+        0 => "nothing found; try fewer words, or a prefix such as begin*".to_owned(),
         total => {
-            let noun = match answer.group {
+            let noun = match answer.grouping {
                 Grouping::Session => "session",
                 Grouping::Message => "message",
             };
-            format!("{}, {best}{how}", count(total, noun))
+            format!("{}, {best}{how}{latest}", count(total, noun))
         }
     }
 }
 
-/// Returns what is said of a session that does not have everything that was asked for.
-fn mark(tier: Tier) -> &'static str {
-    match tier {
-        Tier::ExactPhrase | Tier::AllWords | Tier::Listed => "",
-        Tier::WordForms => " (other word forms)",
-        Tier::Typo => " (similar words)",
-        Tier::SomeWords => " (some words)",
-        Tier::Meaning => " (by meaning)",
-    }
+/// Returns the note after a session that does not match the whole query.
+fn tier_suffix(tier: Tier) -> String {
+    tier_note(tier).map_or(String::new(), |note| format!(" ({note})"))
 }
 
-/// Writes sessions, as many as fit, the last one with fewer messages; tells how many.
-fn sessions(
-    page: &mut Page,
+/// Adds as many sessions as fit, the last one with fewer hits. Returns the number added.
+fn add_sessions(
+    page: &mut AnswerPage,
     all: &[Found],
     quoter: &mut Quoter,
     journal: &Journal,
 ) -> Result<usize> {
     for (shown, found) in all.iter().enumerate() {
         let mut entry = found.entry.clone();
-        quoter.entry(&mut entry, journal)?;
-        let head = session(&entry, mark(found.tier), quoter);
-        // The title stands with the session already.
+        quoter.redact_entry(&mut entry, journal)?;
+        let head = session_item(&entry, &tier_suffix(found.tier), quoter);
+        // The title is part of the session's own line already.
         let hits = found.hits.iter().filter(|one| one.kind != TextKind::Title);
         let hits = hits.map(|one| {
-            let texts = journal.hit_texts(place(found, one), one)?;
-            Ok(hit(found, one, &texts, quoter))
+            let texts = journal.hit_texts(session_of_hit(found, one), one)?;
+            Ok(hit_item(found, one, &texts, quoter))
         });
-        let mut hits: Vec<Item> = hits.collect::<Result<_>>()?;
-        let room = page.room();
-        let cost = |hits: &[Item]| head.tokens() + hits.iter().map(Item::tokens).sum::<usize>();
+        let mut hits: Vec<PageItem> = hits.collect::<Result<_>>()?;
+        let room = page.remaining_tokens();
+        let cost = |hits: &[PageItem]| {
+            head.estimated_tokens() + hits.iter().map(PageItem::estimated_tokens).sum::<usize>()
+        };
         while cost(&hits) > room && hits.len() > 1 {
             hits.pop();
         }
-        if cost(&hits) > room || !page.add(&head) {
+        if cost(&hits) > room || !page.add_item(&head) {
             return Ok(shown);
         }
         for hit in &hits {
-            page.add(hit);
+            page.add_item(hit);
         }
     }
     Ok(all.len())
 }
 
-/// A session's own line, and what it is called.
-pub(super) fn session(entry: &Entry, mark: &str, quoter: &mut Quoter) -> Item {
-    let (title, _, name) = LINE;
+/// Builds the item of a session: its id and counts, then its title and other recorded facts.
+pub(super) fn session_item(entry: &Entry, mark: &str, quoter: &mut Quoter) -> PageItem {
     let date = entry.ended_at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..10]));
     let counts = &entry.counts;
     let (prompts, messages) =
         (count(counts.user_prompts, "prompt"), count(counts.messages, "message"));
     let id = ShownId::new(&entry.id);
     let own = format!("{}{date} {prompts}, {messages}{mark}", id.own);
-    let mut facts = vec![quoter.line(&entry.title, title)];
+    let mut facts = vec![quoter.clean_line(&entry.title, TITLE_TOKENS)];
     facts.extend(id.quoted);
     for (what, value) in [("project", &entry.project), ("branch", &entry.branch)] {
-        facts.extend(value.as_ref().map(|value| format!("{what} {}", quoter.line(value, name))));
+        facts.extend(
+            value.as_ref().map(|value| format!("{what} {}", quoter.clean_line(value, NAME_TOKENS))),
+        );
     }
-    Item::new(&own).quote(&facts.join(", "))
+    PageItem::new(&own).quoted_text(&facts.join(", "))
 }
 
-/// A message that was found.
-fn hit(found: &Found, hit: &Hit, texts: &[NamedText], quoter: &mut Quoter) -> Item {
-    let kind = kind_name(hit.kind);
+/// Builds the item of one hit: its position, then the quoted snippet.
+fn hit_item(found: &Found, hit: &Hit, texts: &[NamedText], quoter: &mut Quoter) -> PageItem {
+    let kind = text_kind_label(hit.kind);
     let place = match hit.position {
         Some(position) => {
             let at = hit.message.as_ref().and_then(|message| message.at);
             let at = at.map_or(String::new(), |at| format!(" {}", &at.to_string()[..16]));
-            format!("{}#{} {kind}{at}", short(place(found, hit)), position + 1)
+            format!("{}#{} {kind}{at}", short_id(session_of_hit(found, hit)), position + 1)
         }
         None => kind,
     };
-    Item::new(&place).quote(&quoter.piece(&hit.snippet.text, texts, LINE.1))
+    PageItem::new(&place).quoted_text(&quoter.clean_excerpt(
+        &hit.snippet.text,
+        texts,
+        SNIPPET_TOKENS,
+    ))
 }
 
-/// What else there is, and how to get it.
-fn closing(total: u64, (offset, next): (usize, usize), hidden: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let left = total.saturating_sub(next as u64);
-    if left > 0 {
-        let left = count(left, "session");
-        // The same call again would say the same again.
-        let how = if next > offset {
-            format!("the same call with \"offset\": {next}")
-        } else {
-            "a larger \"max_tokens\" has room for them".to_owned()
-        };
-        lines.push(format!("Left out: {left}; {how}"));
-    }
-    if hidden > 0 {
-        lines.push(format!("Not shown: {hidden} running here; \"include_current\": true"));
-    }
-    if total > 0 {
-        lines.push("Read on: show with \"id\": \"ID#MESSAGE\"".to_owned());
-    }
-    lines
+/// The end of a list of sessions.
+struct ListEnd {
+    total: u64,
+    offset: usize,
+    /// The position of the first session that is not shown.
+    next: usize,
+    /// The sessions of the calling agent that are not shown.
+    hidden: usize,
 }
 
-/// A session's id in an answer. Agents and imports choose ids, so one that could be read as words
-/// is quoted like any other record.
+impl ListEnd {
+    /// Returns the lines that name what is left out and the call that shows it.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let left = self.total.saturating_sub(self.next as u64);
+        if left > 0 {
+            let left = count(left, "session");
+            // Repeating the same call would return the same answer.
+            let how = if self.next > self.offset {
+                format!("repeat the call with \"offset\": {}", self.next)
+            } else {
+                "use a larger \"max_tokens\"".to_owned()
+            };
+            lines.push(format!("Left out: {left}; {how}"));
+        }
+        if self.hidden > 0 {
+            lines.push(format!(
+                "Not shown: {} running here; use \"include_current\": true",
+                self.hidden
+            ));
+        }
+        if self.total > 0 {
+            lines.push("To read on: show with \"id\": \"ID#MESSAGE\"".to_owned());
+        }
+        lines
+    }
+}
+
+/// A session id as an answer shows it. Agents and imports choose ids, so an id that could be read
+/// as a sentence is quoted like any other record.
 pub(super) struct ShownId {
-    /// The id, or what stands for it in our own words.
+    /// The id itself, or a placeholder where the id has to be quoted.
     pub(super) own: String,
-    /// The id as a record, where it is not said in our own words.
+    /// The id as a quoted record, where it is not shown as plain text.
     pub(super) quoted: Option<String>,
 }
 
@@ -307,59 +336,62 @@ impl ShownId {
         if is_plain_id(id) {
             return Self { own: id.to_owned(), quoted: None };
         }
-        let quoted = neutral(id).split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { own: "(id below)".to_owned(), quoted: Some(format!("id {}", cut(&quoted, LINE.0))) }
+        let quoted = remove_invisible(id).split_whitespace().collect::<Vec<_>>().join(" ");
+        Self {
+            own: "(id below)".to_owned(),
+            quoted: Some(format!("id {}", cut_to_tokens(&quoted, TITLE_TOKENS))),
+        }
     }
 }
 
-/// The longest id that is said in our own words.
+/// Longest id, in bytes, that is shown unquoted.
 const LONGEST_ID: usize = 96;
 
-/// Whether an id looks like one: few signs, not long, and no more than two words.
+/// Returns whether an id looks like one: few kinds of characters, short, and at most two words.
 fn is_plain_id(id: &str) -> bool {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.:@".contains(one);
     let native = id.split_once(':').map_or(id, |(_, native)| native);
     let parts = native.split(['-', '_', '.', ':', '@']);
     let is_word =
         |part: &&str| part.len() > 2 && part.bytes().all(|byte| byte.is_ascii_alphabetic());
-    // `deadbeef` is a part of many ids.
+    // `deadbeef` occurs in many ids.
     let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
     let words = parts.filter(is_word).filter(|part| !is_hex(part)).count();
     id.len() <= LONGEST_ID && id.chars().all(is_plain) && words <= 2
 }
 
-pub(super) fn short(entry: &Entry) -> String {
+pub(super) fn short_id(entry: &Entry) -> String {
     ShownId::new(crate::output::short_id(entry)).own
 }
 
-/// The groups of statistics, a line each.
-fn rows(stats: &Stats, quoter: &mut Quoter) -> Vec<Item> {
-    let mut name = |text: &str| quoter.line(text, LINE.2);
+/// Builds one item for each group of the statistics.
+fn group_items(stats: &Stats, quoter: &mut Quoter) -> Vec<PageItem> {
+    let mut name = |text: &str| quoter.clean_line(text, NAME_TOKENS);
     match stats.by {
-        Some(By::Tool) => stats
+        Some(GroupBy::Tool) => stats
             .tools
             .iter()
             .map(|tool| {
                 let failed = format!("{}, {} failed", count(tool.calls, "call"), tool.errors);
-                Item::default().quote(&format!("{}: {failed}", name(&tool.tool)))
+                PageItem::default().quoted_text(&format!("{}: {failed}", name(&tool.tool)))
             })
             .collect(),
         by => {
             let groups = if by.is_some() { &stats.groups } else { &stats.models };
-            let is_by_model = by.is_none_or(|by| by == By::Model);
+            let is_by_model = by.is_none_or(|by| by == GroupBy::Model);
             groups
                 .iter()
                 .map(|group| {
                     let key = name(group.label.as_deref().unwrap_or(&group.key));
-                    let told = if is_by_model { spent } else { figures };
-                    Item::default().quote(&format!("{key}: {}", told(&group.figures)))
+                    let told = if is_by_model { usage_text } else { figures_text };
+                    PageItem::default().quoted_text(&format!("{key}: {}", told(&group.figures)))
                 })
                 .collect()
         }
     }
 }
 
-fn figures(figures: &Figures) -> String {
+fn figures_text(figures: &Figures) -> String {
     let done = format!(
         "{}, {} ({} failed), active {}",
         count(figures.prompts, "prompt"),
@@ -370,8 +402,8 @@ fn figures(figures: &Figures) -> String {
     format!("{}, {done}, {}", count(figures.sessions, "session"), tokens_and_cost(figures))
 }
 
-/// What is known of a model: what it spent, not what was done with it.
-fn spent(figures: &Figures) -> String {
+/// Formats the figures of a model: its tokens and cost. Activity is not recorded by model.
+fn usage_text(figures: &Figures) -> String {
     format!("{}, {}", count(figures.sessions, "session"), tokens_and_cost(figures))
 }
 
@@ -381,7 +413,7 @@ fn tokens_and_cost(figures: &Figures) -> String {
     if !tokens.is_known() {
         return format!("tokens unknown, cost {cost}");
     }
-    let unrecorded = match figures.not_in_transcript.tokens.total() {
+    let unrecorded = match figures.not_in_transcript.tokens.total_tokens() {
         0 => String::new(),
         total => format!(" ({} of them not in the transcript)", amount(total)),
     };

@@ -1,38 +1,40 @@
-//! Who asks: an agent should not find its own question as the answer.
+//! Finds the sessions of the calling agent, so that a search does not return its own question.
 
 use std::path::Path;
 
 use agent_journal::connectors::Agent;
-use agent_journal::search::{Edge, Filter, Scope, date};
+use agent_journal::model::SessionStatus;
+use agent_journal::search::{DayEdge, Filter, Scope, date};
 use agent_journal::{Entry, Journal};
 use anyhow::Result;
 
-use super::Call;
+use super::ToolCall;
 
-impl Call {
-    /// The sessions that may be the one that asks: those of the client's agent that are running
-    /// where this server was started.
-    pub(super) fn current(&self, journal: &Journal) -> Result<Vec<Entry>> {
+impl ToolCall {
+    /// Returns the sessions that may be the caller's: running ones of the client's agent in the
+    /// directory this server was started in.
+    pub(super) fn callers_sessions(&self, journal: &Journal) -> Result<Vec<Entry>> {
         let Ok(here) = std::env::current_dir() else { return Ok(Vec::new()) };
-        let since = date("1d", &self.context.now, Edge::Start)?;
-        let agents = client(&self.client).map(|agent| agent.id.to_owned()).into_iter().collect();
+        let since = date("1d", &self.context.now, DayEdge::Start)?;
+        let agents =
+            client_agent(&self.client).map(|agent| agent.id.to_owned()).into_iter().collect();
         let filter =
             Filter { agents, since: Some(since), scope: Scope::Roots, ..Filter::default() };
-        let mut running = journal.sessions(&filter, None)?;
-        running.retain(|entry| entry.status == "running" && is_in(entry, &here));
+        let mut running = journal.list_entries(&filter, None)?;
+        running.retain(|entry| entry.status == SessionStatus::Running && is_in(entry, &here));
         Ok(running)
     }
 }
 
-/// The agent that a client is, as far as its name tells.
-fn client(name: &str) -> Option<&'static Agent> {
+/// Returns the agent that a client's name identifies, if there is one.
+fn client_agent(name: &str) -> Option<&'static Agent> {
     let name = name.to_lowercase();
     let fits =
         |agent: &&Agent| agent.mcp.as_ref().is_some_and(|client| name.contains(client.introduces));
-    Journal::agents().find(fits)
+    Journal::supported_agents().find(fits)
 }
 
-/// Whether a session takes place in a directory, below it or around it.
+/// Returns whether a session runs in a directory, below it or above it.
 fn is_in(entry: &Entry, here: &Path) -> bool {
     let places = [&entry.cwd, &entry.project_path];
     places.into_iter().flatten().any(|place| {
@@ -41,7 +43,7 @@ fn is_in(entry: &Entry, here: &Path) -> bool {
     })
 }
 
-/// Whether an entry is one of these sessions, or of a sub-agent of one.
+/// Returns whether a session is one of `sessions` or a direct sub-agent of one.
 pub(super) fn is_among(entry: &Entry, sessions: &[Entry]) -> bool {
     let is_one =
         |session: &Entry| session.id == entry.id || entry.parent_id.as_deref() == Some(&session.id);

@@ -1,136 +1,142 @@
-//! The tools about work on code: what a session came to, which sessions touched a file, and which
-//! wrote its lines.
+//! The MCP tools about code: the handoff of a session, the sessions that touched a file, and the
+//! sessions that wrote its lines.
 
 use agent_journal::search::Scope;
 use anyhow::{Result, ensure};
 
-use super::ask::{ShownId, checked, short};
-use super::page::{Item, Page};
-use super::read::unknown;
-use super::{Call, input};
-use crate::commands::blame::{BlamedPlace, name};
-use crate::commands::files::{FileSort, touched};
+use super::ask::{ShownId, checked_limit, short_id};
+use super::page::{AnswerPage, PageItem};
+use super::read::unknown_session;
+use super::{ToolCall, input};
+use crate::blame::{BlamedPlace, confidence_label};
 use crate::output::count;
+use crate::output::files::{FileSort, touches_in_words};
 use crate::output::handoff::Handoff;
 use crate::output::quote::Quoter;
 
-/// Tokens of a path and of a title.
+/// Most tokens of a path or of a title.
 const LINE_TOKENS: usize = 60;
 
-/// Sessions told of each file.
+/// Sessions shown for each file.
 const SESSIONS: usize = 3;
 
-impl Call {
-    /// Writes the brief of a session.
-    pub(super) fn handoff(&self) -> Result<String> {
-        let input: input::HandoffInput = self.input()?;
+impl ToolCall {
+    /// Answers the `handoff` tool: a brief of one session.
+    pub(super) fn answer_handoff_tool(&self) -> Result<String> {
+        let input: input::HandoffInput = self.parse_input()?;
         let id = input.id.split('#').next().unwrap_or_default();
-        let answered = self.context.answer(|journal| {
-            let entry = journal.session(id)?;
-            let brief = journal.brief(&entry, &mut journal.redactor())?;
+        let answered = self.context.answer_fresh(|journal| {
+            let entry = journal.find_session(id)?;
+            let brief = journal.build_brief(&entry, &mut journal.owner_redactor())?;
             Ok((entry, brief))
         });
-        let answered = answered.map_err(|error| unknown(&error, id))?;
+        let answered = answered.map_err(|error| unknown_session(&error, id))?;
         let (mut entry, brief) = answered.answer;
-        let mut quoter = Quoter::new(answered.journal.redactor());
-        quoter.entry(&mut entry, &answered.journal)?;
+        let mut quoter = Quoter::new(answered.journal.owner_redactor());
+        quoter.redact_entry(&mut entry, &answered.journal)?;
         let handoff = Handoff::new(&entry, &brief, &mut quoter);
         let id = ShownId::new(&entry.id);
-        let mut page = Page::new(self.budget()?, &format!("{}, a brief", id.own));
-        // Marks of quotes cost tokens too.
-        let room = page.room();
-        let briefs = (1..=10).rev().map(|tenths| handoff.text(room * tenths / 10));
-        let mut items = briefs.map(|text| Item::default().quote(&text));
-        if let Some(item) = items.find(|item| item.tokens() <= room) {
-            page.add(&item);
+        let mut page = AnswerPage::new(self.token_budget()?, &format!("{}, a brief", id.own));
+        // Quote marks cost tokens too.
+        let room = page.remaining_tokens();
+        let briefs = (1..=10).rev().map(|tenths| handoff.render_within(room * tenths / 10));
+        let mut items = briefs.map(|text| PageItem::default().quoted_text(&text));
+        if let Some(item) = items.find(|item| item.estimated_tokens() <= room) {
+            page.add_item(&item);
         }
-        Ok(page.finish(&["Read on: show with \"id\": \"ID#MESSAGE\"".to_owned()]))
+        Ok(page.finish_page(&["To read on: show with \"id\": \"ID#MESSAGE\"".to_owned()]))
     }
 
-    /// Lists files with the sessions that viewed, changed or created them.
-    pub(super) fn files(&self) -> Result<String> {
-        let input: input::FilesInput = self.input()?;
-        let limit = checked(input.limit, input.offset, 10)?;
+    /// Answers the `files` tool: files with the sessions that viewed, changed or created them.
+    pub(super) fn answer_files_tool(&self) -> Result<String> {
+        let input: input::FilesInput = self.parse_input()?;
+        let limit = checked_limit(input.limit, input.offset, 10)?;
         ensure!(input.text.len() <= input::QUERY, "the text is too long");
-        let choice: input::Choice = self.input()?;
-        let filter = choice.filter(Scope::All, &self.context.now)?;
-        let answered = self.context.answer(|journal| Ok(journal.files(&filter, &input.text)?))?;
+        let choice: input::SessionChoice = self.parse_input()?;
+        let filter = choice.choice_filter(Scope::All, &self.context.now)?;
+        let answered = self
+            .context
+            .answer_fresh(|journal| Ok(journal.list_touched_files(&filter, &input.text)?))?;
         let mut files = answered.answer;
-        let sort = input.sort.unwrap_or_else(|| FileSort::usual(&input.text));
-        sort.apply(&mut files);
+        let sort = input.sort.unwrap_or_else(|| FileSort::default_order(&input.text));
+        sort.sort_files(&mut files);
         let total = files.len();
-        let mut quoter = Quoter::new(answered.journal.redactor());
+        let mut quoter = Quoter::new(answered.journal.owner_redactor());
         let heading = match total {
-            0 => "no session touched such a file".to_owned(),
-            _ => format!("{}, {}", count(total as u64, "file"), sort.order()),
+            0 => "no session touched a matching file".to_owned(),
+            _ => format!("{}, {}", count(total as u64, "file"), sort.order_name()),
         };
-        let mut page = Page::new(self.budget()?, &heading);
+        let mut page = AnswerPage::new(self.token_budget()?, &heading);
         let mut shown = 0;
         for file in files.iter_mut().skip(input.offset).take(limit) {
             let sessions = count(file.sessions.len() as u64, "session");
-            let own = format!("{sessions}, {}", touched(file.touches));
-            let mut item = Item::new(&own).quote(&quoter.line(&file.path, LINE_TOKENS));
+            let own = format!("{sessions}, {}", touches_in_words(file.touches));
+            let mut item =
+                PageItem::new(&own).quoted_text(&quoter.clean_line(&file.path, LINE_TOKENS));
             for touch in file.sessions.iter_mut().take(SESSIONS) {
-                quoter.entry(&mut touch.entry, &answered.journal)?;
+                quoter.redact_entry(&mut touch.entry, &answered.journal)?;
                 let at = touch.ended_at.map_or(String::new(), |at| at.to_string()[..10].to_owned());
-                let how = touched(touch.touches);
+                let how = touches_in_words(touch.touches);
                 let id = ShownId::new(&touch.id);
                 item = item
-                    .own(&format!("{} {at} {how}", id.own))
-                    .quote(&quoter.line(&touch.entry.title, LINE_TOKENS))
-                    .quote(&id.quoted.unwrap_or_default());
+                    .own_line(&format!("{} {at} {how}", id.own))
+                    .quoted_text(&quoter.clean_line(&touch.entry.title, LINE_TOKENS))
+                    .quoted_text(&id.quoted.unwrap_or_default());
             }
-            if !page.add(&item) {
+            if !page.add_item(&item) {
                 break;
             }
             shown += 1;
         }
-        Ok(page.finish(&rest_of_files(total, input.offset + shown)))
+        Ok(page.finish_page(&rest_of_files(total, input.offset + shown)))
     }
 
-    /// Tells which sessions wrote the lines of a file.
-    pub(super) fn blame(&self) -> Result<String> {
-        let input: input::BlameInput = self.input()?;
+    /// Answers the `blame` tool: the sessions that wrote the lines of a file.
+    pub(super) fn answer_blame_tool(&self) -> Result<String> {
+        let input: input::BlameInput = self.parse_input()?;
         ensure!(input.place.len() <= input::QUERY, "the path is too long");
-        let place = BlamedPlace::read(&input.place)?;
-        let answered = self.context.answer(|journal| Ok(journal.blame(&place.file)?))?;
+        let place = BlamedPlace::read_argument(&input.place)?;
+        let answered = self.context.answer_fresh(|journal| Ok(journal.blame_file(&place.file)?))?;
         let mut blame = answered.answer;
-        let mut quoter = Quoter::new(answered.journal.redactor());
+        let mut quoter = Quoter::new(answered.journal.owner_redactor());
         for entry in &mut blame.sessions {
-            quoter.entry(entry, &answered.journal)?;
+            quoter.redact_entry(entry, &answered.journal)?;
         }
-        let spans = place.spans(&blame);
+        let spans = place.group_spans(&blame);
         let changed = count(blame.candidates as u64, "session");
-        let mut page = Page::new(self.budget()?, &format!("{changed} changed this file"));
+        let mut page =
+            AnswerPage::new(self.token_budget()?, &format!("{changed} changed this file"));
         let mut shown = 0;
         for span in &spans {
             let lines = format!("lines {}-{}", span.first, span.last);
             let item = match &span.author {
-                None => Item::new(&format!("{lines} no recorded edit")),
+                None => PageItem::new(&format!("{lines} no recorded edit")),
                 Some(author) => {
                     let entry = &blame.sessions[author.session];
                     let at = author.at.map_or(String::new(), |at| at.to_string()[..16].to_owned());
-                    let message = format!("{}#{}", short(entry), author.position + 1);
-                    let own = format!("{lines} {message} {at} {}", name(author.confidence));
-                    Item::new(&own).quote(&quoter.line(&entry.title, LINE_TOKENS))
+                    let message = format!("{}#{}", short_id(entry), author.position + 1);
+                    let own =
+                        format!("{lines} {message} {at} {}", confidence_label(author.confidence));
+                    PageItem::new(&own).quoted_text(&quoter.clean_line(&entry.title, LINE_TOKENS))
                 }
             };
-            if !page.add(&item) {
+            if !page.add_item(&item) {
                 break;
             }
             shown += 1;
         }
-        let left = spans.get(shown).map(|span| format!("Left out: from line {} on", span.first));
-        let on = "Read on: show with \"id\": \"ID#MESSAGE\"".to_owned();
-        Ok(page.finish(&left.into_iter().chain([on]).collect::<Vec<_>>()))
+        let left =
+            spans.get(shown).map(|span| format!("Left out: all lines from {} on", span.first));
+        let on = "To read on: show with \"id\": \"ID#MESSAGE\"".to_owned();
+        Ok(page.finish_page(&left.into_iter().chain([on]).collect::<Vec<_>>()))
     }
 }
 
-/// Says how to get the files that are left.
+/// Returns the lines that name the files left out and the calls that go on from here.
 fn rest_of_files(total: usize, next: usize) -> Vec<String> {
     let left = count(total.saturating_sub(next) as u64, "file");
-    let rest = format!("Left out: {left}; the same call with \"offset\": {next}");
-    let on = "Lines of a file: blame; a session: show with \"id\": \"ID\"".to_owned();
+    let rest = format!("Left out: {left}; repeat the call with \"offset\": {next}");
+    let on = "For the lines of a file: blame; for a session: show with \"id\": \"ID\"".to_owned();
     let rest = (next < total).then_some(rest);
     rest.into_iter().chain((total > 0).then_some(on)).collect()
 }

@@ -1,26 +1,33 @@
-//! What the tools take: their schemas, and the same in types. Nothing unknown is accepted.
+//! The inputs of the MCP tools: their JSON schemas and the matching types. Unknown arguments are
+//! refused.
 
 use agent_journal::Journal;
-use agent_journal::search::{Edge, Filter, Scope, agent_name, date, fields};
+use agent_journal::search::{DayEdge, Filter, Scope, agent_name, date, describe_query_language};
 use anyhow::Result;
 use jiff::Zoned;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::commands::files::FileSort;
+use crate::output::files::FileSort;
 
-/// Fewest, usual and most tokens of an answer.
-pub(super) const TOKENS: (usize, usize, usize) = (200, 4_000, 16_000);
+/// Smallest `max_tokens` of an answer.
+pub(super) const MIN_ANSWER_TOKENS: usize = 200;
 
-/// A longer query is none.
+/// Default `max_tokens` of an answer.
+pub(super) const DEFAULT_ANSWER_TOKENS: usize = 4_000;
+
+/// Largest `max_tokens` of an answer.
+pub(super) const MAX_ANSWER_TOKENS: usize = 16_000;
+
+/// Longest query, path or other text argument, in bytes.
 pub(super) const QUERY: usize = 1_000;
 
-/// Most sessions of one answer.
+/// Largest `limit`: results of one answer.
 pub(super) const LIMIT: usize = 50;
 
-/// Which sessions, the same for every tool.
+/// The arguments that select sessions, the same for every tool that takes them.
 #[derive(Default, Deserialize)]
-pub(super) struct Choice {
+pub(super) struct SessionChoice {
     #[serde(default)]
     agent: Vec<String>,
     #[serde(default)]
@@ -33,9 +40,9 @@ pub(super) struct Choice {
     until: Option<String>,
 }
 
-/// What a search takes.
+/// Input of the `search` tool.
 #[derive(Deserialize)]
-pub(super) struct Search {
+pub(super) struct SearchInput {
     pub(super) query: String,
     #[serde(default)]
     pub(super) limit: Option<usize>,
@@ -45,7 +52,7 @@ pub(super) struct Search {
     pub(super) include_current: bool,
 }
 
-/// What reading a session takes.
+/// Input of the `show` tool.
 #[derive(Deserialize)]
 pub(super) struct Show {
     pub(super) id: String,
@@ -57,19 +64,19 @@ pub(super) struct Show {
     pub(super) tools: bool,
 }
 
-/// What a handoff takes.
+/// Input of the `handoff` tool.
 #[derive(Deserialize)]
 pub(super) struct HandoffInput {
     pub(super) id: String,
 }
 
-/// What a blame takes.
+/// Input of the `blame` tool.
 #[derive(Deserialize)]
 pub(super) struct BlameInput {
     pub(super) place: String,
 }
 
-/// What a list of files takes.
+/// Input of the `files` tool.
 #[derive(Deserialize)]
 pub(super) struct FilesInput {
     #[serde(default)]
@@ -82,9 +89,9 @@ pub(super) struct FilesInput {
     pub(super) offset: usize,
 }
 
-/// What a list takes.
+/// Input of the `list` tool.
 #[derive(Deserialize)]
-pub(super) struct List {
+pub(super) struct ListInput {
     #[serde(default)]
     pub(super) limit: Option<usize>,
     #[serde(default)]
@@ -95,17 +102,17 @@ pub(super) struct List {
     pub(super) include_current: bool,
 }
 
-/// What statistics take.
+/// Input of the `stats` tool.
 #[derive(Deserialize)]
-pub(super) struct Stats {
+pub(super) struct StatsInput {
     #[serde(default)]
-    pub(super) by: Option<By>,
+    pub(super) by: Option<GroupByInput>,
 }
 
-/// What figures may be sorted by.
+/// The property that statistics are grouped by.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum By {
+pub(super) enum GroupByInput {
     Day,
     Week,
     Month,
@@ -116,55 +123,55 @@ pub(super) enum By {
     Tool,
 }
 
-impl Choice {
-    /// The filter it describes.
-    pub(super) fn filter(&self, scope: Scope, now: &Zoned) -> Result<Filter> {
+impl SessionChoice {
+    /// Converts the arguments to a filter with the given scope.
+    pub(super) fn choice_filter(&self, scope: Scope, now: &Zoned) -> Result<Filter> {
         let agents = self.agent.iter().map(|name| agent_name(name)).collect::<Result<_, _>>()?;
         Ok(Filter {
             agents,
             projects: self.project.iter().cloned().collect(),
             branches: self.branch.iter().cloned().collect(),
-            since: self.since.as_deref().map(|text| date(text, now, Edge::Start)).transpose()?,
-            until: self.until.as_deref().map(|text| date(text, now, Edge::End)).transpose()?,
+            since: self.since.as_deref().map(|text| date(text, now, DayEdge::Start)).transpose()?,
+            until: self.until.as_deref().map(|text| date(text, now, DayEdge::End)).transpose()?,
             scope,
             ..Filter::default()
         })
     }
 }
 
-/// A tool as clients see it.
+/// A tool as `tools/list` describes it.
 pub(super) struct Described {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     properties: fn() -> Value,
     required: &'static [&'static str],
-    /// Whether it chooses sessions.
+    /// Whether the tool takes the arguments that select sessions.
     chooses: bool,
 }
 
-/// Every tool.
+/// Every tool, in the order of `tools/list`.
 pub(super) const TOOLS: &[Described] = &[
     Described {
         name: "search",
         about: "Find earlier sessions of any coding agent on this machine by what was said and \
-            done in them: errors, decisions, file names, commands. Looks for words and for the \
-            same meaning in other words; a result that has only some of the words says so.",
-        properties: search,
+            done in them: errors, decisions, file names, commands. Matches words and meaning; \
+            results that contain only some of the words are marked.",
+        properties: search_schema,
         required: &["query"],
         chooses: true,
     },
     Described {
         name: "show",
-        about: "Read a session found by search or list, from its beginning or around a message \
+        about: "Read a session found by search or list, from the beginning or around a message \
             (id#14).",
-        properties: show,
+        properties: show_schema,
         required: &["id"],
         chooses: false,
     },
     Described {
         name: "list",
-        about: "List earlier sessions, the latest first.",
-        properties: list,
+        about: "List earlier sessions, latest first.",
+        properties: list_schema,
         required: &[],
         chooses: true,
     },
@@ -172,43 +179,43 @@ pub(super) const TOOLS: &[Described] = &[
         name: "handoff",
         about: "Read what is needed to continue a session: its goal, decisions, changed files, \
             open todos, last failure and last state, each with its message.",
-        properties: handoff,
+        properties: handoff_schema,
         required: &["id"],
         chooses: false,
     },
     Described {
         name: "files",
         about: "Find the files that earlier sessions viewed, changed or created, with those \
-            sessions: why is a file as it is, who worked on it before.",
-        properties: files,
+            sessions. Shows who worked on a file before, and why.",
+        properties: files_schema,
         required: &[],
         chooses: true,
     },
     Described {
         name: "blame",
-        about: "Find the session and message that wrote the lines of a file as it is now.",
-        properties: blame,
+        about: "Find the session and message that wrote each line of a file.",
+        properties: blame_schema,
         required: &["place"],
         chooses: false,
     },
     Described {
         name: "stats",
-        about: "Sum up sessions, prompts, tokens, cost and tools, in all or by group.",
-        properties: stats,
+        about: "Count sessions, prompts, tokens, cost and tool calls, in total or by group.",
+        properties: stats_schema,
         required: &[],
         chooses: true,
     },
 ];
 
 impl Described {
-    /// The schema of its input.
-    pub(super) fn schema(&self) -> Map<String, Value> {
+    /// Builds the JSON schema of the tool's input.
+    pub(super) fn input_schema(&self) -> Map<String, Value> {
         let mut properties = (self.properties)();
-        let shared = if self.chooses { choice() } else { json!({}) };
-        let (least, usual, most) = TOKENS;
+        let shared = if self.chooses { choice_schema() } else { json!({}) };
         let tokens = json!({ "max_tokens": {
-            "type": "integer", "minimum": least, "maximum": most, "default": usual,
-            "description": "The answer has at most this many tokens; what is left out is said",
+            "type": "integer", "minimum": MIN_ANSWER_TOKENS, "maximum": MAX_ANSWER_TOKENS,
+            "default": DEFAULT_ANSWER_TOKENS,
+            "description": "Limit of the answer in tokens; the answer says what was left out",
         } });
         for further in [shared, tokens] {
             if let (Value::Object(all), Value::Object(further)) = (&mut properties, further) {
@@ -226,107 +233,93 @@ impl Described {
     }
 }
 
-fn choice() -> Value {
-    let agents: Vec<&str> = Journal::agents().map(|agent| agent.id).collect();
+fn choice_schema() -> Value {
+    let agents: Vec<&str> = Journal::supported_agents().map(|agent| agent.id).collect();
     let date = "2026-11-03, 7d, 12h, 2w, today or yesterday";
     json!({
         "agent": {
             "type": "array", "items": { "type": "string" },
-            "description": format!("Only these agents: {} or another one in the journal", agents.join(", ")),
+            "description": format!("Only these agents: {}, or the name of an imported agent", agents.join(", ")),
         },
-        "project": text("Only projects whose name or path has this in it"),
-        "branch": text("Only this git branch"),
-        "since": text(&format!("Only since then: {date}")),
-        "until": text(&format!("Only until then: {date}")),
+        "project": text_schema("Only projects whose name or path contains this text"),
+        "branch": text_schema("Only this git branch"),
+        "since": text_schema(&format!("Only since this time: {date}")),
+        "until": text_schema(&format!("Only until this time: {date}")),
     })
 }
 
-fn search() -> Value {
+fn search_schema() -> Value {
     json!({
         "query": {
-            "type": "string", "minLength": 1, "maxLength": QUERY, "description": query_language(),
+            "type": "string", "minLength": 1, "maxLength": QUERY, "description": describe_query_language(),
         },
-        "limit": limit(10, "sessions"), "offset": offset("sessions"), "include_current": current(),
+        "limit": limit_schema(10, "sessions"), "offset": offset_schema("sessions"), "include_current": current_schema(),
     })
 }
 
-/// Describes the query language, with every field and its values.
-fn query_language() -> String {
-    let mut text = "Words, \"a phrase\", begin*, -without, a OR b, /regex/, and fields such as \
-        file:login.rs since:7d; fields alone list what they choose. Fields:"
-        .to_owned();
-    for field in fields() {
-        // The names of agents stand in the schema already.
-        let values = field.values.join("|");
-        let values = if values.is_empty() { field.about } else { &values };
-        text.push_str(&format!(" {}: ({values})", field.name));
-    }
-    text
-}
-
-fn show() -> Value {
+fn show_schema() -> Value {
     json!({
-        "id": text("A session's id or its beginning; id#14 for message 14 and what is around it"),
-        "from": { "type": "integer", "minimum": 1, "description": "The first message to read" },
+        "id": text_schema("Session id or a unique prefix; id#14 for message 14 with its context"),
+        "from": { "type": "integer", "minimum": 1, "description": "Number of the first message to read" },
         "skip": { "type": "integer", "minimum": 0, "description":
-            "Leave out this many characters of the first message, to read on in a long one" },
+            "Skip this many characters of the first message, to read on in a long one" },
         "tools": { "type": "boolean", "default": false, "description":
-            "Inputs and outputs of tools in full" },
+            "Include tool inputs and outputs in full" },
     })
 }
 
-fn list() -> Value {
+fn list_schema() -> Value {
     json!({
-        "limit": limit(20, "sessions"), "offset": offset("sessions"), "include_current": current(),
+        "limit": limit_schema(20, "sessions"), "offset": offset_schema("sessions"), "include_current": current_schema(),
         "include_sub_agents": { "type": "boolean", "default": false, "description":
-            "Also the sessions that sub-agents ran" },
+            "Include sub-agents" },
     })
 }
 
-fn handoff() -> Value {
-    json!({ "id": text("A session's id or its beginning") })
+fn handoff_schema() -> Value {
+    json!({ "id": text_schema("Session id or a unique prefix") })
 }
 
-fn files() -> Value {
+fn files_schema() -> Value {
     json!({
-        "text": text("Only files whose path has this in it, such as src/login.rs"),
+        "text": text_schema("Only files whose path contains this text, such as src/login.rs"),
         "sort": {
             "type": "string", "enum": FileSort::NAMES, "description":
-                "What comes first: what most sessions touched (default without text), what was \
-                edited most often, or what was touched last (default with text)",
+                "Order: touched by most sessions first (default without text), edited most often \
+                first, or touched last first (default with text)",
         },
-        "limit": limit(10, "files"), "offset": offset("files"),
+        "limit": limit_schema(10, "files"), "offset": offset_schema("files"),
     })
 }
 
-fn blame() -> Value {
-    json!({ "place": text("A file, with a line or lines after a colon: src/login.rs:40-60") })
+fn blame_schema() -> Value {
+    json!({ "place": text_schema("File, with an optional line or range of lines: src/login.rs:40-60") })
 }
 
-fn stats() -> Value {
+fn stats_schema() -> Value {
     let kinds = ["day", "week", "month", "agent", "model", "project", "branch", "tool"];
     json!({ "by": { "type": "string", "enum": kinds, "description": "Group by" } })
 }
 
-fn text(about: &str) -> Value {
+fn text_schema(about: &str) -> Value {
     json!({ "type": "string", "maxLength": QUERY, "description": about })
 }
 
-fn limit(usual: usize, what: &str) -> Value {
+fn limit_schema(usual: usize, what: &str) -> Value {
     json!({
         "type": "integer", "minimum": 1, "maximum": LIMIT, "default": usual,
-        "description": format!("At most this many {what}"),
+        "description": format!("Return at most this many {what}"),
     })
 }
 
-fn offset(what: &str) -> Value {
+fn offset_schema(what: &str) -> Value {
     json!({
         "type": "integer", "minimum": 0, "default": 0,
         "description": format!("Skip this many {what}"),
     })
 }
 
-fn current() -> Value {
+fn current_schema() -> Value {
     json!({ "type": "boolean", "default": false, "description":
-        "Also the session that is asking" })
+        "Include the session that makes this call" })
 }

@@ -1,4 +1,4 @@
-//! Small pictures of numbers: bars, sparklines, a calendar.
+//! Charts for the terminal: bars, sparklines and a calendar.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,8 +15,8 @@ const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'
 const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
 
-/// A bar of up to `width` columns, in eighths of a column.
-pub(crate) fn bar(value: u64, largest: u64, width: usize) -> String {
+/// Draws a bar of up to `width` columns, in eighths of a column.
+pub(crate) fn draw_bar(value: u64, largest: u64, width: usize) -> String {
     if value == 0 || largest == 0 || width == 0 {
         return String::new();
     }
@@ -25,8 +25,8 @@ pub(crate) fn bar(value: u64, largest: u64, width: usize) -> String {
     format!("{BAR}{text}{BAR:#}")
 }
 
-/// One column a number, as high as it is large.
-pub(crate) fn spark(values: &[u64]) -> String {
+/// Draws a sparkline: one column for each number, as high as the number is large.
+pub(crate) fn sparkline(values: &[u64]) -> String {
     let largest = values.iter().copied().max().unwrap_or(0);
     let column = |value: &u64| match (*value, largest) {
         (0, _) | (_, 0) => ' ',
@@ -35,8 +35,8 @@ pub(crate) fn spark(values: &[u64]) -> String {
     values.iter().map(column).collect()
 }
 
-/// A calendar of weeks that ends today: a column a week, a row a day of the week.
-pub(crate) fn calendar(
+/// Writes a calendar of weeks that ends today: a column for each week, a row for each weekday.
+pub(crate) fn write_calendar(
     out: &mut dyn Write,
     days: &BTreeMap<Date, u64>,
     today: Date,
@@ -51,7 +51,7 @@ pub(crate) fn calendar(
         for week in 0..weeks {
             let day = first.checked_add((week * 7 + row as i64).days());
             let Some(day) = day.ok().filter(|day| *day <= today) else { continue };
-            line.push(shade(days.get(&day).copied().unwrap_or(0), largest));
+            line.push(shade_character(days.get(&day).copied().unwrap_or(0), largest));
             line.push(' ');
         }
         writeln!(out, " {DIM}{name:<3}{DIM:#} {BAR}{}{BAR:#}", line.trim_end())?;
@@ -59,7 +59,7 @@ pub(crate) fn calendar(
     Ok(())
 }
 
-fn shade(value: u64, largest: u64) -> char {
+fn shade_character(value: u64, largest: u64) -> char {
     if value == 0 || largest == 0 {
         return '·';
     }
@@ -72,18 +72,18 @@ mod tests {
 
     #[test]
     fn sparklines_rise_with_their_numbers() {
-        assert_eq!(spark(&[0, 1, 4, 8]), " ▁▄█");
-        assert_eq!(spark(&[0, 0]), "  ");
-        assert_eq!(spark(&[]), "");
+        assert_eq!(sparkline(&[0, 1, 4, 8]), " ▁▄█");
+        assert_eq!(sparkline(&[0, 0]), "  ");
+        assert_eq!(sparkline(&[]), "");
     }
 
     #[test]
     fn bars_are_never_empty_for_something() {
         let plain = |text: String| anstream::adapter::strip_str(&text).to_string();
-        assert_eq!(plain(bar(10, 10, 3)), "███");
-        assert_eq!(plain(bar(1, 1000, 3)), "▏");
-        assert_eq!(plain(bar(0, 10, 3)), "");
-        assert_eq!(bar(10, 10, 0), "", "there is no room");
+        assert_eq!(plain(draw_bar(10, 10, 3)), "███");
+        assert_eq!(plain(draw_bar(1, 1000, 3)), "▏");
+        assert_eq!(plain(draw_bar(0, 10, 3)), "");
+        assert_eq!(draw_bar(10, 10, 0), "", "there is no room");
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
         let today = Date::constant(2026, 11, 15);
         let days = BTreeMap::from([(today, 4), (Date::constant(2026, 11, 9), 1)]);
         let mut text = Vec::new();
-        calendar(&mut text, &days, today, 2).unwrap();
+        write_calendar(&mut text, &days, today, 2).unwrap();
         let text = String::from_utf8(text).unwrap();
         let plain = anstream::adapter::strip_str(&text).to_string();
         let rows: Vec<&str> = plain.lines().collect();

@@ -1,4 +1,4 @@
-//! JSON for programs: every answer says its schema, and is written as it is made.
+//! JSON output: every document names its schema, and long ones are written piece by piece.
 
 use std::io::Write;
 
@@ -9,8 +9,8 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Writes one document.
-pub(crate) fn print(schema: &str, mut document: Value) -> Result<()> {
+/// Prints one document with its schema.
+pub(crate) fn print_document(schema: &str, mut document: Value) -> Result<()> {
     document["schema"] = format!("aj.{schema}/1").into();
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
@@ -18,10 +18,10 @@ pub(crate) fn print(schema: &str, mut document: Value) -> Result<()> {
     Ok(())
 }
 
-/// A session as programs see it: as it is listed, with what it cost. `tokens`, `cost` and
-/// `counts` are those of the session alone, `with_subagents` has the same with its sub-agents.
+/// Converts a session to JSON: its listing and its cost. `tokens`, `cost` and `counts` are those of
+/// the session alone; `with_subagents` has the same figures including its sub-agents.
 /// `not_in_transcript` is the part that no message records, where there is one.
-pub(crate) fn session(entry: &Entry, figures: &SessionFigures) -> Result<Value> {
+pub(crate) fn session_json(entry: &Entry, figures: &SessionFigures) -> Result<Value> {
     const TASK: [&str; 9] = [
         "prompts",
         "messages",
@@ -35,7 +35,7 @@ pub(crate) fn session(entry: &Entry, figures: &SessionFigures) -> Result<Value> 
     ];
     let mut document = serde_json::to_value(entry)?;
     document["cost"] = serde_json::to_value(figures.own.cost)?;
-    if !figures.own.not_in_transcript.is_empty() {
+    if !figures.own.not_in_transcript.has_no_tokens() {
         document["not_in_transcript"] = serde_json::to_value(figures.own.not_in_transcript)?;
     }
     let mut whole = serde_json::to_value(&figures.with_subagents)?;
@@ -47,13 +47,13 @@ pub(crate) fn session(entry: &Entry, figures: &SessionFigures) -> Result<Value> 
     Ok(document)
 }
 
-/// The longer texts about a session as programs see them.
-pub(crate) fn documents(documents: &[(String, String)]) -> Value {
+/// Converts the documents of a session to JSON.
+pub(crate) fn documents_json(documents: &[(String, String)]) -> Value {
     documents.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect()
 }
 
-/// The files a session touched as programs see them.
-pub(crate) fn touched_files(files: &[(String, Touches)]) -> Value {
+/// Converts the files that a session touched to JSON.
+pub(crate) fn touched_files_json(files: &[(String, Touches)]) -> Value {
     let file = |(path, touches): &(String, Touches)| {
         let Touches { viewed, edited, created } = touches;
         json!({ "path": path, "viewed": viewed, "edited": edited, "created": created })
@@ -61,34 +61,38 @@ pub(crate) fn touched_files(files: &[(String, Touches)]) -> Value {
     files.iter().map(file).collect()
 }
 
-/// Writes a session with its messages, a piece at a time.
-pub(crate) struct Stream<W: Write> {
+/// Writes a session and its messages as one JSON document, a message at a time.
+pub(crate) struct SessionJsonStream<W: Write> {
     out: W,
     first: bool,
 }
 
-impl<W: Write> Stream<W> {
-    pub(crate) fn begin(mut out: W, schema: &str, session: &Value) -> Result<Self> {
+impl<W: Write> SessionJsonStream<W> {
+    pub(crate) fn begin_stream(mut out: W, schema: &str, session: &Value) -> Result<Self> {
         write!(out, "{{\"schema\":\"aj.{schema}/1\",\"session\":{session},\"messages\":[")?;
         Ok(Self { out, first: true })
     }
 
-    pub(crate) fn message(&mut self, position: u64, message: &Message) -> Result<()> {
+    pub(crate) fn write_json_message(&mut self, position: u64, message: &Message) -> Result<()> {
         let comma = if std::mem::take(&mut self.first) { "\n" } else { ",\n" };
-        write!(self.out, "{comma}{}", serde_json::to_string(&View::of(position, message))?)?;
+        write!(
+            self.out,
+            "{comma}{}",
+            serde_json::to_string(&MessageJson::from_message(position, message))?
+        )?;
         Ok(())
     }
 
-    pub(crate) fn end(mut self) -> Result<()> {
+    pub(crate) fn end_stream(mut self) -> Result<()> {
         writeln!(self.out, "\n]}}")?;
         self.out.flush()?;
         Ok(())
     }
 }
 
-/// A message as programs see it.
+/// A message in JSON output.
 #[derive(Serialize)]
-pub(crate) struct View<'m> {
+pub(crate) struct MessageJson<'m> {
     index: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     uuid: Option<&'m str>,
@@ -110,26 +114,26 @@ pub(crate) struct View<'m> {
     tokens: Option<agent_journal::model::Tokens>,
 }
 
-impl<'m> View<'m> {
-    pub(crate) fn of(position: u64, message: &'m Message) -> Self {
+impl<'m> MessageJson<'m> {
+    pub(crate) fn from_message(position: u64, message: &'m Message) -> Self {
         Self {
             index: position + 1,
             uuid: message.uuid.as_deref(),
             parent_uuid: message.parent.as_deref(),
-            role: message.role.name(),
+            role: message.role.role_name(),
             origin: message.origin,
             timestamp: message.at.map(|at| at.to_string()),
             model: message.model.as_deref(),
             is_sidechain: message.sidechain,
             is_error: message.failed,
             recording: message.imported.then_some("imported"),
-            content: message.blocks.iter().map(block).collect(),
+            content: message.blocks.iter().map(block_json).collect(),
             tokens: message.usage.as_ref().map(|usage| usage.tokens),
         }
     }
 }
 
-fn block(block: &Block) -> Value {
+fn block_json(block: &Block) -> Value {
     match block {
         Block::Text(text) => json!({ "type": "text", "text": text }),
         Block::Thinking(text) => json!({ "type": "thinking", "thinking": text }),
@@ -141,6 +145,5 @@ fn block(block: &Block) -> Value {
         }
         Block::Image(image) => json!({ "type": "image", "image": image }),
         Block::Other(raw) => json!({ "type": "other", "raw": raw }),
-        _ => Value::Null,
     }
 }

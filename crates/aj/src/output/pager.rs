@@ -1,18 +1,18 @@
-//! Long answers go through a pager when somebody is there to turn the pages.
+//! Sends long output through a pager when standard output is a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 
-/// Where an answer is written: to a pager on a terminal, else straight out.
+/// The destination of an answer: a pager on a terminal, else standard output.
 pub(crate) enum Pager {
-    /// The pager, and the way to it, on which colours are left out if they are unwanted.
+    /// The pager process and its input, from which colours are removed if they are unwanted.
     Program(Child, anstream::AutoStream<Box<dyn Write>>),
     Direct(anstream::AutoStream<io::StdoutLock<'static>>),
 }
 
 impl Pager {
-    /// Opens the pager of the user's choice; none is fine.
-    pub(crate) fn open(wanted: bool) -> Self {
+    /// Starts the user's pager (`AJ_PAGER`, `PAGER`, `less`); falls back to standard output.
+    pub(crate) fn open_pager(wanted: bool) -> Self {
         let direct = || Self::Direct(anstream::AutoStream::auto(io::stdout().lock()));
         if !wanted || !io::stdout().is_terminal() {
             return direct();
@@ -30,7 +30,7 @@ impl Pager {
             .spawn();
         let Ok(mut child) = child else { return direct() };
         let Some(pipe) = child.stdin.take() else { return direct() };
-        // A pipe is no terminal; what counts is the one behind the pager.
+        // The pipe is no terminal; the one behind the pager decides about colours.
         let choice = match anstream::AutoStream::choice(&io::stdout()) {
             anstream::ColorChoice::Never => anstream::ColorChoice::Never,
             _ => anstream::ColorChoice::AlwaysAnsi,
@@ -38,11 +38,11 @@ impl Pager {
         Self::Program(child, anstream::AutoStream::new(Box::new(pipe), choice))
     }
 
-    /// Waits until the reader is done.
-    pub(crate) fn close(self) -> io::Result<()> {
+    /// Flushes the output and waits until the pager exits.
+    pub(crate) fn close_pager(self) -> io::Result<()> {
         match self {
             Self::Program(mut child, mut pipe) => {
-                // Whoever closed the pager has read enough.
+                // The user may have quit the pager before the end of the output.
                 let _ = pipe.flush();
                 drop(pipe);
                 child.wait().map(|_| ())

@@ -1,8 +1,8 @@
-//! Colours as far as the terminal has them: all of them, 256, or the sixteen of its own theme.
+//! Converts colours to those the terminal supports: 24-bit, 256, or the sixteen of its theme.
 
 use anstyle::{Ansi256Color, AnsiColor, Color, RgbColor};
 
-/// How many colours a terminal has.
+/// The range of colours that a terminal supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
     All,
@@ -13,23 +13,22 @@ enum Depth {
 /// The levels of each channel in the cube of 256 colours.
 const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
-/// Returns a colour, or the one nearest to it that the terminal has. `None` is the colour of text.
-pub(crate) fn shown(rgb: (u8, u8, u8)) -> Option<Color> {
+/// Returns a colour, or the nearest one that the terminal supports. `None` is the colour of text.
+pub(crate) fn supported_color(color: RgbColor) -> Option<Color> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    shown_in(rgb, depth(&variable("COLORTERM"), &variable("TERM")))
+    shown_in(color, color_depth(&variable("COLORTERM"), &variable("TERM")))
 }
 
-fn shown_in(rgb: (u8, u8, u8), depth: Depth) -> Option<Color> {
-    let (red, green, blue) = rgb;
+fn shown_in(color: RgbColor, depth: Depth) -> Option<Color> {
     match depth {
-        Depth::All => Some(Color::Rgb(RgbColor(red, green, blue))),
-        Depth::Indexed => Some(Color::Ansi256(Ansi256Color(indexed(rgb)))),
-        Depth::Basic => nearest(rgb).map(Color::Ansi),
+        Depth::All => Some(Color::Rgb(color)),
+        Depth::Indexed => Some(Color::Ansi256(Ansi256Color(indexed_color(color)))),
+        Depth::Basic => nearest_ansi_color(color).map(Color::Ansi),
     }
 }
 
-fn depth(colorterm: &str, term: &str) -> Depth {
-    // The console of Windows names neither and has all of them.
+fn color_depth(colorterm: &str, term: &str) -> Depth {
+    // The Windows console sets neither variable and supports 24-bit colours.
     if matches!(colorterm, "truecolor" | "24bit") || cfg!(windows) {
         Depth::All
     } else if term.contains("256color") || term.contains("direct") {
@@ -39,7 +38,7 @@ fn depth(colorterm: &str, term: &str) -> Depth {
     }
 }
 
-fn indexed((red, green, blue): (u8, u8, u8)) -> u8 {
+fn indexed_color(RgbColor(red, green, blue): RgbColor) -> u8 {
     let level = |channel: u8| {
         let far = |at: &usize| LEVELS[*at].abs_diff(channel);
         (0..LEVELS.len()).min_by_key(far).unwrap_or(0) as u8
@@ -47,8 +46,9 @@ fn indexed((red, green, blue): (u8, u8, u8)) -> u8 {
     16 + 36 * level(red) + 6 * level(green) + level(blue)
 }
 
-/// Returns the terminal's own colour that is nearest in hue; grey is the colour of text.
-pub(crate) fn nearest((red, green, blue): (u8, u8, u8)) -> Option<AnsiColor> {
+/// Returns the colour of the terminal's theme that is nearest in hue; grey becomes the colour of
+/// text.
+pub(crate) fn nearest_ansi_color(RgbColor(red, green, blue): RgbColor) -> Option<AnsiColor> {
     let (red, green, blue) = (f32::from(red), f32::from(green), f32::from(blue));
     let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
     let range = most - least;
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn all_colours_are_used_only_where_the_terminal_says_that_it_has_them() {
         let check = |colorterm: &str, term: &str, expected: Depth| {
-            assert_eq!(depth(colorterm, term), expected, "{colorterm} {term}");
+            assert_eq!(color_depth(colorterm, term), expected, "{colorterm} {term}");
         };
         check("truecolor", "xterm", Depth::All);
         check("24bit", "", Depth::All);
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn a_colour_becomes_the_nearest_there_is() {
-        assert_eq!(indexed((255, 255, 255)), 231);
-        assert_eq!(indexed((2, 132, 199)), 32);
-        let basic = shown_in((2, 132, 199), Depth::Basic);
+        assert_eq!(indexed_color(RgbColor(255, 255, 255)), 231);
+        assert_eq!(indexed_color(RgbColor(2, 132, 199)), 32);
+        let basic = shown_in(RgbColor(2, 132, 199), Depth::Basic);
         assert_eq!(basic, Some(Color::Ansi(AnsiColor::Blue)));
-        assert_eq!(shown_in((120, 120, 120), Depth::Basic), None);
+        assert_eq!(shown_in(RgbColor(120, 120, 120), Depth::Basic), None);
     }
 }

@@ -1,15 +1,15 @@
-//! Recorded text on its way to an agent: without secrets, without characters that hide or turn
-//! text, and within a number of tokens.
+//! Prepares recorded text for an agent: removes secrets and characters that hide or reverse text,
+//! and limits the number of tokens.
 
 use agent_journal::export::{NamedText, Redactor};
 use agent_journal::model::Json;
 use agent_journal::{Entry, Journal, without_escapes};
 use anyhow::Result;
 
-/// What a token is worth, so that letters can cost a part of one.
+/// Weight of one token, so that a letter can cost a fraction of a token.
 const TOKEN: usize = 6;
 
-/// Makes recorded text fit to be read by an agent.
+/// Redacts recorded text and removes hidden characters from it.
 pub(crate) struct Quoter {
     redactor: Redactor,
 }
@@ -19,41 +19,46 @@ impl Quoter {
         Self { redactor }
     }
 
-    /// A text in full, on as many lines as it has.
-    pub(crate) fn text(&mut self, text: &str) -> String {
-        neutral(&self.redactor.text(text))
+    /// Returns a cleaned text with all of its lines.
+    pub(crate) fn clean_text(&mut self, text: &str) -> String {
+        remove_invisible(&self.redactor.redact_text(text))
     }
 
-    /// A text on one line, of at most so many tokens.
-    pub(crate) fn line(&mut self, text: &str, most: usize) -> String {
-        let text = self.text(text).split_whitespace().collect::<Vec<_>>().join(" ");
-        cut(&text, most).to_owned()
+    /// Returns a cleaned text on one line, of at most `most` tokens.
+    pub(crate) fn clean_line(&mut self, text: &str, most: usize) -> String {
+        let text = self.clean_text(text).split_whitespace().collect::<Vec<_>>().join(" ");
+        cut_to_tokens(&text, most).to_owned()
     }
 
-    /// A piece that was cut out of a text. A secret that the cut went through is no secret by
-    /// its looks any more, so it is looked for in the whole.
-    pub(crate) fn piece(&mut self, piece: &str, whole: &[NamedText], most: usize) -> String {
-        let kept = self.redactor.piece(piece, whole, &mut Vec::new());
-        self.line(&kept, most)
+    /// Returns a cleaned excerpt of a text. A secret that was cut in two no longer looks like one,
+    /// so secrets are searched for in the whole text.
+    pub(crate) fn clean_excerpt(
+        &mut self,
+        piece: &str,
+        whole: &[NamedText],
+        most: usize,
+    ) -> String {
+        let kept = self.redactor.redact_excerpt(piece, whole, &mut Vec::new());
+        self.clean_line(&kept, most)
     }
 
-    /// Returns the JSON of a tool without secrets. They are looked for in its strings, not in its
-    /// text, where quotes are escaped and names stand elsewhere.
-    pub(crate) fn json(&mut self, json: &Json) -> Json {
+    /// Returns the JSON of a tool without secrets. They are searched for in its strings, not in its
+    /// serialized text, where quotes are escaped and keys stand apart from values.
+    pub(crate) fn redact_tool_json(&mut self, json: &Json) -> Json {
         let mut clean = json.clone();
-        self.redactor.json(&mut clean);
+        self.redactor.redact_json(&mut clean);
         clean
     }
 
-    /// Takes secrets out of what is listed of a session.
-    pub(crate) fn entry(&mut self, entry: &mut Entry, journal: &Journal) -> Result<()> {
+    /// Removes secrets from the listing of a session.
+    pub(crate) fn redact_entry(&mut self, entry: &mut Entry, journal: &Journal) -> Result<()> {
         Ok(journal.redact_entry(entry, &mut self.redactor)?)
     }
 }
 
-/// Leaves out what a reader cannot see: what steers a terminal, control characters, marks that turn text around,
-/// characters without width, tags. Line ends and tabs stay.
-pub(crate) fn neutral(text: &str) -> String {
+/// Removes characters that a reader cannot see: escape sequences, control characters, marks that
+/// reverse text, characters without width, tags. Line ends and tabs stay.
+pub(crate) fn remove_invisible(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for one in without_escapes(text).chars() {
         match one {
@@ -66,7 +71,7 @@ pub(crate) fn neutral(text: &str) -> String {
     kept
 }
 
-/// Whether a character steers what is around it instead of being seen.
+/// Returns whether a character affects the text around it instead of being visible.
 pub(crate) fn is_hidden(one: char) -> bool {
     one.is_control()
         || matches!(one,
@@ -77,17 +82,17 @@ pub(crate) fn is_hidden(one: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Estimates tokens, rather too many than too few: three small letters make a token, three
-/// capitals two; every digit, sign and line end is one; other scripts count by bytes, which no
-/// tokenizer exceeds.
-pub(crate) fn tokens(text: &str) -> usize {
-    weigh(text, |_, _| true).div_ceil(TOKEN)
+/// Estimates the tokens of a text, rather too many than too few: three small letters make a token,
+/// three capitals two; every digit, punctuation mark and line end is one; other scripts count by
+/// bytes, which no tokenizer exceeds.
+pub(crate) fn estimate_tokens(text: &str) -> usize {
+    sum_weights(text, |_, _| true).div_ceil(TOKEN)
 }
 
-/// Cuts a text to at most so many tokens.
-pub(crate) fn cut(text: &str, most: usize) -> &str {
+/// Cuts a text to at most `most` tokens.
+pub(crate) fn cut_to_tokens(text: &str, most: usize) -> &str {
     let mut end = 0;
-    weigh(text, |at, weight| {
+    sum_weights(text, |at, weight| {
         let fits = weight <= most * TOKEN;
         if fits {
             end = at;
@@ -97,9 +102,9 @@ pub(crate) fn cut(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Weighs a text from its beginning, telling the weight up to the end of each character, for as
-/// long as it is asked to go on.
-fn weigh(text: &str, mut go_on: impl FnMut(usize, usize) -> bool) -> usize {
+/// Sums the weights of a text's characters. Calls `go_on` after each one with the byte offset of
+/// its end and the weight up to there, and stops when it returns false. Returns the weight.
+fn sum_weights(text: &str, mut go_on: impl FnMut(usize, usize) -> bool) -> usize {
     let (mut weight, mut before) = (0, ' ');
     for (at, one) in text.char_indices() {
         weight += match one {
@@ -126,27 +131,27 @@ mod tests {
 
     #[test]
     fn tokens_are_estimated_rather_too_many_than_too_few() {
-        assert!(tokens("The quick brown fox jumps over the lazy dog") >= 9);
-        assert!(tokens("fn main() { println!(\"hi\"); }") >= 12);
-        assert!(tokens("検索エンジンを作る") >= 13);
-        assert_eq!(tokens(""), 0);
-        assert_eq!(tokens("12345"), 5);
+        assert!(estimate_tokens("The quick brown fox jumps over the lazy dog") >= 9);
+        assert!(estimate_tokens("fn main() { println!(\"hi\"); }") >= 12);
+        assert!(estimate_tokens("検索エンジンを作る") >= 13);
+        assert_eq!(estimate_tokens(""), 0);
+        assert_eq!(estimate_tokens("12345"), 5);
     }
 
     #[test]
     fn a_cut_text_never_has_more_tokens_than_asked_for() {
         let text = "Änderung 42: größere Wörter,\n\tund 検索 in `src/lib.rs`  ".repeat(9);
         for most in 0..200 {
-            let kept = cut(&text, most);
-            assert!(tokens(kept) <= most && text.starts_with(kept));
+            let kept = cut_to_tokens(&text, most);
+            assert!(estimate_tokens(kept) <= most && text.starts_with(kept));
         }
-        assert_eq!(cut(&text, 10_000), text);
+        assert_eq!(cut_to_tokens(&text, 10_000), text);
     }
 
     #[test]
     fn nothing_that_hides_or_turns_text_stays() {
         let text = "a\u{202e}b\u{200b}c\u{e0041}d\x1b[31m\r\ne\u{2028}f\u{2066}\tg";
-        assert_eq!(neutral(text), "abcd\ne\nf\tg");
+        assert_eq!(remove_invisible(text), "abcd\ne\nf\tg");
     }
 
     #[test]
@@ -154,7 +159,7 @@ mod tests {
         let secret = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
         let whole = format!("the key is {secret} and nothing else");
         let check = |piece: &str| {
-            let kept = quoter().piece(piece, &[whole.clone().into()], 100);
+            let kept = quoter().clean_excerpt(piece, &[whole.clone().into()], 100);
             assert!(!kept.contains("16C7") && !kept.contains("178B4a"), "{kept}");
         };
         check(&whole);

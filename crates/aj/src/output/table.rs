@@ -4,36 +4,40 @@ use std::io::Write;
 
 use agent_journal::Entry;
 use agent_journal::analyze::SessionFigures;
+use agent_journal::model::SessionStatus;
 use anyhow::Result;
 use jiff::Zoned;
 
-use super::{BOLD, DIM, ago, badge, count, cut, id_width, money, pad, pad_left, short_id, tokens};
+use super::{
+    BOLD, DIM, count, cut_to_width, id_width, money, pad_left, pad_to_width, relative_time,
+    session_badge, short_id, tokens,
+};
 
-/// Whether there is room for what sessions did and spent with their sub-agents.
+/// Returns whether a list of this width shows figures that include sub-agents.
 pub(crate) fn has_figures(width: usize) -> bool {
-    Layout::of(width).figures >= TOOLS
+    Layout::layout_for_width(width).figures >= TOOLS
 }
 
-/// Writes a list of sessions, each with its figures where these have room. Figures of a session
-/// with sub-agents include theirs.
-pub(crate) fn sessions(
+/// Writes a list of sessions, with as many figures as there is room for. Figures of a session with
+/// sub-agents include theirs.
+pub(crate) fn write_session_table(
     out: &mut dyn Write,
     entries: &[(Entry, SessionFigures)],
     width: usize,
     now: &Zoned,
 ) -> Result<()> {
     let ids = id_width(entries.iter().map(|(entry, _)| entry));
-    let layout = Layout::of((width + 8).saturating_sub(ids));
+    let layout = Layout::layout_for_width((width + 8).saturating_sub(ids));
     for (entry, sums) in entries {
-        let dot = if entry.status == "running" { "●" } else { " " };
-        let title = pad(&entry.title, layout.title);
-        let place = pad(&place(entry), layout.place);
-        let when = pad(&ago(entry.ended_at, now), 11);
-        let id = pad(short_id(entry), ids);
+        let dot = if entry.status == SessionStatus::Running { "●" } else { " " };
+        let title = pad_to_width(&entry.title, layout.title);
+        let place = pad_to_width(&project_and_branch(entry), layout.place);
+        let when = pad_to_width(&relative_time(entry.ended_at, now), 11);
+        let id = pad_to_width(short_id(entry), ids);
         let line = format!(
             " {dot} {} {BOLD}{title}{BOLD:#}  {place} {DIM}{id}{DIM:#}  {when}{}",
-            badge(entry),
-            figures(entry, sums, &layout)
+            session_badge(entry),
+            session_figure_cells(entry, sums, &layout)
         );
         writeln!(out, "{}", line.trim_end())?;
         if !entry.children.is_empty() {
@@ -45,8 +49,8 @@ pub(crate) fn sessions(
     Ok(())
 }
 
-/// The project and branch of a session.
-pub(crate) fn place(entry: &Entry) -> String {
+/// Returns the project and branch of a session.
+pub(crate) fn project_and_branch(entry: &Entry) -> String {
     match (&entry.project, &entry.branch) {
         (Some(project), Some(branch)) => format!("{project} · {branch}"),
         (Some(project), None) => project.clone(),
@@ -54,12 +58,12 @@ pub(crate) fn place(entry: &Entry) -> String {
     }
 }
 
-fn figures(entry: &Entry, sums: &SessionFigures, layout: &Layout) -> String {
+fn session_figure_cells(entry: &Entry, sums: &SessionFigures, layout: &Layout) -> String {
     let whole = &sums.with_subagents;
     let mut all = String::new();
     let mut add = |text: String, width: usize| {
         all.push_str("  ");
-        all.push_str(&pad_left(&cut(&text, width), width));
+        all.push_str(&pad_left(&cut_to_width(&text, width), width));
     };
     if layout.figures >= 1 {
         add(count(entry.counts.user_prompts, "prompt"), 11);
@@ -68,7 +72,7 @@ fn figures(entry: &Entry, sums: &SessionFigures, layout: &Layout) -> String {
         add(count(whole.tool_calls, "tool"), 10);
     }
     if layout.figures >= 3 {
-        let tokens = tokens(&whole.tokens, whole.tokens.total());
+        let tokens = tokens(&whole.tokens, whole.tokens.total_tokens());
         add(if whole.tokens.is_known() { format!("{tokens} tok") } else { tokens }, 9);
     }
     if layout.figures >= COSTS {
@@ -77,22 +81,22 @@ fn figures(entry: &Entry, sums: &SessionFigures, layout: &Layout) -> String {
     all
 }
 
-/// How many figures there are when calls of tools, which sub-agents make too, are among them.
+/// Number of figures from which on tool calls, which sub-agents make too, are among them.
 const TOOLS: usize = 2;
 
-/// How many figures there are when costs, the last of them, are among them.
+/// Number of figures from which on costs, the last of them, are among them.
 const COSTS: usize = 4;
 
-/// How a line is divided.
+/// The widths of the parts of a line, in columns.
 struct Layout {
     title: usize,
     place: usize,
-    /// How many figures have room.
+    /// Number of figures that fit.
     figures: usize,
 }
 
 impl Layout {
-    fn of(width: usize) -> Self {
+    fn layout_for_width(width: usize) -> Self {
         let figures = match width {
             ..90 => 0,
             90..110 => 1,

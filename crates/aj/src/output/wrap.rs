@@ -1,18 +1,18 @@
-//! Lines that are too long, broken: at spaces, between the signs of scripts that have none, and
-//! anywhere only when there is nothing better; never inside what a reader sees as one character.
+//! Wraps text: at spaces, between the characters of scripts that have no spaces, and anywhere else
+//! only when there is no better break; never inside a grapheme cluster.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// One character as it is seen: a letter with its accents, a flag, a family.
+/// One grapheme cluster: a letter with its accents, a flag, a family emoji.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cell<'t, S> {
+pub(crate) struct TextCell<'t, S> {
     pub(crate) text: &'t str,
     pub(crate) style: S,
 }
 
-impl<S> Cell<'_, S> {
-    pub(crate) fn width(&self) -> usize {
+impl<S> TextCell<'_, S> {
+    pub(crate) fn cell_width(&self) -> usize {
         self.text.width()
     }
 
@@ -25,23 +25,23 @@ impl<S> Cell<'_, S> {
     }
 }
 
-/// A text as characters of one style; tabs are spaces, other controls are left out.
-pub(crate) fn cells<S: Copy>(text: &str, style: S) -> impl Iterator<Item = Cell<'_, S>> {
+/// Splits a text into cells of one style. Tabs become spaces, other control characters are removed.
+pub(crate) fn text_cells<S: Copy>(text: &str, style: S) -> impl Iterator<Item = TextCell<'_, S>> {
     text.graphemes(true).filter_map(move |text| match text {
-        "\t" => Some(Cell { text: "    ", style }),
-        "\n" | "\r\n" => Some(Cell { text: "\n", style }),
+        "\t" => Some(TextCell { text: "    ", style }),
+        "\n" | "\r\n" => Some(TextCell { text: "\n", style }),
         odd if odd.contains(char::is_control) => None,
-        text => Some(Cell { text, style }),
+        text => Some(TextCell { text, style }),
     })
 }
 
-/// How wide characters are together.
-pub(crate) fn width<S>(cells: &[Cell<'_, S>]) -> usize {
-    cells.iter().map(Cell::width).sum()
+/// Returns the width of some cells in columns.
+pub(crate) fn cells_width<S>(cells: &[TextCell<'_, S>]) -> usize {
+    cells.iter().map(TextCell::cell_width).sum()
 }
 
-/// Puts pieces into as few lines of a width as have room for them, each piece whole.
-pub(crate) fn gathered(pieces: &[String], between: &str, width: usize) -> Vec<String> {
+/// Joins pieces into as few lines of a width as possible, without breaking a piece.
+pub(crate) fn join_to_lines(pieces: &[String], between: &str, width: usize) -> Vec<String> {
     let columns = |text: &str| anstream::adapter::strip_str(text).to_string().width();
     let mut lines: Vec<String> = Vec::new();
     for piece in pieces {
@@ -56,20 +56,21 @@ pub(crate) fn gathered(pieces: &[String], between: &str, width: usize) -> Vec<St
     lines
 }
 
-/// Breaks a text of words into lines of a width, each word whole.
-pub(crate) fn filled(text: &str, width: usize) -> Vec<String> {
+/// Wraps a text at spaces, without breaking a word.
+pub(crate) fn wrap_text(text: &str, width: usize) -> Vec<String> {
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    gathered(&words, " ", width)
+    join_to_lines(&words, " ", width)
 }
 
-/// Breaks a text into lines, the first of one width, the others of another.
-pub(crate) fn broken<'c, 't, S>(
-    cells: &'c [Cell<'t, S>],
-    (first, others): (usize, usize),
-) -> Vec<&'c [Cell<'t, S>]> {
+/// Breaks cells into lines, the first of one width, the others of another.
+pub(crate) fn break_cells<'c, 't, S>(
+    cells: &'c [TextCell<'t, S>],
+    first: usize,
+    others: usize,
+) -> Vec<&'c [TextCell<'t, S>]> {
     let mut lines = Vec::new();
     let (mut left, mut width) = (cells, first);
-    while let Some((end, next)) = cut(left, width) {
+    while let Some((end, next)) = line_break(left, width) {
         lines.push(&left[..end]);
         left = &left[next..];
         width = others;
@@ -78,41 +79,41 @@ pub(crate) fn broken<'c, 't, S>(
     lines
 }
 
-/// Where a line ends and where the next begins, if there is a next.
-fn cut<S>(cells: &[Cell<'_, S>], width: usize) -> Option<(usize, usize)> {
+/// Returns the end of the first line and the start of the next, if there is a next.
+fn line_break<S>(cells: &[TextCell<'_, S>], width: usize) -> Option<(usize, usize)> {
     let mut used = 0;
     for (at, cell) in cells.iter().enumerate() {
         if cell.is_line_end() {
             return Some((at, at + 1));
         }
-        used += cell.width();
+        used += cell.cell_width();
         if used > width {
-            return over(cells, at);
+            return best_break(cells, at);
         }
     }
     None
 }
 
-/// The best place to break a line of which `at` is the first character that does not fit.
-fn over<S>(cells: &[Cell<'_, S>], at: usize) -> Option<(usize, usize)> {
+/// Finds the best break of a line in which the cell at `at` is the first that does not fit.
+fn best_break<S>(cells: &[TextCell<'_, S>], at: usize) -> Option<(usize, usize)> {
     let text = cells.iter().position(|cell| !cell.is_space())?;
     let is_break = |place: &usize| may_part(&cells[*place - 1], &cells[*place]);
     let place = (text + 1..=at).rev().find(is_break).unwrap_or(at.max(1));
     let spaces = cells[place..].iter().take_while(|one| one.is_space() && !one.is_line_end());
     let next = place + spaces.count();
     let before = cells[..place].iter().rposition(|cell| !cell.is_space());
-    // Spaces at the very end are no line of their own.
+    // Trailing spaces do not make a line of their own.
     (next < cells.len()).then_some((before.map_or(place, |last| last + 1), next))
 }
 
-/// Whether a line may end between two characters.
-fn may_part<S>(before: &Cell<'_, S>, after: &Cell<'_, S>) -> bool {
+/// Returns whether a line may break between two cells.
+fn may_part<S>(before: &TextCell<'_, S>, after: &TextCell<'_, S>) -> bool {
     const OPENING: &str = "（［｛「『【〈《";
     const CLOSING: &str = "、。，．：；！？）］｝」』】〉》ー々…";
     if before.is_space() || after.is_space() {
         return true;
     }
-    (before.width() > 1 || after.width() > 1)
+    (before.cell_width() > 1 || after.cell_width() > 1)
         && !OPENING.contains(before.text)
         && !CLOSING.contains(after.text)
 }
@@ -123,13 +124,13 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, width: usize, expected: &[&str]) {
-        let cells: Vec<Cell<'_, ()>> = cells(text, ()).collect();
-        let lines = broken(&cells, (width, width));
+        let cells: Vec<TextCell<'_, ()>> = text_cells(text, ()).collect();
+        let lines = break_cells(&cells, width, width);
         let texts: Vec<String> =
             lines.iter().map(|line| line.iter().map(|cell| cell.text).collect()).collect();
         assert_eq!(texts, expected);
         for line in lines {
-            assert!(super::width(line) <= width.max(2), "{text}");
+            assert!(super::cells_width(line) <= width.max(2), "{text}");
         }
     }
 
@@ -145,7 +146,7 @@ mod tests {
     fn pieces_share_a_line_while_they_fit() {
         let check = |width: usize, expected: &[&str]| {
             let pieces = ["one", "\x1b[1mtwo\x1b[0m", "three and more"].map(str::to_owned);
-            assert_eq!(gathered(&pieces, " · ", width), expected);
+            assert_eq!(join_to_lines(&pieces, " · ", width), expected);
         };
         check(26, &["one · \x1b[1mtwo\x1b[0m · three and more"]);
         check(25, &["one · \x1b[1mtwo\x1b[0m", "three and more"]);

@@ -1,71 +1,72 @@
-//! Everything that can be done. Keys and the mouse lead to actions, actions change the state.
+//! The actions of the terminal UI. Key and mouse events become actions, and actions change the
+//! state.
 
 use ratatui::layout::Position;
 
-use super::input::Edit;
+use super::input::LineEdit;
 
-/// Something a person asked for.
+/// An action that the user requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum UserAction {
     Quit,
-    /// One step out: an overlay, a screen, a query.
+    /// Closes an overlay or a screen, or leaves the query line.
     Back,
-    /// Into what is chosen.
+    /// Opens the selected session.
     Open,
-    Move(Step),
-    /// The next or previous place in the chosen session that was found.
+    Move(MoveStep),
+    /// Selects the next or previous hit in the selected session.
     Hit(Way),
-    /// To the line where the query is typed.
+    /// Moves the focus to the query line.
     FocusSearch,
-    Edit(Edit),
-    /// The next completion of what is being typed.
+    Edit(LineEdit),
+    /// Inserts the next or previous completion of the word at the cursor.
     Complete(Way),
-    /// Something in a list is switched on or off.
+    /// Switches the selected filter on or off.
     Toggle,
     Column(Way),
-    Show(Screen),
+    Show(OpenScreen),
     Menu(Menu),
-    /// The item of a menu with this letter.
+    /// Picks the menu item with this letter.
     Pick(char),
     Resume,
-    /// Look for news.
+    /// Reads new data.
     Refresh,
-    Jump(Landmark, Way),
-    /// Begin to type what to find in a session.
+    Jump(LandmarkKind, Way),
+    /// Starts to type a text to find in the session.
     Find,
     FindAgain(Way),
     Fold(Fold),
-    /// One tool is folded or unfolded.
+    /// Folds or unfolds one tool call.
     Turn,
     Click(Position),
     Wheel(Position, Way),
 }
 
-/// Forth or back.
+/// Forward or backward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Next,
     Previous,
 }
 
-/// How far.
+/// A movement in a list or a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum MoveStep {
     Line(Way),
     Page(Way),
     First,
     Last,
 }
 
-/// What is shown over or instead of the list of sessions.
+/// A screen or an overlay that can be opened from the list of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Screen {
+pub(super) enum OpenScreen {
     Help,
     Filters,
     Stats,
 }
 
-/// A choice of a few things, each with its letter.
+/// A menu in the footer, each item with its letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Menu {
     Copy,
@@ -73,15 +74,15 @@ pub(super) enum Menu {
     Export,
 }
 
-/// What a reader may jump to.
+/// A kind of message part that the reader can jump to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Landmark {
+pub(super) enum LandmarkKind {
     Prompt,
     Tool,
     Error,
 }
 
-/// What a reader may unfold.
+/// A kind of message part that can be folded or unfolded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
     Tools,

@@ -1,40 +1,41 @@
-//! The program's own coloured output as lines of a screen, so that a transcript or a table is
-//! written once for both. Colours become the sixteen of the terminal, which fit light and dark.
+//! Converts the program's coloured output into lines of the terminal UI, so that a transcript or a
+//! table is rendered by the same code as in the commands. Colours become the sixteen colours of the
+//! terminal, which fit light and dark backgrounds.
 
-use anstyle::AnsiColor;
+use anstyle::{AnsiColor, RgbColor};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use crate::output::palette;
-use crate::output::wrap::{self, Cell};
+use crate::output::wrap::{self, TextCell};
 
-/// Columns a broken line may be indented by.
+/// Maximum indentation of continuation lines, in columns.
 const HANG: usize = 12;
 
-/// Breaks coloured text into lines no wider than `width`.
-pub(super) fn lines(text: &str, width: usize) -> Vec<Line<'static>> {
+/// Wraps coloured text into lines no wider than `width`.
+pub(super) fn wrap_ansi_text(text: &str, width: usize) -> Vec<Line<'static>> {
     let mut style = Style::new();
     let mut lines = Vec::new();
     for line in text.lines() {
-        let cells = cells(line, &mut style);
-        broken(&cells, width.max(8), &mut lines);
+        let cells = parse_ansi_line(line, &mut style);
+        wrap_cells(&cells, width.max(8), &mut lines);
     }
     lines
 }
 
-/// Reads one line; styles may go on in the next.
-fn cells<'t>(line: &'t str, style: &mut Style) -> Vec<Cell<'t, Style>> {
+/// Parses one line. A style can continue in the next line.
+fn parse_ansi_line<'t>(line: &'t str, style: &mut Style) -> Vec<TextCell<'t, Style>> {
     let mut cells = Vec::with_capacity(line.len());
     let mut pieces = line.split("\x1b[");
-    cells.extend(wrap::cells(pieces.next().unwrap_or_default(), *style));
+    cells.extend(wrap::text_cells(pieces.next().unwrap_or_default(), *style));
     for piece in pieces {
         let codes = piece.split_once('m').filter(|(codes, _)| is_style(codes));
         if codes.is_none() {
-            cells.extend(wrap::cells("[", *style));
+            cells.extend(wrap::text_cells("[", *style));
         }
         let text = codes.map_or(piece, |(_, text)| text);
-        *style = codes.map_or(*style, |(codes, _)| apply(*style, codes));
-        cells.extend(wrap::cells(text, *style));
+        *style = codes.map_or(*style, |(codes, _)| apply_sgr_codes(*style, codes));
+        cells.extend(wrap::text_cells(text, *style));
     }
     cells
 }
@@ -43,7 +44,7 @@ fn is_style(codes: &str) -> bool {
     codes.chars().all(|one| one.is_ascii_digit() || one == ';')
 }
 
-fn apply(style: Style, codes: &str) -> Style {
+fn apply_sgr_codes(style: Style, codes: &str) -> Style {
     let numbers: Vec<u8> = codes.split(';').map(|code| code.parse().unwrap_or(0)).collect();
     match numbers[..] {
         [0] => Style::new(),
@@ -54,14 +55,14 @@ fn apply(style: Style, codes: &str) -> Style {
         [9] => style.add_modifier(Modifier::CROSSED_OUT),
         [code @ 30..=37] => style.fg(Color::Indexed(code - 30)),
         [code @ 90..=97] => style.fg(Color::Indexed(code - 82)),
-        [38, 2, red, green, blue] => style.fg(nearest((red, green, blue))),
+        [38, 2, red, green, blue] => style.fg(nearest_terminal_color(RgbColor(red, green, blue))),
         _ => style,
     }
 }
 
-/// The terminal's own colour that is nearest in hue; grey is the colour of text.
-pub(super) fn nearest(rgb: (u8, u8, u8)) -> Color {
-    match palette::nearest(rgb) {
+/// Returns the terminal colour that is nearest in hue. Grey becomes the default text colour.
+pub(super) fn nearest_terminal_color(color: RgbColor) -> Color {
+    match palette::nearest_ansi_color(color) {
         Some(AnsiColor::Yellow) => Color::Yellow,
         Some(AnsiColor::Green) => Color::Green,
         Some(AnsiColor::Cyan) => Color::Cyan,
@@ -72,16 +73,16 @@ pub(super) fn nearest(rgb: (u8, u8, u8)) -> Color {
     }
 }
 
-/// Breaks one line; what it goes on with is indented as it is.
-fn broken(cells: &[Cell<'_, Style>], width: usize, lines: &mut Vec<Line<'static>>) {
+/// Wraps one line and keeps its indentation in the continuation lines.
+fn wrap_cells(cells: &[TextCell<'_, Style>], width: usize, lines: &mut Vec<Line<'static>>) {
     let indent = cells.iter().take_while(|cell| cell.text == " ").count();
     let hang = if indent < cells.len() { indent.min(HANG).min(width / 2) } else { 0 };
-    for (at, part) in wrap::broken(cells, (width, width - hang)).into_iter().enumerate() {
-        lines.push(line(if at == 0 { 0 } else { hang }, part));
+    for (at, part) in wrap::break_cells(cells, width, width - hang).into_iter().enumerate() {
+        lines.push(styled_line(if at == 0 { 0 } else { hang }, part));
     }
 }
 
-fn line(indent: usize, cells: &[Cell<'_, Style>]) -> Line<'static> {
+fn styled_line(indent: usize, cells: &[TextCell<'_, Style>]) -> Line<'static> {
     let mut spans: Vec<Span<'static>> = Vec::new();
     if indent > 0 {
         spans.push(Span::raw(" ".repeat(indent)));
@@ -93,12 +94,12 @@ fn line(indent: usize, cells: &[Cell<'_, Style>]) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Marks every place where a text stands, whatever its case.
-pub(super) fn mark(line: &Line<'static>, needle: &str, style: Style) -> Line<'static> {
+/// Highlights every occurrence of a text, ignoring case.
+pub(super) fn highlight_needle(line: &Line<'static>, needle: &str, style: Style) -> Line<'static> {
     let fold = |text: &str| text.to_lowercase();
-    let wanted: Vec<String> = wrap::cells(needle, ()).map(|cell| fold(cell.text)).collect();
-    let mut cells: Vec<Cell<'_, Style>> =
-        line.spans.iter().flat_map(|span| wrap::cells(&span.content, span.style)).collect();
+    let wanted: Vec<String> = wrap::text_cells(needle, ()).map(|cell| fold(cell.text)).collect();
+    let mut cells: Vec<TextCell<'_, Style>> =
+        line.spans.iter().flat_map(|span| wrap::text_cells(&span.content, span.style)).collect();
     if wanted.is_empty() || cells.len() < wanted.len() {
         return line.clone();
     }
@@ -110,7 +111,7 @@ pub(super) fn mark(line: &Line<'static>, needle: &str, style: Style) -> Line<'st
             }
         }
     }
-    self::line(0, &cells)
+    self::styled_line(0, &cells)
 }
 
 #[cfg(test)]
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     fn texts(text: &str, width: usize) -> Vec<String> {
-        lines(text, width).iter().map(ToString::to_string).collect()
+        wrap_ansi_text(text, width).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
     fn colours_become_those_of_the_terminal() {
         let dim = anstyle::Style::new().dimmed();
         let orange = anstyle::RgbColor(217, 119, 87).on_default();
-        let line = &lines(&format!("{dim}a{dim:#}{orange}b{orange:#}c"), 10)[0];
+        let line = &wrap_ansi_text(&format!("{dim}a{dim:#}{orange}b{orange:#}c"), 10)[0];
         assert_eq!(line.spans[0].style.add_modifier, Modifier::DIM);
         assert_eq!(line.spans[1].style.fg, Some(Color::Yellow));
         assert_eq!(line.spans[2].style, Style::new());
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn found_text_is_marked_whatever_its_case() {
         let found = Style::new().add_modifier(Modifier::UNDERLINED);
-        let line = mark(&Line::from("Login and login"), "LOGIN", found);
+        let line = highlight_needle(&Line::from("Login and login"), "LOGIN", found);
         let marked: Vec<&str> = line
             .spans
             .iter()

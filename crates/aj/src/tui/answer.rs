@@ -1,56 +1,90 @@
-//! How questions are answered: from the journal, in the words of the other commands.
+//! Answers the requests of the terminal UI from the journal, with the output code of the commands.
 
 use std::sync::Arc;
 
 use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::model::{Block, Message, Origin};
-use agent_journal::search::{Filter, Hit, Query, Scope, Tier, field_called};
+use agent_journal::present::tier_note;
+use agent_journal::search::{Answer, Filter, Hit, Query, Scope, SearchOptions, Tier, search_field};
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
 use jiff::Zoned;
 use ratatui::text::Line;
 
-use super::action::{Landmark, Way};
+use super::action::{LandmarkKind, Way};
 use super::ansi;
-use super::worker::{Found, Goal, Item, Landing, Mark, Pages, Row, View, Window};
+use super::worker::{
+    FoundSessions, Goal, Landing, Pages, RenderedRow, RequestedWindow, RowMark, SessionItem,
+    ViewOptions,
+};
 use crate::output;
 use crate::output::transcript::Transcript;
 
-/// Messages read at a time while something is sought.
+/// Messages read at a time during a seek.
 const STEP: u64 = 256;
 
-/// Shorter beginnings of words stand for too many words to be worth a look.
+/// Minimum length of a word to be searched as a prefix. Shorter prefixes match too many words.
 const BEGINNING: usize = 3;
 
-/// Finds the sessions that fit what is typed so far; words alone are looked for, fields alone
-/// choose from the list.
-pub(super) fn find(journal: &Journal, text: &str, limit: usize, now: &Zoned) -> Result<Found> {
-    let query = Query::parse(&typed(text), now)?;
+/// Finds the sessions that match the query typed so far. A query with words is searched; fields
+/// alone filter the list.
+pub(super) fn find_sessions_as_typed(
+    journal: &Journal,
+    text: &str,
+    options: &SearchOptions,
+    now: &Zoned,
+) -> Result<FoundSessions> {
+    let query = Query::parse(&query_as_typed(text), now)?;
     let took = std::time::Duration::ZERO;
     if !query.looks_for_something() {
-        let entries = journal.sessions(&query.filter, Some(limit))?;
-        let item = |entry| Item { entry, hits: Vec::new(), title: None };
-        let mut items: Vec<Item> = entries.into_iter().map(item).collect();
+        let entries = journal.list_entries(&query.filter, Some(options.limit))?;
+        let item = |entry| SessionItem { entry, hits: Vec::new(), title: None };
+        let mut items: Vec<SessionItem> = entries.into_iter().map(item).collect();
         if query.is_fields_only() && query.filter.lists_messages() {
-            add_messages(journal, &query, limit, &mut items)?;
+            add_messages(journal, &query, options, &mut items)?;
         }
-        return Ok(Found { items, total: journal.count(&query.filter)?, note: None, took });
+        return Ok(FoundSessions {
+            items,
+            total: journal.count_sessions(&query.filter)?,
+            note: None,
+            took,
+        });
     }
-    let answer = journal.search(&query, limit, 0)?;
-    let items = answer.sessions.into_iter().map(item);
-    let note = match answer.tier {
-        Tier::Typo => Some("spelt otherwise"),
-        Tier::WordForms => Some("other word forms"),
-        Tier::SomeWords => Some("some words"),
-        Tier::Meaning => Some("by meaning"),
-        _ => None,
-    };
-    Ok(Found { items: items.collect(), total: answer.total, note, took })
+    let answer = search_typed(journal, &query, text, options, now)?;
+    let items = answer.sessions.into_iter().map(result_item);
+    let note = tier_note(answer.tier);
+    Ok(FoundSessions { items: items.collect(), total: answer.total, note, took })
 }
 
-/// Adds the messages that fields choose to the sessions they are in.
-fn add_messages(journal: &Journal, query: &Query, limit: usize, items: &mut [Item]) -> Result<()> {
-    for found in journal.search(query, limit, 0)?.sessions {
+/// Searches for the query typed so far. If no text has all of its words, the last word is taken as
+/// complete: a beginning is never compared by meaning.
+fn search_typed(
+    journal: &Journal,
+    query: &Query,
+    text: &str,
+    options: &SearchOptions,
+    now: &Zoned,
+) -> Result<Answer> {
+    let answer = journal.search(query, options)?;
+    if answer.total > 0 && answer.tier < Tier::SomeWords || query.text == text.trim() {
+        return Ok(answer);
+    }
+    let complete = Query::parse(text, now)?;
+    if !complete.looks_for_something() {
+        return Ok(answer);
+    }
+    let whole = journal.search(&complete, options)?;
+    Ok(if whole.total > 0 { whole } else { answer })
+}
+
+/// Adds the messages that match the fields to the listed sessions.
+fn add_messages(
+    journal: &Journal,
+    query: &Query,
+    options: &SearchOptions,
+    items: &mut [SessionItem],
+) -> Result<()> {
+    for found in journal.search(query, options)?.sessions {
         if let Some(item) = items.iter_mut().find(|item| item.entry.id == found.entry.id) {
             item.hits.extend(found.hits);
         }
@@ -58,21 +92,21 @@ fn add_messages(journal: &Journal, query: &Query, limit: usize, items: &mut [Ite
     Ok(())
 }
 
-/// A session with the places found in it; the title is shown anyway, and is marked there.
-fn item(found: agent_journal::search::Found) -> Item {
+/// Converts a search result. Title hits are separated, because the title is always shown.
+fn result_item(found: agent_journal::search::Found) -> SessionItem {
     let is_title = |hit: &Hit| hit.kind == TextKind::Title && hit.position.is_none();
     let (titles, hits): (Vec<Hit>, Vec<Hit>) = found.hits.into_iter().partition(is_title);
     let title = titles.into_iter().next().map(|hit| hit.snippet);
-    Item { entry: found.entry, hits, title }
+    SessionItem { entry: found.entry, hits, title }
 }
 
-/// What is meant by a query that is still being typed: its last word is a beginning, and a field
-/// without a value is none yet.
-fn typed(text: &str) -> String {
+/// Returns the query to run while it is typed: the last word becomes a prefix, and a field without
+/// a value is ignored.
+fn query_as_typed(text: &str) -> String {
     let start = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let last = text.get(start..).unwrap_or_default();
     if let Some(name) = last.strip_suffix(':')
-        && field_called(name).is_some()
+        && search_field(name).is_some()
     {
         return text[..start].to_owned();
     }
@@ -82,46 +116,50 @@ fn typed(text: &str) -> String {
     if is_word && !is_quoted { format!("{text}*") } else { text.to_owned() }
 }
 
-/// Renders a part of a session, as `aj show` does.
-pub(super) fn pages(journal: &Journal, window: &Window, now: &Zoned) -> Result<Pages> {
-    let Window { entry, range, view } = window;
-    let mut transcript = transcript(entry, view);
-    let figures = journal.session_figures(std::slice::from_ref(entry))?.remove(0);
-    // Facts are cut where they are shown.
+/// Renders a part of a session like `aj show`.
+pub(super) fn render_pages(
+    journal: &Journal,
+    window: &RequestedWindow,
+    now: &Zoned,
+) -> Result<Pages> {
+    let RequestedWindow { entry, range, view } = window;
+    let mut transcript = new_transcript(entry, view);
+    let figures = journal.figures_of_entries(std::slice::from_ref(entry))?.remove(0);
+    // The facts are cut when they are drawn.
     let width = std::mem::replace(&mut transcript.width, usize::MAX);
-    transcript.header(now, &figures)?;
+    transcript.write_header(now, &figures)?;
     transcript.width = width;
-    let facts = taken(&mut transcript, usize::MAX);
+    let facts = take_rendered_lines(&mut transcript, usize::MAX);
     let mut messages = Vec::new();
-    for (position, message) in journal.messages(entry, range.clone())? {
-        messages.push((position, rows(&mut transcript, (position, &message), view)?));
+    for (position, message) in journal.read_messages(entry, range.clone())? {
+        messages.push((position, message_rows(&mut transcript, position, &message, view)?));
     }
     if range.start == 0 {
-        begin_with(documents(journal, &mut transcript, view)?, &mut messages);
+        begin_with(document_rows(journal, &mut transcript, view)?, &mut messages);
     }
     Ok(Pages { id: entry.id.clone(), view: view.clone(), facts, messages })
 }
 
-fn transcript<'a>(entry: &'a Entry, view: &View) -> Transcript<'a, Vec<u8>> {
+fn new_transcript<'a>(entry: &'a Entry, view: &ViewOptions) -> Transcript<'a, Vec<u8>> {
     let mut transcript = Transcript::new(Vec::new(), entry, view.detail, view.width);
     transcript.is_rendered = true;
     transcript.flipped = Arc::clone(&view.flipped);
     transcript
 }
 
-/// The lines of the longer texts about a session. They are unfolded with the first message.
-fn documents(
+/// Renders the documents of a session. They are unfolded together with the first message.
+fn document_rows(
     journal: &Journal,
     transcript: &mut Transcript<'_, Vec<u8>>,
-    view: &View,
-) -> Result<Vec<Row>> {
+    view: &ViewOptions,
+) -> Result<Vec<RenderedRow>> {
     transcript.detail.everything = view.detail.everything || view.opened == Some(0);
-    transcript.documents(&journal.documents(transcript.entry)?)?;
-    Ok(taken(transcript, view.width).into_iter().map(plain).collect())
+    transcript.write_session_documents(&journal.session_documents(transcript.entry)?)?;
+    Ok(take_rendered_lines(transcript, view.width).into_iter().map(plain_row).collect())
 }
 
-/// Puts lines above the first message; they stand alone when there is none.
-fn begin_with(mut rows: Vec<Row>, messages: &mut Vec<(u64, Vec<Row>)>) {
+/// Inserts rows above the first message, or alone if there is no message.
+fn begin_with(mut rows: Vec<RenderedRow>, messages: &mut Vec<(u64, Vec<RenderedRow>)>) {
     match messages.first_mut() {
         Some((0, first)) => {
             rows.append(first);
@@ -131,54 +169,60 @@ fn begin_with(mut rows: Vec<Row>, messages: &mut Vec<(u64, Vec<Row>)>) {
     }
 }
 
-fn plain(line: Line<'static>) -> Row {
-    Row { line, call: None, mark: Mark::None }
+fn plain_row(line: Line<'static>) -> RenderedRow {
+    RenderedRow { line, call: None, mark: RowMark::None }
 }
 
-/// The lines of a message; those of tools know whose they are.
-fn rows(
+/// Renders a message. The rows of a tool carry the id of its call.
+fn message_rows(
     transcript: &mut Transcript<'_, Vec<u8>>,
-    (position, message): (u64, &Message),
-    view: &View,
-) -> Result<Vec<Row>> {
+    position: u64,
+    message: &Message,
+    view: &ViewOptions,
+) -> Result<Vec<RenderedRow>> {
     let is_opened = view.opened == Some(position);
     transcript.detail.tools = view.detail.tools || is_opened;
     transcript.detail.thinking = view.detail.thinking || is_opened;
     transcript.flipped = if is_opened { Arc::default() } else { Arc::clone(&view.flipped) };
-    let is_shown = transcript.begin(position, message)?;
-    let mut rows: Vec<Row> = taken(transcript, view.width).into_iter().map(plain).collect();
+    let is_shown = transcript.begin_message(position, message)?;
+    let mut rows: Vec<RenderedRow> =
+        take_rendered_lines(transcript, view.width).into_iter().map(plain_row).collect();
     for block in message.blocks.iter().filter(|_| is_shown) {
-        transcript.block(block, message)?;
+        transcript.write_message_block(block, message)?;
         let (call, first) = match block {
-            Block::ToolCall { id, .. } => (Some(Arc::from(id.as_str())), Mark::Call),
+            Block::ToolCall { id, .. } => (Some(Arc::from(id.as_str())), RowMark::Call),
             Block::ToolResult { call_id, is_error, .. } => {
                 let has_failed = *is_error == Some(true);
-                let mark = if has_failed { Mark::Failure } else { Mark::None };
+                let mark = if has_failed { RowMark::Failure } else { RowMark::None };
                 (Some(Arc::from(call_id.as_str())), mark)
             }
-            _ => (None, Mark::None),
+            _ => (None, RowMark::None),
         };
-        for (at, line) in taken(transcript, view.width).into_iter().enumerate() {
-            let mark = if at == 0 { first } else { Mark::None };
-            rows.push(Row { line, call: call.clone(), mark });
+        for (at, line) in take_rendered_lines(transcript, view.width).into_iter().enumerate() {
+            let mark = if at == 0 { first } else { RowMark::None };
+            rows.push(RenderedRow { line, call: call.clone(), mark });
         }
     }
     Ok(rows)
 }
 
-/// What was written since the last time, as lines.
-fn taken(transcript: &mut Transcript<'_, Vec<u8>>, width: usize) -> Vec<Line<'static>> {
+/// Takes the output since the last call, as lines.
+fn take_rendered_lines(
+    transcript: &mut Transcript<'_, Vec<u8>>,
+    width: usize,
+) -> Vec<Line<'static>> {
     let text = std::mem::take(&mut transcript.out);
-    ansi::lines(&String::from_utf8_lossy(&text), width)
+    ansi::wrap_ansi_text(&String::from_utf8_lossy(&text), width)
 }
 
-/// Finds the next message from one end of the range on that has what is sought. Of the message
-/// `here` only what is folded is new.
-pub(super) fn seek(
+/// Finds the next message with the goal, from one end of the range. In the message `here` only a
+/// match in folded text counts.
+pub(super) fn seek_landing(
     journal: &Journal,
-    window: &Window,
+    window: &RequestedWindow,
     goal: &Goal,
-    (way, here): (Way, u64),
+    way: Way,
+    here: u64,
 ) -> Result<Option<Landing>> {
     let (mut from, mut to) = (window.range.start, window.range.end);
     while from < to {
@@ -190,10 +234,12 @@ pub(super) fn seek(
             Way::Next => from = part.end,
             Way::Previous => to = part.start,
         }
-        let messages = journal.messages(&window.entry, part)?;
+        let messages = journal.read_messages(&window.entry, part)?;
         let mut fitting = messages
             .iter()
-            .filter_map(|(at, message)| landing(journal, window, (*at, message), goal).transpose())
+            .filter_map(|(at, message)| {
+                landing_in_message(journal, window, *at, message, goal).transpose()
+            })
             .filter(|landing| {
                 landing.as_ref().map_or(true, |one| one.message != here || one.is_folded)
             });
@@ -205,19 +251,20 @@ pub(super) fn seek(
     Ok(None)
 }
 
-/// The message, if it has what is sought.
-fn landing(
+/// Returns the message as a match if it contains the goal.
+fn landing_in_message(
     journal: &Journal,
-    window: &Window,
-    (position, message): (u64, &Message),
+    window: &RequestedWindow,
+    position: u64,
+    message: &Message,
     goal: &Goal,
 ) -> Result<Option<Landing>> {
     let is_folded = match goal {
         Goal::Text(text) => {
-            let unfolded = View { opened: Some(position), ..window.view.clone() };
-            let lines = |view: &View| -> Result<usize> {
-                let all = all_rows(journal, &window.entry, view, (position, message))?;
-                Ok(all.iter().filter(|row| contains(&row.line, text)).count())
+            let unfolded = ViewOptions { opened: Some(position), ..window.view.clone() };
+            let lines = |view: &ViewOptions| -> Result<usize> {
+                let all = all_rows(journal, &window.entry, view, position, message)?;
+                Ok(all.iter().filter(|row| line_contains(&row.line, text)).count())
             };
             let found = lines(&unfolded)?;
             if found == 0 {
@@ -225,20 +272,22 @@ fn landing(
             }
             found > lines(&window.view)?
         }
-        Goal::Landmark(_) if window.view.detail.hides(message) => return Ok(None),
-        Goal::Landmark(landmark) if fits(message, *landmark) => false,
+        Goal::Landmark(_) if window.view.detail.hides_message(message) => return Ok(None),
+        Goal::Landmark(landmark) if is_landmark(message, *landmark) => false,
         Goal::Landmark(_) => return Ok(None),
     };
     Ok(Some(Landing { message: position, is_folded }))
 }
 
-fn fits(message: &Message, landmark: Landmark) -> bool {
+fn is_landmark(message: &Message, landmark: LandmarkKind) -> bool {
     match landmark {
-        Landmark::Prompt => message.origin.is_prompt() || message.origin == Origin::Command,
-        Landmark::Tool => {
+        LandmarkKind::Prompt => {
+            message.origin.is_human_prompt() || message.origin == Origin::Command
+        }
+        LandmarkKind::Tool => {
             message.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. }))
         }
-        Landmark::Error => {
+        LandmarkKind::Error => {
             let failed =
                 |block: &Block| matches!(block, Block::ToolResult { is_error: Some(true), .. });
             message.failed || message.blocks.iter().any(failed)
@@ -246,44 +295,46 @@ fn fits(message: &Message, landmark: Landmark) -> bool {
     }
 }
 
-/// The lines of a message, and before the first those of the longer texts.
+/// Renders a message, and the documents above the first one.
 fn all_rows(
     journal: &Journal,
     entry: &Entry,
-    view: &View,
-    (position, message): (u64, &Message),
-) -> Result<Vec<Row>> {
-    let mut transcript = transcript(entry, view);
+    view: &ViewOptions,
+    position: u64,
+    message: &Message,
+) -> Result<Vec<RenderedRow>> {
+    let mut transcript = new_transcript(entry, view);
     let mut all = Vec::new();
     if position == 0 {
-        all = documents(journal, &mut transcript, view)?;
+        all = document_rows(journal, &mut transcript, view)?;
     }
     transcript.detail.everything = view.detail.everything;
-    all.extend(rows(&mut transcript, (position, message), view)?);
+    all.extend(message_rows(&mut transcript, position, message, view)?);
     Ok(all)
 }
 
-/// Whether a text stands in a line, whatever its case.
-pub(super) fn contains(line: &Line<'_>, text: &str) -> bool {
+/// Returns whether a line contains a text, ignoring case.
+pub(super) fn line_contains(line: &Line<'_>, text: &str) -> bool {
     line.to_string().to_lowercase().contains(&text.to_lowercase())
 }
 
-/// Sums up the sessions that the fields of a query choose, as `aj stats` does.
-pub(super) fn stats(
+/// Renders the statistics of the sessions that the fields of a query select, like `aj stats`.
+pub(super) fn render_stats(
     journal: &Journal,
     text: &str,
     width: usize,
     now: &Zoned,
 ) -> Result<Vec<Line<'static>>> {
-    let chosen = Query::parse(&typed(text), now).map(|query| query.filter).unwrap_or_default();
+    let chosen =
+        Query::parse(&query_as_typed(text), now).map(|query| query.filter).unwrap_or_default();
     let filter = Filter { scope: Scope::All, ..chosen };
     let query =
         StatsQuery { filter, by: None, extent: Extent::Tasks, explain: false, now: now.clone() };
     let stats = journal.stats(&query)?;
     let mut out = Vec::new();
-    output::stats::summary(&mut out, &stats, now, width)?;
-    output::stats::overview(&mut out, &stats, now, width)?;
-    Ok(ansi::lines(&String::from_utf8_lossy(&out), width))
+    output::stats::write_summary(&mut out, &stats, now, width)?;
+    output::stats::write_overview(&mut out, &stats, now, width)?;
+    Ok(ansi::wrap_ansi_text(&String::from_utf8_lossy(&out), width))
 }
 
 #[cfg(test)]
@@ -292,9 +343,9 @@ mod tests {
 
     #[test]
     fn what_is_written_about_a_session_stands_above_its_first_message() {
-        let rows = |text: &'static str| vec![plain(Line::raw(text))];
-        let told = |messages: &[(u64, Vec<Row>)]| -> Vec<(u64, String)> {
-            let line = |(at, rows): &(u64, Vec<Row>)| {
+        let rows = |text: &'static str| vec![plain_row(Line::raw(text))];
+        let told = |messages: &[(u64, Vec<RenderedRow>)]| -> Vec<(u64, String)> {
+            let line = |(at, rows): &(u64, Vec<RenderedRow>)| {
                 (*at, rows.iter().map(|row| row.line.to_string()).collect::<Vec<_>>().join("|"))
             };
             messages.iter().map(line).collect()
@@ -309,7 +360,8 @@ mod tests {
 
     #[test]
     fn the_word_being_typed_is_a_beginning() {
-        let check = |text: &str, expected: &str| assert_eq!(typed(text), expected, "{text}");
+        let check =
+            |text: &str, expected: &str| assert_eq!(query_as_typed(text), expected, "{text}");
         check("flaky log", "flaky log*");
         check("flaky lo", "flaky lo");
         check("flaky login ", "flaky login ");

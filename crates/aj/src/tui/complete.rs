@@ -1,48 +1,50 @@
-//! Completion of what is being typed: names of fields, then their values.
+//! Completes the word at the cursor: names of fields, then their values.
 
 use std::ops::Range;
 
-use agent_journal::search::{field_called, fields};
+use agent_journal::search::{search_field, search_fields};
 
-use super::filters::{Facets, token};
-use super::input::Input;
+use super::filters::{FieldFacets, field_token};
+use super::input::LineInput;
 
-/// Options offered at a time.
+/// Maximum number of options.
 const MOST: usize = 24;
 
-/// What the word at the cursor could become.
+/// The possible completions of the word at the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Completion {
-    /// Where the word stands.
+pub(super) struct WordCompletion {
+    /// The byte range of the word.
     pub(super) range: Range<usize>,
     pub(super) options: Vec<String>,
-    /// The option that is in the text now.
+    /// The option that is currently inserted.
     pub(super) chosen: Option<usize>,
 }
 
-/// Finds what the word before the cursor could become.
-pub(super) fn complete(input: &Input, facets: &Facets) -> Completion {
+/// Finds the completions of the word before the cursor.
+pub(super) fn complete_at_cursor(input: &LineInput, facets: &FieldFacets) -> WordCompletion {
     let before = &input.text[..input.at];
     let start = before
         .rfind(char::is_whitespace)
         .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
     let word = &before[start..];
     let options = match word.split_once(':') {
-        Some((field, value)) if field_called(field).is_some() => values(field, value, facets),
+        Some((field, value)) if search_field(field).is_some() => {
+            matching_values(field, value, facets)
+        }
         Some(_) => Vec::new(),
         None if word.len() < 2 => Vec::new(),
         None => {
-            let names = fields().iter().map(|field| field.name);
+            let names = search_fields().iter().map(|field| field.name);
             names.filter(|name| name.starts_with(word)).map(|name| format!("{name}:")).collect()
         }
     };
-    Completion { range: start..input.at, options, chosen: None }
+    WordCompletion { range: start..input.at, options, chosen: None }
 }
 
-fn values(field: &str, beginning: &str, facets: &Facets) -> Vec<String> {
+fn matching_values(field: &str, beginning: &str, facets: &FieldFacets) -> Vec<String> {
     let lower = beginning.trim_start_matches('"').to_lowercase();
-    let all: Vec<&str> = facets.values(field).collect();
-    // Nothing is offered for what is complete already.
+    let all: Vec<&str> = facets.values_of_field(field).collect();
+    // A complete value needs no options.
     if all.contains(&beginning) {
         return Vec::new();
     }
@@ -51,22 +53,22 @@ fn values(field: &str, beginning: &str, facets: &Facets) -> Vec<String> {
         let value = value.to_lowercase();
         !value.starts_with(&lower) && value.contains(&lower)
     });
-    begins.chain(has).take(MOST).map(|value| token(field, value)).collect()
+    begins.chain(has).take(MOST).map(|value| field_token(field, value)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::filters::Column;
+    use crate::tui::filters::FacetColumn;
 
     fn check(text: &str, expected: &[&str]) {
         let values = |values: &[&str]| values.iter().map(|it| ((*it).to_owned(), None)).collect();
         let columns = vec![
-            Column { field: "agent", values: values(&["claude", "codex", "cursor"]) },
-            Column { field: "project", values: values(&["web", "my app", "web-api"]) },
-            Column { field: "since", values: values(&["today", "7d"]) },
+            FacetColumn { field: "agent", values: values(&["claude", "codex", "cursor"]) },
+            FacetColumn { field: "project", values: values(&["web", "my app", "web-api"]) },
+            FacetColumn { field: "since", values: values(&["today", "7d"]) },
         ];
-        let found = complete(&Input::new(text), &Facets { columns });
+        let found = complete_at_cursor(&LineInput::new(text), &FieldFacets { columns });
         assert_eq!(found.options, expected, "{text}");
     }
 

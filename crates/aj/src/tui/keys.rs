@@ -1,23 +1,23 @@
-//! Which key does what, where: one table, from which the help and the footer are made too.
+//! The key bindings: one table, from which the help and the footer are generated too.
 
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use ratatui::layout::Position;
 
-use super::action::{Action, Fold, Landmark, Menu, Screen, Step, Way};
-use super::input::Edit;
+use super::action::{Fold, LandmarkKind, Menu, MoveStep, OpenScreen, UserAction, Way};
+use super::input::LineEdit;
 
-/// Where the keyboard goes.
+/// The mode that determines the meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Typing the query.
+pub(super) enum InputMode {
+    /// The query is typed.
     Search,
-    /// In the list of sessions.
+    /// The list of sessions has the focus.
     List,
-    /// Reading a session.
+    /// A session is read.
     Reading,
-    /// Typing what to find in it.
+    /// A text to find in the session is typed.
     Find,
     Stats,
     Help,
@@ -25,262 +25,393 @@ pub(super) enum Mode {
     Menu,
 }
 
-/// A key of the table.
+/// A row of the table of keys.
 pub(super) struct Binding {
-    pub(super) modes: &'static [Mode],
-    keys: &'static [Key],
-    action: Action,
-    /// What it does, for the help; empty for second ways.
+    pub(super) modes: &'static [InputMode],
+    keys: &'static [KeyPress],
+    action: UserAction,
+    /// The description for the help; empty for alternative keys.
     pub(super) about: &'static str,
-    /// The word in the footer; empty for what has no room there.
+    /// The word in the footer; empty if the key is not shown there.
     pub(super) hint: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Key(KeyCode, KeyModifiers);
+struct KeyPress(KeyCode, KeyModifiers);
 
-const fn key(code: KeyCode) -> Key {
-    Key(code, KeyModifiers::NONE)
+const fn key(code: KeyCode) -> KeyPress {
+    KeyPress(code, KeyModifiers::NONE)
 }
 
-const fn char(one: char) -> Key {
-    Key(KeyCode::Char(one), KeyModifiers::NONE)
+const fn char(one: char) -> KeyPress {
+    KeyPress(KeyCode::Char(one), KeyModifiers::NONE)
 }
 
-const fn ctrl(one: char) -> Key {
-    Key(KeyCode::Char(one), KeyModifiers::CONTROL)
+const fn ctrl(one: char) -> KeyPress {
+    KeyPress(KeyCode::Char(one), KeyModifiers::CONTROL)
 }
 
 const fn bind(
-    modes: &'static [Mode],
-    keys: &'static [Key],
-    action: Action,
-    (about, hint): (&'static str, &'static str),
+    modes: &'static [InputMode],
+    keys: &'static [KeyPress],
+    action: UserAction,
+    about: &'static str,
+    hint: &'static str,
 ) -> Binding {
     Binding { modes, keys, action, about, hint }
 }
 
+use InputMode::{Filters, Find, Help, List, Reading, Search, Stats};
 use KeyCode::{BackTab, Tab, Up};
 use KeyCode::{Backspace, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right};
-use Mode::{Filters, Find, Help, List, Reading, Search, Stats};
 use Way::{Next, Previous};
 
-const TYPING: &[Mode] = &[Search, Find];
-const MOVING: &[Mode] = &[List, Reading, Stats, Help, Filters];
+const TYPING: &[InputMode] = &[Search, Find];
+const MOVING: &[InputMode] = &[List, Reading, Stats, Help, Filters];
 
-/// Every key. The first that fits counts.
+/// All key bindings. The first match counts.
 pub(super) const KEYS: &[Binding] = &[
+    bind(&[Search, List], &[key(Enter)], UserAction::Open, "open the session at the match", "open"),
     bind(
-        &[Search, List],
-        &[key(Enter)],
-        Action::Open,
-        ("read the session at what was found", "open"),
+        &[Search],
+        &[key(Tab)],
+        UserAction::Complete(Next),
+        "complete a field or value",
+        "complete",
     ),
-    bind(&[Search], &[key(Tab)], Action::Complete(Next), ("complete a field or value", "complete")),
-    bind(&[Search], &[key(BackTab)], Action::Complete(Previous), ("", "")),
-    bind(&[Search], &[key(Esc)], Action::Back, ("to the list", "list")),
+    bind(&[Search], &[key(BackTab)], UserAction::Complete(Previous), "", ""),
+    bind(&[Search], &[key(Esc)], UserAction::Back, "go to the list", "list"),
     bind(
         &[Search, List],
         &[key(Up), ctrl('p'), ctrl('k')],
-        Action::Move(Step::Line(Previous)),
-        ("", ""),
+        UserAction::Move(MoveStep::Line(Previous)),
+        "",
+        "",
     ),
     bind(
         &[Search, List],
         &[key(Down), ctrl('n'), ctrl('j')],
-        Action::Move(Step::Line(Next)),
-        ("", ""),
+        UserAction::Move(MoveStep::Line(Next)),
+        "",
+        "",
     ),
-    bind(&[Search, List], &[key(PageDown)], Action::Move(Step::Page(Next)), ("", "")),
-    bind(&[Search, List], &[key(PageUp)], Action::Move(Step::Page(Previous)), ("", "")),
+    bind(&[Search, List], &[key(PageDown)], UserAction::Move(MoveStep::Page(Next)), "", ""),
+    bind(&[Search, List], &[key(PageUp)], UserAction::Move(MoveStep::Page(Previous)), "", ""),
     bind(
         &[List],
         &[char('/'), char('i'), key(Tab)],
-        Action::FocusSearch,
-        ("type a query", "search"),
+        UserAction::FocusSearch,
+        "type a query",
+        "search",
     ),
-    bind(&[Reading], &[char('/'), ctrl('f')], Action::Find, ("find in the session", "find")),
-    bind(&[Reading], &[char('n')], Action::FindAgain(Next), ("next and previous place found", "")),
-    bind(&[Reading], &[char('N')], Action::FindAgain(Previous), ("", "")),
+    bind(&[Reading], &[char('/'), ctrl('f')], UserAction::Find, "find in the session", "find"),
+    bind(&[Reading], &[char('n')], UserAction::FindAgain(Next), "next and previous match", ""),
+    bind(&[Reading], &[char('N')], UserAction::FindAgain(Previous), "", ""),
     bind(
         &[Reading],
         &[char('}'), char(']'), key(Tab)],
-        Action::Jump(Landmark::Prompt, Next),
-        ("next prompt", "prompt"),
+        UserAction::Jump(LandmarkKind::Prompt, Next),
+        "next prompt",
+        "prompt",
     ),
     bind(
         &[Reading],
         &[char('{'), char('['), key(BackTab)],
-        Action::Jump(Landmark::Prompt, Previous),
-        ("previous prompt", ""),
+        UserAction::Jump(LandmarkKind::Prompt, Previous),
+        "previous prompt",
+        "",
     ),
-    bind(&[Reading], &[char('t')], Action::Jump(Landmark::Tool, Next), ("next tool", "tool")),
-    bind(&[Reading], &[char('T')], Action::Jump(Landmark::Tool, Previous), ("previous tool", "")),
+    bind(&[Reading], &[char('t')], UserAction::Jump(LandmarkKind::Tool, Next), "next tool", "tool"),
+    bind(
+        &[Reading],
+        &[char('T')],
+        UserAction::Jump(LandmarkKind::Tool, Previous),
+        "previous tool",
+        "",
+    ),
     bind(
         &[Reading],
         &[char('x')],
-        Action::Jump(Landmark::Error, Next),
-        ("next failure", "failure"),
+        UserAction::Jump(LandmarkKind::Error, Next),
+        "next failure",
+        "failure",
     ),
     bind(
         &[Reading],
         &[char('X')],
-        Action::Jump(Landmark::Error, Previous),
-        ("previous failure", ""),
+        UserAction::Jump(LandmarkKind::Error, Previous),
+        "previous failure",
+        "",
     ),
     bind(
         &[Reading],
         &[char(' '), key(Enter)],
-        Action::Turn,
-        ("unfold or fold one tool, as a click", "unfold"),
+        UserAction::Turn,
+        "expand or collapse a tool (or click)",
+        "expand",
     ),
-    bind(&[Reading], &[char('z')], Action::Fold(Fold::Tools), ("unfold or fold all tools", "all")),
-    bind(&[Reading], &[char('h')], Action::Fold(Fold::Thinking), ("the model's reasoning", "")),
+    bind(
+        &[Reading],
+        &[char('z')],
+        UserAction::Fold(Fold::Tools),
+        "expand or collapse all tools",
+        "all",
+    ),
+    bind(
+        &[Reading],
+        &[char('h')],
+        UserAction::Fold(Fold::Thinking),
+        "show the model's reasoning",
+        "",
+    ),
     bind(
         &[Reading],
         &[char('a')],
-        Action::Fold(Fold::Everything),
-        ("everything: injected text and notices", ""),
+        UserAction::Fold(Fold::Everything),
+        "show injected text and notices",
+        "",
     ),
-    bind(MOVING, &[char('j'), key(Down), ctrl('n')], Action::Move(Step::Line(Next)), ("down", "")),
-    bind(MOVING, &[char('k'), key(Up), ctrl('p')], Action::Move(Step::Line(Previous)), ("up", "")),
-    bind(MOVING, &[key(PageDown), ctrl('d')], Action::Move(Step::Page(Next)), ("a page down", "")),
-    bind(MOVING, &[key(PageUp), ctrl('u')], Action::Move(Step::Page(Previous)), ("a page up", "")),
-    bind(MOVING, &[char('g'), key(Home)], Action::Move(Step::First), ("to the beginning", "")),
-    bind(MOVING, &[char('G'), key(End)], Action::Move(Step::Last), ("to the end", "")),
-    bind(&[List], &[key(Right), char('l')], Action::Hit(Next), ("next place found in it", "")),
+    bind(
+        MOVING,
+        &[char('j'), key(Down), ctrl('n')],
+        UserAction::Move(MoveStep::Line(Next)),
+        "down",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[char('k'), key(Up), ctrl('p')],
+        UserAction::Move(MoveStep::Line(Previous)),
+        "up",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[key(PageDown), ctrl('d')],
+        UserAction::Move(MoveStep::Page(Next)),
+        "page down",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[key(PageUp), ctrl('u')],
+        UserAction::Move(MoveStep::Page(Previous)),
+        "page up",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[char('g'), key(Home)],
+        UserAction::Move(MoveStep::First),
+        "go to the beginning",
+        "",
+    ),
+    bind(MOVING, &[char('G'), key(End)], UserAction::Move(MoveStep::Last), "go to the end", ""),
+    bind(&[List], &[key(Right), char('l')], UserAction::Hit(Next), "next match in the session", ""),
     bind(
         &[List],
         &[key(Left), char('h')],
-        Action::Hit(Previous),
-        ("previous place found in it", ""),
+        UserAction::Hit(Previous),
+        "previous match in the session",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[char('j'), key(Down), ctrl('n')],
+        UserAction::Move(MoveStep::Line(Next)),
+        "down",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[char('k'), key(Up), ctrl('p')],
+        UserAction::Move(MoveStep::Line(Previous)),
+        "up",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[key(PageDown), ctrl('d')],
+        UserAction::Move(MoveStep::Page(Next)),
+        "a page down",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[key(PageUp), ctrl('u')],
+        UserAction::Move(MoveStep::Page(Previous)),
+        "a page up",
+        "",
+    ),
+    bind(
+        MOVING,
+        &[char('g'), key(Home)],
+        UserAction::Move(MoveStep::First),
+        "to the beginning",
+        "",
+    ),
+    bind(MOVING, &[char('G'), key(End)], UserAction::Move(MoveStep::Last), "to the end", ""),
+    bind(&[List], &[key(Right), char('l')], UserAction::Hit(Next), "next place found in it", ""),
+    bind(
+        &[List],
+        &[key(Left), char('h')],
+        UserAction::Hit(Previous),
+        "previous place found in it",
+        "",
     ),
     bind(
         &[Filters],
         &[key(Right), char('l'), key(Tab)],
-        Action::Column(Next),
-        ("next column", "column"),
+        UserAction::Column(Next),
+        "next column",
+        "column",
     ),
-    bind(&[Filters], &[key(Left), char('h'), key(BackTab)], Action::Column(Previous), ("", "")),
-    bind(&[Filters], &[char(' '), key(Enter)], Action::Toggle, ("choose", "choose")),
+    bind(&[Filters], &[key(Left), char('h'), key(BackTab)], UserAction::Column(Previous), "", ""),
+    bind(&[Filters], &[char(' '), key(Enter)], UserAction::Toggle, "select", "select"),
     bind(
         &[List, Reading],
         &[char('y')],
-        Action::Menu(Menu::Copy),
-        ("copy id, path or resume command", "copy"),
+        UserAction::Menu(Menu::Copy),
+        "copy id, path or resume command",
+        "copy",
     ),
     bind(
         &[List, Reading],
         &[char('o')],
-        Action::Menu(Menu::Open),
-        ("open in the browser or editor", "open in"),
+        UserAction::Menu(Menu::Open),
+        "open in the browser or editor",
+        "open in",
     ),
-    bind(&[List, Reading], &[char('e')], Action::Menu(Menu::Export), ("export here", "export")),
-    bind(&[List, Reading], &[char('r')], Action::Resume, ("go on with it in its agent", "resume")),
-    bind(&[List], &[char('f')], Action::Show(Screen::Filters), ("", "")),
-    bind(&[List], &[char('s')], Action::Show(Screen::Stats), ("", "")),
-    bind(&[Search, List], &[ctrl('f')], Action::Show(Screen::Filters), ("filters", "filters")),
+    bind(
+        &[List, Reading],
+        &[char('e')],
+        UserAction::Menu(Menu::Export),
+        "export to this directory",
+        "export",
+    ),
+    bind(&[List, Reading], &[char('r')], UserAction::Resume, "resume in its agent", "resume"),
+    bind(&[List], &[char('f')], UserAction::Show(OpenScreen::Filters), "", ""),
+    bind(&[List], &[char('s')], UserAction::Show(OpenScreen::Stats), "", ""),
+    bind(
+        &[Search, List],
+        &[ctrl('f')],
+        UserAction::Show(OpenScreen::Filters),
+        "filters",
+        "filters",
+    ),
     bind(
         &[Search, List],
         &[ctrl('s')],
-        Action::Show(Screen::Stats),
-        ("statistics of what the query chooses", "stats"),
+        UserAction::Show(OpenScreen::Stats),
+        "statistics of the matching sessions",
+        "stats",
     ),
     bind(
         &[Search, List, Reading, Stats],
         &[key(F(5)), ctrl('r')],
-        Action::Refresh,
-        ("look for news", ""),
+        UserAction::Refresh,
+        "read new sessions",
+        "",
     ),
-    bind(&[List, Reading, Stats, Filters], &[char('?')], Action::Show(Screen::Help), ("", "")),
+    bind(
+        &[List, Reading, Stats, Filters],
+        &[char('?')],
+        UserAction::Show(OpenScreen::Help),
+        "",
+        "",
+    ),
     bind(
         &[Search, List, Reading, Find, Stats, Filters],
         &[key(F(1))],
-        Action::Show(Screen::Help),
-        ("this help; also ? where nothing is typed", "help"),
+        UserAction::Show(OpenScreen::Help),
+        "this help (? outside text fields)",
+        "help",
     ),
-    bind(&[Find], &[key(Enter), key(Down)], Action::FindAgain(Next), ("find", "find")),
-    bind(&[Find], &[key(Up)], Action::FindAgain(Previous), ("", "")),
+    bind(&[Find], &[key(Enter), key(Down)], UserAction::FindAgain(Next), "find", "find"),
+    bind(&[Find], &[key(Up)], UserAction::FindAgain(Previous), "", ""),
     bind(
-        &[Reading, Find, Stats, Help, Filters, Mode::Menu],
+        &[Reading, Find, Stats, Help, Filters, InputMode::Menu],
         &[key(Esc)],
-        Action::Back,
-        ("back", "back"),
+        UserAction::Back,
+        "back",
+        "back",
     ),
-    bind(&[Reading, Stats, Help, Filters], &[char('q'), key(Backspace)], Action::Back, ("", "")),
-    bind(&[List], &[char('q'), key(Esc)], Action::Quit, ("quit", "quit")),
+    bind(&[Reading, Stats, Help, Filters], &[char('q'), key(Backspace)], UserAction::Back, "", ""),
+    bind(&[List], &[char('q'), key(Esc)], UserAction::Quit, "quit", "quit"),
     bind(
-        &[Search, List, Reading, Find, Stats, Help, Filters, Mode::Menu],
+        &[Search, List, Reading, Find, Stats, Help, Filters, InputMode::Menu],
         &[ctrl('c'), ctrl('q')],
-        Action::Quit,
-        ("quit from anywhere", ""),
+        UserAction::Quit,
+        "quit",
+        "",
     ),
-    bind(TYPING, &[key(Backspace), ctrl('h')], Action::Edit(Edit::Erase), ("", "")),
-    bind(TYPING, &[key(Delete), ctrl('d')], Action::Edit(Edit::EraseNext), ("", "")),
+    bind(TYPING, &[key(Backspace), ctrl('h')], UserAction::Edit(LineEdit::Erase), "", ""),
+    bind(TYPING, &[key(Delete), ctrl('d')], UserAction::Edit(LineEdit::EraseNext), "", ""),
     bind(
         TYPING,
-        &[ctrl('w'), Key(Backspace, KeyModifiers::ALT)],
-        Action::Edit(Edit::EraseWord),
-        ("erase a word", ""),
+        &[ctrl('w'), KeyPress(Backspace, KeyModifiers::ALT)],
+        UserAction::Edit(LineEdit::EraseWord),
+        "delete a word",
+        "",
     ),
-    bind(TYPING, &[ctrl('u')], Action::Edit(Edit::EraseAll), ("erase the line", "")),
-    bind(TYPING, &[key(Left), ctrl('b')], Action::Edit(Edit::Left), ("", "")),
-    bind(TYPING, &[key(Right)], Action::Edit(Edit::Right), ("", "")),
-    bind(TYPING, &[key(Home), ctrl('a')], Action::Edit(Edit::Home), ("", "")),
-    bind(TYPING, &[key(End), ctrl('e')], Action::Edit(Edit::End), ("", "")),
+    bind(TYPING, &[ctrl('u')], UserAction::Edit(LineEdit::EraseAll), "delete the line", ""),
+    bind(TYPING, &[key(Left), ctrl('b')], UserAction::Edit(LineEdit::Left), "", ""),
+    bind(TYPING, &[key(Right)], UserAction::Edit(LineEdit::Right), "", ""),
+    bind(TYPING, &[key(Home), ctrl('a')], UserAction::Edit(LineEdit::Home), "", ""),
+    bind(TYPING, &[key(End), ctrl('e')], UserAction::Edit(LineEdit::End), "", ""),
 ];
 
-/// What an event of the terminal asks for.
-pub(super) fn action(event: &Event, mode: Mode) -> Option<Action> {
+/// Returns the action of a terminal event.
+pub(super) fn action_of_event(event: &Event, mode: InputMode) -> Option<UserAction> {
     match event {
-        Event::Key(key) if key.kind != KeyEventKind::Release => pressed(*key, mode),
-        Event::Mouse(mouse) => pointed(*mouse),
-        Event::Paste(text) => Some(Action::Edit(Edit::Paste(text.clone()))),
+        Event::Key(key) if key.kind != KeyEventKind::Release => action_of_key(*key, mode),
+        Event::Mouse(mouse) => action_of_mouse(*mouse),
+        Event::Paste(text) => Some(UserAction::Edit(LineEdit::Paste(text.clone()))),
         _ => None,
     }
 }
 
-fn pressed(event: KeyEvent, mode: Mode) -> Option<Action> {
-    // Shift is in the character already; terminals differ in whether they tell it too.
+fn action_of_key(event: KeyEvent, mode: InputMode) -> Option<UserAction> {
+    // The character already includes shift; only some terminals also report the modifier.
     let held = event.modifiers - KeyModifiers::SHIFT;
-    let wanted = Key(event.code, held);
+    let wanted = KeyPress(event.code, held);
     let found = KEYS.iter().find(|one| one.modes.contains(&mode) && one.keys.contains(&wanted));
     if let Some(binding) = found {
         return Some(binding.action.clone());
     }
     match (event.code, mode) {
-        (KeyCode::Char(one), Mode::Menu) if held.is_empty() => Some(Action::Pick(one)),
+        (KeyCode::Char(one), InputMode::Menu) if held.is_empty() => Some(UserAction::Pick(one)),
         (KeyCode::Char(one), Search | Find) if held.is_empty() => {
-            Some(Action::Edit(Edit::Type(one)))
+            Some(UserAction::Edit(LineEdit::Type(one)))
         }
         _ => None,
     }
 }
 
-fn pointed(event: MouseEvent) -> Option<Action> {
+fn action_of_mouse(event: MouseEvent) -> Option<UserAction> {
     let at = Position::new(event.column, event.row);
     match event.kind {
-        MouseEventKind::Down(MouseButton::Left) => Some(Action::Click(at)),
-        MouseEventKind::ScrollDown => Some(Action::Wheel(at, Next)),
-        MouseEventKind::ScrollUp => Some(Action::Wheel(at, Previous)),
+        MouseEventKind::Down(MouseButton::Left) => Some(UserAction::Click(at)),
+        MouseEventKind::ScrollDown => Some(UserAction::Wheel(at, Next)),
+        MouseEventKind::ScrollUp => Some(UserAction::Wheel(at, Previous)),
         _ => None,
     }
 }
 
 impl Binding {
-    /// The keys as people write them.
-    pub(super) fn names(&self) -> String {
-        self.keys.iter().map(|key| key.name()).collect::<Vec<_>>().join(" ")
+    /// Returns the names of the keys for the help.
+    pub(super) fn key_names(&self) -> String {
+        self.keys.iter().map(|key| key.key_name()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The first of them.
-    pub(super) fn name(&self) -> String {
-        self.keys.first().map_or(String::new(), |key| key.name())
+    /// Returns the name of the first key.
+    pub(super) fn first_key_name(&self) -> String {
+        self.keys.first().map_or(String::new(), |key| key.key_name())
     }
 }
 
-impl Key {
-    fn name(self) -> String {
+impl KeyPress {
+    fn key_name(self) -> String {
         let name = match self.0 {
             KeyCode::Char(' ') => "space".to_owned(),
             KeyCode::Char(one) => one.to_string(),
@@ -313,7 +444,7 @@ mod tests {
                 let shared = one.modes.iter().any(|mode| other.modes.contains(mode));
                 let same = one.keys.iter().find(|key| other.keys.contains(key));
                 if let (true, Some(same)) = (shared, same) {
-                    assert_eq!(one.action, other.action, "{}", same.name());
+                    assert_eq!(one.action, other.action, "{}", same.key_name());
                 }
             }
         }
@@ -322,12 +453,12 @@ mod tests {
     #[test]
     fn what_is_typed_is_text_where_text_is_typed() {
         let press =
-            |one, mode| pressed(KeyEvent::new(KeyCode::Char(one), KeyModifiers::NONE), mode);
-        assert_eq!(press('q', Search), Some(Action::Edit(Edit::Type('q'))));
-        assert_eq!(press('q', List), Some(Action::Quit));
-        assert_eq!(press('?', Search), Some(Action::Edit(Edit::Type('?'))));
-        assert_eq!(press('i', Mode::Menu), Some(Action::Pick('i')));
+            |one, mode| action_of_key(KeyEvent::new(KeyCode::Char(one), KeyModifiers::NONE), mode);
+        assert_eq!(press('q', Search), Some(UserAction::Edit(LineEdit::Type('q'))));
+        assert_eq!(press('q', List), Some(UserAction::Quit));
+        assert_eq!(press('?', Search), Some(UserAction::Edit(LineEdit::Type('?'))));
+        assert_eq!(press('i', InputMode::Menu), Some(UserAction::Pick('i')));
         let shifted = KeyEvent::new(KeyCode::Char('G'), KeyModifiers::SHIFT);
-        assert_eq!(pressed(shifted, List), Some(Action::Move(Step::Last)));
+        assert_eq!(action_of_key(shifted, List), Some(UserAction::Move(MoveStep::Last)));
     }
 }

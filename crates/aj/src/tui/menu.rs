@@ -1,16 +1,16 @@
-//! Small choices, each with its letter, and what they do with the session.
+//! The menus in the footer and their actions on the session.
 
 use agent_journal::Resumption;
 use agent_journal::export::{FORMATS, Format};
 
 use super::action::Menu;
-use super::state::{Effect, Notice, Overlay, State};
+use super::state::{ActionNotice, Effect, Overlay, TuiState};
 use super::worker::{Intent, Purpose, Question};
-use crate::commands::resume::text;
-use crate::output::shell::Shell;
+use crate::output::shell::ShellKind;
+use crate::resume::obstacle_text;
 
-/// The items of a menu: a letter and what it stands for.
-pub(super) fn items(menu: Menu) -> Vec<(char, String)> {
+/// Returns the items of a menu, each with its letter.
+pub(super) fn menu_items(menu: Menu) -> Vec<(char, String)> {
     match menu {
         Menu::Copy => vec![
             ('i', "id".to_owned()),
@@ -18,81 +18,93 @@ pub(super) fn items(menu: Menu) -> Vec<(char, String)> {
             ('r', "resume command".to_owned()),
         ],
         Menu::Open => vec![('b', "browser".to_owned()), ('e', "editor".to_owned())],
-        Menu::Export => lettered().map(|(letter, it)| (letter, it.name().to_owned())).collect(),
+        Menu::Export => {
+            lettered_formats().map(|(letter, it)| (letter, it.format_name().to_owned())).collect()
+        }
     }
 }
 
-/// Every format with a letter of its name that no other has.
-fn lettered() -> impl Iterator<Item = (char, &'static dyn Format)> {
+/// Returns every export format with a unique letter of its name.
+fn lettered_formats() -> impl Iterator<Item = (char, &'static dyn Format)> {
     let mut taken: Vec<char> = Vec::new();
     FORMATS.iter().filter_map(move |format| {
-        let letter = format.name().chars().find(|letter| !taken.contains(letter))?;
+        let letter = format.format_name().chars().find(|letter| !taken.contains(letter))?;
         taken.push(letter);
         Some((letter, *format))
     })
 }
 
-impl State {
-    /// Does what stands at a letter of the open menu.
-    pub(super) fn pick(&mut self, letter: char) {
+impl TuiState {
+    /// Runs the item of the open menu with this letter.
+    pub(super) fn pick_menu_item(&mut self, letter: char) {
         let Some(Overlay::Menu(menu)) = self.overlay else { return };
         self.overlay = None;
-        let Some(entry) = self.entry() else { return };
+        let Some(entry) = self.current_entry() else { return };
         match (menu, letter) {
-            (Menu::Copy, 'i') => self.copy(entry.id.clone()),
-            (Menu::Copy, 'p') => self.copy(entry.source.path.clone()),
-            (Menu::Copy, 'r') => self.resume(Intent::Copy),
-            (Menu::Open, 'b') => self.export("html", Purpose::Browse),
-            (Menu::Open, 'e') => self.export("markdown", Purpose::Edit),
+            (Menu::Copy, 'i') => self.copy_text(entry.id.clone()),
+            (Menu::Copy, 'p') => self.copy_text(entry.source.path.clone()),
+            (Menu::Copy, 'r') => self.request_resume(Intent::Copy),
+            (Menu::Open, 'b') => self.request_export("html", Purpose::Browse),
+            (Menu::Open, 'e') => self.request_export("markdown", Purpose::Edit),
             (Menu::Export, _) => {
-                let name = lettered().find(|(its, _)| *its == letter).map(|(_, it)| it.name());
+                let name = lettered_formats()
+                    .find(|(its, _)| *its == letter)
+                    .map(|(_, it)| it.format_name());
                 if let Some(name) = name {
-                    self.export(name, Purpose::Keep);
+                    self.request_export(name, Purpose::Keep);
                 }
             }
             _ => {}
         }
     }
 
-    fn copy(&mut self, text: String) {
-        self.notice = Some(Notice::Done(format!("copied {text}")));
+    fn copy_text(&mut self, text: String) {
+        self.notice = Some(ActionNotice::Done(format!("copied {text}")));
         self.effects.push(Effect::Copy(text));
     }
 
-    /// Asks how to go on with the session.
-    pub(super) fn resume(&mut self, intent: Intent) {
-        if let Some(entry) = self.entry() {
+    /// Requests the command that resumes the session.
+    pub(super) fn request_resume(&mut self, intent: Intent) {
+        if let Some(entry) = self.current_entry() {
             let entry = Box::new(entry.clone());
-            self.ask(Question::Resume { entry, intent });
+            self.ask_worker(Question::Resume { entry, intent });
         }
     }
 
-    /// Goes on with the session, or tells what stands in the way.
-    pub(super) fn resumed(&mut self, resumption: Result<Resumption, String>, intent: Intent) {
+    /// Runs or copies the resume command, or reports the obstacle.
+    pub(super) fn handle_resumption(
+        &mut self,
+        resumption: Result<Resumption, String>,
+        intent: Intent,
+    ) {
         let resumption = match resumption {
             Ok(resumption) => resumption,
-            Err(error) => return self.notice = Some(Notice::Failed(error)),
+            Err(error) => return self.notice = Some(ActionNotice::Failed(error)),
         };
         match (&resumption.command, intent, resumption.obstacles.first()) {
             (Some(command), Intent::Copy, _) => {
-                self.copy(Shell::current().line(resumption.directory.as_deref(), command));
+                self.copy_text(
+                    ShellKind::current_shell()
+                        .command_line(resumption.directory.as_deref(), command),
+                );
             }
             (Some(_), Intent::Run, None) => self.effects.push(Effect::Resume(resumption)),
             (_, _, obstacle) => {
-                let why = obstacle.map(text).unwrap_or_default().replace("\n    ", "; ");
-                self.notice = Some(Notice::Failed(format!("could not resume: {why}")));
+                let why = obstacle.map(obstacle_text).unwrap_or_default().replace("\n    ", "; ");
+                self.notice = Some(ActionNotice::Failed(format!("could not resume: {why}")));
             }
         }
     }
 
-    fn export(&mut self, format: &str, purpose: Purpose) {
-        let (Some(entry), Some(format)) = (self.entry(), agent_journal::export::format(format))
+    fn request_export(&mut self, format: &str, purpose: Purpose) {
+        let (Some(entry), Some(format)) =
+            (self.current_entry(), agent_journal::export::find_format(format))
         else {
             return;
         };
         let entry = Box::new(entry.clone());
         self.is_lending = purpose == Purpose::Edit;
-        self.ask(Question::Export { entry, format, purpose });
+        self.ask_worker(Question::Export { entry, format, purpose });
     }
 }
 
@@ -102,7 +114,7 @@ mod tests {
 
     #[test]
     fn every_format_has_a_letter_of_its_own() {
-        let letters: Vec<char> = lettered().map(|(letter, _)| letter).collect();
+        let letters: Vec<char> = lettered_formats().map(|(letter, _)| letter).collect();
         let distinct: std::collections::HashSet<&char> = letters.iter().collect();
         assert_eq!((letters.len(), distinct.len()), (FORMATS.len(), FORMATS.len()));
     }

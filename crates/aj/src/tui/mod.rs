@@ -1,6 +1,6 @@
-//! The terminal UI. Keys become actions (`keys`), actions and answers change the state
-//! (`state` and the files of its screens), panes draw the state, and a worker thread asks the
-//! journal, so that nothing here ever waits but for the next event.
+//! The terminal UI. `keys` turns events into actions. Actions and responses change the state
+//! (`state` and the files of its screens), and panes draw it. A worker thread queries the journal,
+//! so that the event loop waits only for the next event.
 
 mod action;
 mod ansi;
@@ -36,43 +36,45 @@ use anyhow::{Context as _, Result, bail};
 use ratatui::crossterm::event::Event as Input;
 use ratatui::layout::Size;
 
-use self::state::{Effect, News, Notice, State};
-use self::terminal::{Keyboard, Screen};
-use self::worker::{Answer, Door, Worker};
-use crate::context::Context;
+use self::state::{ActionNotice, Effect, SyncNews, TuiState};
+use self::terminal::{Keyboard, TerminalScreen};
+use self::worker::{Door, WorkerAnswer, WorkerHandle};
+use crate::context::CommandContext;
 use crate::error::FOUND;
 
-/// How often the screen is renewed while much is being read.
+/// Interval at which the results are refreshed during a long sync.
 const RENEWAL: Duration = Duration::from_secs(2);
 
-/// Something the loop waits for.
-enum Event {
+/// An event of the event loop.
+enum LoopEvent {
     Input(io::Result<Vec<Input>>),
-    Answer(u64, Answer),
-    News(News),
+    Answer(u64, WorkerAnswer),
+    News(SyncNews),
     Signal(u8),
 }
 
-/// Runs the terminal UI, beginning with a query.
-pub(crate) fn run(context: &Context, query: &str) -> Result<ExitCode> {
+/// Runs the terminal UI with an initial query.
+pub(crate) fn run_tui(context: &CommandContext, query: &str) -> Result<ExitCode> {
     let door = Door {
-        config: context.config(),
-        machine: context.settings.machine(),
+        config: context.command_config(),
+        machine: context.settings.scanned_machine(),
         now: context.now.clone(),
-        options: crate::commands::export::usual(&context.settings),
+        options: context.settings.export_options(),
+        mode: context.settings.search.mode,
     };
     let (tell, hear) = channel();
     let teller = tell.clone();
-    let worker = Worker::start(door.clone(), move |number, answer| {
-        let _ = teller.send(Event::Answer(number, answer));
+    let worker = WorkerHandle::start_worker(door.clone(), move |number, answer| {
+        let _ = teller.send(LoopEvent::Answer(number, answer));
     })?;
     let teller = tell.clone();
-    terminal::watch_signals(move |signal| drop(teller.send(Event::Signal(signal))))?;
+    terminal::watch_signals(move |signal| drop(teller.send(LoopEvent::Signal(signal))))?;
     let teller = tell.clone();
-    let keyboard = Keyboard::start(move |input| drop(teller.send(Event::Input(input))))?;
-    let screen = Screen::open()?;
+    let keyboard =
+        Keyboard::start_reading(move |input| drop(teller.send(LoopEvent::Input(input))))?;
+    let screen = TerminalScreen::take_over_terminal()?;
     let size = screen.terminal.size()?;
-    let state = State::new(query, context.now.clone(), size);
+    let state = TuiState::new(query, context.now.clone(), size);
     let program = Program {
         screen,
         state,
@@ -85,45 +87,45 @@ pub(crate) fn run(context: &Context, query: &str) -> Result<ExitCode> {
         is_looking: false,
         is_listening: false,
     };
-    match program.run(&hear, context.no_sync)? {
-        Outcome::Code(code) => Ok(code),
-        Outcome::Resume(Resumption { command: Some(command), directory, .. }) => {
-            crate::commands::resume::exec(&command, directory.as_deref())
+    match program.run_event_loop(&hear, context.no_sync)? {
+        TuiOutcome::Code(code) => Ok(code),
+        TuiOutcome::Resume(Resumption { command: Some(command), directory, .. }) => {
+            crate::resume::run_agent(&command, directory.as_deref())
         }
-        Outcome::Resume(_) => Ok(FOUND),
+        TuiOutcome::Resume(_) => Ok(FOUND),
     }
 }
 
-/// Everything that runs while the terminal is ours.
+/// Everything that exists while the terminal UI runs.
 struct Program {
-    screen: Screen,
-    state: State,
-    worker: Worker,
+    screen: TerminalScreen,
+    state: TuiState,
+    worker: WorkerHandle,
     keyboard: Keyboard,
     door: Door,
-    tell: Sender<Event>,
+    tell: Sender<LoopEvent>,
     is_colored: bool,
     renewed: Instant,
     is_looking: bool,
-    /// Whether the keyboard was asked and has not answered.
+    /// Whether input was requested and has not arrived.
     is_listening: bool,
 }
 
-/// Whether the loop goes on.
+/// Whether the event loop continues.
 enum Next {
     GoOn,
-    End(Outcome),
+    End(TuiOutcome),
 }
 
-/// What is left to do when the terminal is its own again.
-enum Outcome {
+/// The result of the terminal UI, used after the terminal is restored.
+enum TuiOutcome {
     Code(ExitCode),
-    /// The session's agent takes over.
+    /// The agent of the session replaces this process.
     Resume(Resumption),
 }
 
 impl Program {
-    fn run(mut self, hear: &Receiver<Event>, no_sync: bool) -> Result<Outcome> {
+    fn run_event_loop(mut self, hear: &Receiver<LoopEvent>, no_sync: bool) -> Result<TuiOutcome> {
         if !no_sync {
             self.state.effects.push(Effect::Sync);
         }
@@ -132,16 +134,16 @@ impl Program {
                 return Ok(outcome);
             }
             if !self.is_listening && !self.state.is_lending {
-                self.keyboard.ask();
+                self.keyboard.request_events();
                 self.is_listening = true;
             }
             self.door.set_clock();
             self.state.now.clone_from(&self.door.now);
-            self.draw()?;
-            let mut event = Some(hear.recv().context("nothing is left to wait for")?);
-            // What came meanwhile is taken in before the next picture.
+            self.draw_screen()?;
+            let mut event = Some(hear.recv().context("the event queue is closed")?);
+            // All queued events are applied before the next drawing.
             while let Some(one) = event {
-                if let Next::End(outcome) = self.take(one)? {
+                if let Next::End(outcome) = self.handle_event(one)? {
                     return Ok(outcome);
                 }
                 event = hear.try_recv().ok();
@@ -149,72 +151,72 @@ impl Program {
         }
     }
 
-    fn draw(&mut self) -> Result<()> {
+    fn draw_screen(&mut self) -> Result<()> {
         let (state, is_colored) = (&self.state, self.is_colored);
         self.screen.terminal.draw(|frame| {
-            panes::draw(state, frame.buffer_mut());
+            panes::draw_state(state, frame.buffer_mut());
             if !is_colored {
-                panes::bleach(frame.buffer_mut());
+                panes::remove_colors(frame.buffer_mut());
             }
-            if let Some(place) = panes::cursor(state) {
+            if let Some(place) = panes::cursor_position(state) {
                 frame.set_cursor_position(place);
             }
         })?;
         Ok(())
     }
 
-    fn take(&mut self, event: Event) -> Result<Next> {
+    fn handle_event(&mut self, event: LoopEvent) -> Result<Next> {
         match event {
-            Event::Input(input) => {
+            LoopEvent::Input(input) => {
                 for event in input.context("could not read the keyboard")? {
-                    self.input(&event);
+                    self.handle_input(&event);
                 }
                 self.is_listening = false;
             }
-            Event::Answer(number, answer) => self.state.hear(number, answer),
-            Event::News(news) => self.learn(news),
-            Event::Signal(signal) => {
-                return Ok(Next::End(Outcome::Code(ExitCode::from(128 + signal))));
+            LoopEvent::Answer(number, answer) => self.state.handle_answer(number, answer),
+            LoopEvent::News(news) => self.handle_sync_news(news),
+            LoopEvent::Signal(signal) => {
+                return Ok(Next::End(TuiOutcome::Code(ExitCode::from(128 + signal))));
             }
         }
         Ok(Next::GoOn)
     }
 
-    fn input(&mut self, event: &Input) {
+    fn handle_input(&mut self, event: &Input) {
         if let Input::Resize(width, height) = event {
-            self.state.resize(Size::new(*width, *height));
-        } else if let Some(action) = keys::action(event, self.state.mode()) {
-            self.state.apply(action);
+            self.state.resize_screen(Size::new(*width, *height));
+        } else if let Some(action) = keys::action_of_event(event, self.state.input_mode()) {
+            self.state.apply_action(action);
         }
     }
 
-    fn learn(&mut self, news: News) {
-        let is_reading = matches!(news, News::Reading { .. });
-        self.is_looking = is_reading || news == News::Looking;
-        self.worker.refresh();
-        self.state.learn(news);
+    fn handle_sync_news(&mut self, news: SyncNews) {
+        let is_reading = matches!(news, SyncNews::Reading { .. });
+        self.is_looking = is_reading || news == SyncNews::Looking;
+        self.worker.refresh_journal();
+        self.state.update_sync_status(news);
         if is_reading && self.renewed.elapsed() > RENEWAL {
             self.renewed = Instant::now();
-            self.state.renew();
+            self.state.refresh_results();
         }
     }
 
-    /// Does what the state left to be done.
+    /// Runs the effects that the state has queued.
     fn carry_out(&mut self) -> Result<Next> {
         for effect in std::mem::take(&mut self.state.effects) {
             match effect {
-                Effect::Ask(number, question) => self.worker.ask(number, question),
-                Effect::Copy(text) => Screen::copy(&text)?,
-                Effect::Browse(path) => self.tell_failure(browse(&path)),
+                Effect::Ask(number, question) => self.worker.submit_request(number, question),
+                Effect::Copy(text) => TerminalScreen::copy_to_clipboard(&text)?,
+                Effect::Browse(path) => self.tell_failure(open_in_browser(&path)),
                 Effect::Edit(path) => {
-                    let done = self.screen.lend(|| edit(&path))?;
+                    let done = self.screen.lend_terminal(|| open_in_editor(&path))?;
                     self.tell_failure(done);
                 }
-                Effect::Sync => self.look()?,
+                Effect::Sync => self.start_sync()?,
                 Effect::Resume(resumption) => {
-                    return Ok(Next::End(Outcome::Resume(resumption)));
+                    return Ok(Next::End(TuiOutcome::Resume(resumption)));
                 }
-                Effect::Quit => return Ok(Next::End(Outcome::Code(FOUND))),
+                Effect::Quit => return Ok(Next::End(TuiOutcome::Code(FOUND))),
             }
         }
         Ok(Next::GoOn)
@@ -222,24 +224,26 @@ impl Program {
 
     fn tell_failure(&mut self, done: Result<()>) {
         if let Err(error) = done {
-            self.state.notice = Some(Notice::Failed(worker::said(error)));
+            self.state.notice = Some(ActionNotice::Failed(worker::error_on_one_line(error)));
         }
     }
 
-    /// Looks for news, once at a time.
-    fn look(&mut self) -> Result<()> {
+    /// Starts a sync unless one is running.
+    fn start_sync(&mut self) -> Result<()> {
         if self.is_looking {
             return Ok(());
         }
         self.is_looking = true;
-        self.state.news = News::Looking;
+        self.state.news = SyncNews::Looking;
         let teller = self.tell.clone();
-        news::look(self.door.clone(), move |news| drop(teller.send(Event::News(news))))
+        news::sync_and_report(self.door.clone(), move |news| {
+            drop(teller.send(LoopEvent::News(news)));
+        })
     }
 }
 
-/// Shows a page in the browser of the user's choice.
-fn browse(page: &Path) -> Result<()> {
+/// Opens a page in the user's browser.
+fn open_in_browser(page: &Path) -> Result<()> {
     let own = std::env::var("BROWSER").ok().filter(|name| !name.is_empty());
     let usual = if cfg!(target_os = "macos") {
         "open"
@@ -259,13 +263,13 @@ fn browse(page: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Shows a file in the editor of the user's choice, and waits for it.
-fn edit(file: &Path) -> Result<()> {
+/// Opens a file in the user's editor and waits for it.
+fn open_in_editor(file: &Path) -> Result<()> {
     let named = std::env::var("VISUAL").or_else(|_| std::env::var("EDITOR"));
     let usual = if cfg!(windows) { "notepad" } else { "vi" };
     let command = named.ok().filter(|it| !it.trim().is_empty()).unwrap_or(usual.to_owned());
     let mut words = command.split_whitespace();
-    let Some(program) = words.next() else { bail!("EDITOR names no program") };
+    let Some(program) = words.next() else { bail!("EDITOR does not name a program") };
     let attempt = || format!("could not run {program}; the text is {}", file.display());
     Command::new(program).args(words).arg(file).status().with_context(attempt)?;
     Ok(())

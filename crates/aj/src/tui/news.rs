@@ -1,27 +1,27 @@
-//! The look for news, on a thread of its own beside everything else.
+//! Syncs the journal on a background thread.
 
 use std::time::{Duration, Instant};
 
 use agent_journal::{Progress, SyncOptions};
 use anyhow::Result;
 
-use super::state::News;
-use super::worker::{Door, said};
+use super::state::SyncNews;
+use super::worker::{Door, error_on_one_line};
 
-/// How often progress is told.
+/// Minimum interval between progress reports.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// Folds in what is new and tells how it goes; the last word is that it is done, or why not.
-pub(super) fn look(door: Door, tell: impl Fn(News) + Send + 'static) -> Result<()> {
+/// Starts a sync and reports its progress. The last report is the result.
+pub(super) fn sync_and_report(door: Door, tell: impl Fn(SyncNews) + Send + 'static) -> Result<()> {
     std::thread::Builder::new().name("news".to_owned()).spawn(move || {
-        let last = fold(&door, &tell);
-        tell(last.unwrap_or_else(|error| News::Failed(said(error))));
+        let last = apply_pending_changes(&door, &tell);
+        tell(last.unwrap_or_else(|error| SyncNews::Failed(error_on_one_line(error))));
     })?;
     Ok(())
 }
 
-fn fold(door: &Door, tell: &impl Fn(News)) -> Result<News> {
-    let mut journal = door.open()?;
+fn apply_pending_changes(door: &Door, tell: &impl Fn(SyncNews)) -> Result<SyncNews> {
+    let mut journal = door.open_journal()?;
     let (mut done, mut of) = (0, 0);
     let mut told: Option<Instant> = None;
     let report = journal.sync(SyncOptions::default(), &mut |progress| {
@@ -32,14 +32,14 @@ fn fold(door: &Door, tell: &impl Fn(News)) -> Result<News> {
         }
         if told.is_none_or(|at| at.elapsed() > OFTEN) {
             told = Some(Instant::now());
-            tell(News::Reading { bytes: done, of });
+            tell(SyncNews::Reading { bytes: done, of });
         }
     })?;
     if report.busy {
-        return Ok(News::Busy);
+        return Ok(SyncNews::Busy);
     }
     Ok(match report.failures.as_slice() {
-        [] => News::UpToDate,
-        [(path, reason), ..] => News::Failed(format!("could not read {path}: {reason}")),
+        [] => SyncNews::UpToDate,
+        [(path, reason), ..] => SyncNews::Failed(format!("could not read {path}: {reason}")),
     })
 }

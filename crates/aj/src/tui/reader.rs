@@ -1,4 +1,4 @@
-//! A session being read: the messages around the place where the reader is, and nothing more,
+//! The state of a session that is read. Only the messages around the current position are loaded,
 //! so that a session of any size opens at once.
 
 use std::collections::BTreeMap;
@@ -8,66 +8,72 @@ use std::sync::Arc;
 use agent_journal::Entry;
 use ratatui::text::Line;
 
-use super::action::{Fold, Landmark, Way};
-use super::answer::contains;
-use super::worker::{Goal, Landing, Mark, Pages, Row, View, Window};
-use crate::output::transcript::Detail;
+use super::action::{Fold, LandmarkKind, Way};
+use super::answer::line_contains;
+use super::worker::{Goal, Landing, Pages, RenderedRow, RequestedWindow, RowMark, ViewOptions};
+use crate::output::transcript::ShownParts;
 
-/// Messages asked for before and after the place where the reader is.
+/// Messages requested before and after the current position.
 const AROUND: u64 = 60;
 
-/// The reader is asked for more when fewer than these are left.
+/// Minimum number of loaded messages around the position; with fewer, more are requested.
 const MARGIN: u64 = 20;
 
-/// A session being read.
-pub(super) struct Reader {
+/// A session that is read, with its loaded messages and the position in it.
+pub(super) struct TranscriptReader {
     pub(super) entry: Box<Entry>,
-    pub(super) view: View,
+    pub(super) view: ViewOptions,
     pub(super) height: usize,
-    /// The facts about the session.
+    /// The header lines of the session.
     pub(super) facts: Vec<Line<'static>>,
-    /// The first line on the screen.
-    pub(super) top: Place,
-    /// The line the reader went to; near the end it is not the first.
-    pub(super) at: Place,
-    /// What was found in the session, to be marked.
+    /// The first row on the screen.
+    pub(super) top: RowPosition,
+    /// The current row. Near the end of the session it is not the first one on the screen.
+    pub(super) at: RowPosition,
+    /// The text searched in the session, to be highlighted.
     pub(super) needle: String,
-    /// What the query found, to be marked until something else is looked for.
+    /// The words that matched the query, highlighted until another text is searched.
     pub(super) words: Vec<String>,
-    messages: BTreeMap<u64, Vec<Row>>,
-    /// What of the session is here.
+    messages: BTreeMap<u64, Vec<RenderedRow>>,
+    /// The range of loaded messages.
     loaded: Range<u64>,
-    /// What was asked for and is not here yet.
+    /// The range of requested messages that have not arrived.
     asked: Range<u64>,
-    /// What to go to in the message once it is here, and the line from which on.
+    /// The goal to go to in the message once it is loaded, the direction, and the line to start
+    /// from.
     seeking: Option<(Goal, Way, Option<String>)>,
-    /// The message whose found words are to be brought onto the screen, and whether something
-    /// folded has them.
+    /// The message whose matched words are to be scrolled into view, and whether they may be in
+    /// folded text.
     arriving: Option<(u64, bool)>,
 }
 
-/// What to read: a session, the message to begin with, and whether it was found in what is folded
-/// at first, a tool's text or a document.
-pub(super) struct Target {
+/// The session to read, the first message, and whether the hit is in text that is folded by
+/// default: tool text or a document.
+pub(super) struct OpenTarget {
     pub(super) entry: Box<Entry>,
     pub(super) message: u64,
     pub(super) is_folded: bool,
 }
 
-/// A line of a message.
+/// The position of a row: message and row within it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowPosition {
     pub(super) message: u64,
     pub(super) row: usize,
 }
 
-impl Reader {
-    pub(super) fn new(target: Target, width: usize, height: usize) -> Self {
-        let Target { entry, message, is_folded } = target;
-        let place = Place { message, row: 0 };
+impl TranscriptReader {
+    pub(super) fn new(target: OpenTarget, width: usize, height: usize) -> Self {
+        let OpenTarget { entry, message, is_folded } = target;
+        let place = RowPosition { message, row: 0 };
         Self {
             entry,
-            view: View { detail: Detail::default(), width, flipped: Arc::default(), opened: None },
+            view: ViewOptions {
+                detail: ShownParts::default(),
+                width,
+                flipped: Arc::default(),
+                opened: None,
+            },
             height,
             facts: Vec::new(),
             top: place,
@@ -82,26 +88,27 @@ impl Reader {
         }
     }
 
-    /// How many messages there are; plans and checkpoints alone are read as one.
-    pub(super) fn total(&self) -> u64 {
+    /// Returns the number of messages, at least 1: a session of documents alone is shown as one
+    /// message.
+    pub(super) fn message_total(&self) -> u64 {
         self.entry.transcript_length().max(1)
     }
 
-    /// The part that has to be asked for, if any.
-    pub(super) fn wanted(&mut self) -> Option<Window> {
+    /// Returns the part that must be requested, if any.
+    pub(super) fn missing_window(&mut self) -> Option<RequestedWindow> {
         let at = self.top.message;
-        let near = at.saturating_sub(MARGIN)..(at + MARGIN).min(self.total());
+        let near = at.saturating_sub(MARGIN)..(at + MARGIN).min(self.message_total());
         let has = |part: &Range<u64>| part.start <= near.start && near.end <= part.end;
         if has(&self.loaded) || has(&self.asked) {
             return None;
         }
-        let range = at.saturating_sub(AROUND)..(at + AROUND).min(self.total());
+        let range = at.saturating_sub(AROUND)..(at + AROUND).min(self.message_total());
         self.asked = range.clone();
-        Some(Window { entry: self.entry.clone(), range, view: self.view.clone() })
+        Some(RequestedWindow { entry: self.entry.clone(), range, view: self.view.clone() })
     }
 
-    /// Takes in what was asked for.
-    pub(super) fn accept(&mut self, pages: Pages) {
+    /// Takes over requested messages, unless they are outdated.
+    pub(super) fn accept_pages(&mut self, pages: Pages) {
         if pages.id != self.entry.id || pages.view != self.view {
             return;
         }
@@ -109,27 +116,27 @@ impl Reader {
         self.messages = pages.messages.into_iter().collect();
         self.loaded = self.asked.clone();
         if let Some((goal, way, line)) = self.seeking.take() {
-            self.reach(&goal, way, line.as_deref());
+            self.move_to_goal(&goal, way, line.as_deref());
         } else if let Some((message, is_folded)) = self.arriving.take() {
-            self.arrive(message, is_folded);
+            self.scroll_to_match(message, is_folded);
         }
-        self.settle();
+        self.fill_screen();
     }
 
-    /// Shows the session in another width or detail; the place stays.
-    pub(super) fn show(&mut self, view: View, height: usize) {
+    /// Changes width, detail or height and keeps the position.
+    pub(super) fn set_view(&mut self, view: ViewOptions, height: usize) {
         self.height = height;
         if self.view != view {
             self.view = view;
-            self.top = Place { row: 0, ..self.at };
+            self.top = RowPosition { row: 0, ..self.at };
             self.at = self.top;
-            self.forget();
+            self.forget_pages();
         }
-        self.settle();
+        self.fill_screen();
     }
 
-    /// Shows more or less of the messages.
-    pub(super) fn fold(&mut self, fold: Fold) {
+    /// Folds or unfolds all parts of a kind.
+    pub(super) fn toggle_fold(&mut self, fold: Fold) {
         let mut view = self.view.clone();
         let detail = &mut view.detail;
         match fold {
@@ -140,13 +147,13 @@ impl Reader {
             Fold::Thinking => detail.thinking = !detail.thinking,
             Fold::Everything => detail.everything = !detail.everything,
         }
-        self.show(view, self.height);
+        self.set_view(view, self.height);
     }
 
-    /// Folds or unfolds the tool on this line of the screen, or the next one below the place of
-    /// the reader, or the last one above it; false when there is none.
-    pub(super) fn turn(&mut self, line: Option<usize>) -> bool {
-        let lines = self.shown().enumerate();
+    /// Folds or unfolds the tool on a line of the screen, or else the next one below the current
+    /// row, or the last one above it. Returns false if there is none.
+    pub(super) fn toggle_tool(&mut self, line: Option<usize>) -> bool {
+        let lines = self.rows_on_screen().enumerate();
         let tools = lines.filter_map(|(at, (place, row))| Some((at, place, row.call.clone()?)));
         let tools: Vec<_> = tools.collect();
         let is_meant = |at, place| line.map_or(place >= self.at, |line| line == at);
@@ -161,246 +168,253 @@ impl Reader {
                 flipped.insert(call.to_string());
             }
         }
-        // What is folded under the reader leaves its first line.
-        let head = self.head(&call).filter(|head| *head < place);
+        // If the tool is folded, the position moves to its first row.
+        let head = self.call_head_position(&call).filter(|head| *head < place);
         self.at = head.unwrap_or(place);
         self.top = self.top.min(self.at);
-        // The lines stay until the new ones are here.
+        // The old rows stay visible until the new ones arrive.
         (self.loaded, self.asked) = (0..0, 0..0);
         true
     }
 
-    /// The line where a call begins.
-    fn head(&self, call: &str) -> Option<Place> {
+    /// Returns the position of the first row of a tool call.
+    fn call_head_position(&self, call: &str) -> Option<RowPosition> {
         self.messages.iter().find_map(|(message, rows)| {
-            let is_head = |row: &Row| row.mark == Mark::Call && row.call.as_deref() == Some(call);
-            rows.iter().position(is_head).map(|row| Place { message: *message, row })
+            let is_head =
+                |row: &RenderedRow| row.mark == RowMark::Call && row.call.as_deref() == Some(call);
+            rows.iter().position(is_head).map(|row| RowPosition { message: *message, row })
         })
     }
 
-    fn forget(&mut self) {
+    fn forget_pages(&mut self) {
         self.messages.clear();
         (self.loaded, self.asked) = (0..0, 0..0);
     }
 
     /// Goes to a message.
-    pub(super) fn go(&mut self, message: u64) {
-        self.top = Place { message: message.min(self.total().saturating_sub(1)), row: 0 };
+    pub(super) fn go_to_message(&mut self, message: u64) {
+        self.top =
+            RowPosition { message: message.min(self.message_total().saturating_sub(1)), row: 0 };
         self.at = self.top;
         if !self.loaded.contains(&self.top.message) {
-            self.forget();
+            self.forget_pages();
         }
-        self.settle();
+        self.fill_screen();
     }
 
-    /// Goes to a message that has what is sought, and there to its line.
-    pub(super) fn go_to(&mut self, landing: &Landing, goal: Goal, way: Way) {
+    /// Goes to a message that contains the goal, and to the matching row.
+    pub(super) fn go_to_landing(&mut self, landing: &Landing, goal: Goal, way: Way) {
         let message = landing.message;
-        // What is unfolded around the reader is gone through from where the reader is.
-        let line = self.line().filter(|_| landing.is_folded && message == self.at.message);
+        // In the current message, the search continues from the current row after unfolding.
+        let line =
+            self.current_line_text().filter(|_| landing.is_folded && message == self.at.message);
         if landing.is_folded {
-            self.unfold(message);
+            self.unfold_message(message);
         } else {
-            self.go(message);
+            self.go_to_message(message);
         }
         if self.loaded.contains(&message) {
-            self.reach(&goal, way, None);
+            self.move_to_goal(&goal, way, None);
         } else {
             self.seeking = Some((goal, way, line));
         }
     }
 
-    /// Goes to a place that was found.
+    /// Goes to a hit of the query.
     pub(super) fn arrive_at(&mut self, message: u64, is_folded: bool) {
         if self.view.opened.take().is_some() {
-            self.forget();
+            self.forget_pages();
         }
-        self.go(message);
+        self.go_to_message(message);
         if self.loaded.contains(&message) {
-            self.arrive(message, is_folded);
+            self.scroll_to_match(message, is_folded);
         } else {
             self.arriving = Some((message, is_folded));
         }
     }
 
-    /// Brings the first word that was found onto the screen, when it is far down in its message
-    /// or in what is folded.
-    fn arrive(&mut self, message: u64, is_folded: bool) {
+    /// Scrolls to the first matched word if it is far down in its message, or unfolds the message.
+    fn scroll_to_match(&mut self, message: u64, is_folded: bool) {
         let rows = self.messages.get(&message).map_or(&[][..], Vec::as_slice);
-        let has = |row: &Row| self.words.iter().any(|word| contains(&row.line, word));
+        let has = |row: &RenderedRow| self.words.iter().any(|word| line_contains(&row.line, word));
         let found = rows.iter().position(has);
         if let Some(row) = found.filter(|row| *row + 1 >= self.height) {
             let row = row.saturating_sub(self.height / 3);
-            self.top = Place { message, row };
+            self.top = RowPosition { message, row };
             self.at = self.top;
-            self.settle();
+            self.fill_screen();
         } else if found.is_none()
             && is_folded
             && !self.words.is_empty()
             && self.view.opened.is_none()
         {
-            self.unfold(message);
+            self.unfold_message(message);
             self.arriving = Some((message, is_folded));
         }
     }
 
-    /// Goes to a message and shows everything in it.
-    fn unfold(&mut self, message: u64) {
+    /// Goes to a message and shows it in full.
+    fn unfold_message(&mut self, message: u64) {
         self.view.opened = Some(message);
-        self.top = Place { message, row: 0 };
+        self.top = RowPosition { message, row: 0 };
         self.at = self.top;
-        self.forget();
+        self.forget_pages();
     }
 
-    /// Goes to the line of the message that has what is sought: to the next one from a line on, if
-    /// that is still there, or else to the first.
-    fn reach(&mut self, goal: &Goal, way: Way, line: Option<&str>) {
+    /// Goes to a matching row of the message: to the next one after a line if that line still
+    /// exists, otherwise to the first one.
+    fn move_to_goal(&mut self, goal: &Goal, way: Way, line: Option<&str>) {
         let rows = self.messages.get(&self.at.message).map_or(&[][..], Vec::as_slice);
-        let start = line.and_then(|line| rows.iter().position(|row| unfolded(row) == line));
-        let mut places = (0..rows.len()).filter(|at| fits(&rows[*at], goal));
+        let start = line.and_then(|line| rows.iter().position(|row| unfolded_text(row) == line));
+        let mut places = (0..rows.len()).filter(|at| row_matches_goal(&rows[*at], goal));
         let found = match (way, start) {
             (Way::Next, None) => places.next(),
             (Way::Previous, None) => places.next_back(),
             (Way::Next, Some(start)) => places.find(|at| *at > start).or(Some(start)),
             (Way::Previous, Some(start)) => places.rfind(|at| *at < start).or(Some(start)),
         };
-        self.stand(found);
+        self.move_to_row(found);
     }
 
-    /// The line the reader is at, as it is when its message is unfolded.
-    fn line(&self) -> Option<String> {
-        self.messages.get(&self.at.message)?.get(self.at.row).map(unfolded)
+    /// Returns the text of the current row as in an unfolded message.
+    fn current_line_text(&self) -> Option<String> {
+        self.messages.get(&self.at.message)?.get(self.at.row).map(unfolded_text)
     }
 
-    /// Stands on a line of the message, if there is one to stand on.
-    fn stand(&mut self, row: Option<usize>) -> bool {
+    /// Moves to a row of the current message, if one is given.
+    fn move_to_row(&mut self, row: Option<usize>) -> bool {
         if let Some(row) = row {
             self.at.row = row;
             self.top = self.at;
-            self.settle();
+            self.fill_screen();
         }
         row.is_some()
     }
 
-    /// Whether the line the reader is at has the needle.
+    /// Returns whether the current row contains the needle.
     pub(super) fn needle_at_top(&self) -> bool {
         let rows = self.messages.get(&self.at.message);
         let row = rows.and_then(|rows| rows.get(self.at.row));
-        !self.needle.is_empty() && row.is_some_and(|row| contains(&row.line, &self.needle))
+        !self.needle.is_empty() && row.is_some_and(|row| line_contains(&row.line, &self.needle))
     }
 
-    /// Goes to the next or previous line of this message that fits; false when none does.
+    /// Goes to the next or previous matching row of this message. Returns false if there is none.
     pub(super) fn reach_here(&mut self, goal: &Goal, way: Way) -> bool {
         let Some(rows) = self.messages.get(&self.at.message) else { return false };
-        let is_fit = |at: &usize| rows.get(*at).is_some_and(|row| fits(row, goal));
+        let is_fit = |at: &usize| rows.get(*at).is_some_and(|row| row_matches_goal(row, goal));
         let found = match way {
             Way::Next => (self.at.row + 1..rows.len()).find(is_fit),
             Way::Previous => (0..self.at.row).rev().find(is_fit),
         };
-        self.stand(found)
+        self.move_to_row(found)
     }
 
-    /// Moves by lines, as far as there are any.
-    pub(super) fn scroll(&mut self, by: isize) {
+    /// Scrolls by a number of lines, at most to the ends of the loaded messages.
+    pub(super) fn scroll_by(&mut self, by: isize) {
         for _ in 0..by.unsigned_abs() {
-            let next = if by > 0 { self.after(self.top) } else { self.before(self.top) };
+            let next =
+                if by > 0 { self.position_after(self.top) } else { self.position_before(self.top) };
             let Some(next) = next else { break };
             self.top = next;
         }
-        self.settle();
+        self.fill_screen();
         self.at = self.top;
     }
 
-    fn after(&self, place: Place) -> Option<Place> {
+    fn position_after(&self, place: RowPosition) -> Option<RowPosition> {
         let rows = self.messages.get(&place.message).map_or(0, Vec::len);
         if place.row + 1 < rows {
-            return Some(Place { row: place.row + 1, ..place });
+            return Some(RowPosition { row: place.row + 1, ..place });
         }
         let mut later = self.messages.range(place.message + 1..);
         let (message, _) = later.find(|(_, rows)| !rows.is_empty())?;
-        Some(Place { message: *message, row: 0 })
+        Some(RowPosition { message: *message, row: 0 })
     }
 
-    fn before(&self, place: Place) -> Option<Place> {
+    fn position_before(&self, place: RowPosition) -> Option<RowPosition> {
         if place.row > 0 {
-            return Some(Place { row: place.row - 1, ..place });
+            return Some(RowPosition { row: place.row - 1, ..place });
         }
         let mut earlier = self.messages.range(..place.message);
         let (message, rows) = earlier.rfind(|(_, rows)| !rows.is_empty())?;
-        Some(Place { message: *message, row: rows.len() - 1 })
+        Some(RowPosition { message: *message, row: rows.len() - 1 })
     }
 
-    /// Keeps the screen full at the end of the session, and off messages that show nothing.
-    fn settle(&mut self) {
+    /// Keeps the screen full at the end of the session, and skips messages without rows.
+    fn fill_screen(&mut self) {
         if self.messages.is_empty() {
             return;
         }
         let rows = self.messages.get(&self.top.message).map_or(0, Vec::len);
         if self.top.row >= rows
-            && let Some(next) = self.after(self.top).or_else(|| self.before(self.top))
+            && let Some(next) =
+                self.position_after(self.top).or_else(|| self.position_before(self.top))
         {
             self.top = next;
             self.at = next;
         }
-        if self.loaded.end < self.total() {
+        if self.loaded.end < self.message_total() {
             return;
         }
-        let mut missing = self.height.saturating_sub(self.rows(self.height).count());
+        let mut missing = self.height.saturating_sub(self.visible_rows(self.height).count());
         while missing > 0
-            && let Some(before) = self.before(self.top)
+            && let Some(before) = self.position_before(self.top)
         {
             self.top = before;
             missing -= 1;
         }
     }
 
-    /// Up to `height` lines from the top on, each with its place.
-    fn rows(&self, height: usize) -> impl Iterator<Item = (Place, &Row)> {
+    /// Returns up to `height` rows from the top, each with its position.
+    fn visible_rows(&self, height: usize) -> impl Iterator<Item = (RowPosition, &RenderedRow)> {
         self.messages
             .range(self.top.message..)
-            .flat_map(|(message, rows)| numbered(*message, rows))
+            .flat_map(|(message, rows)| numbered_rows(*message, rows))
             .skip(self.top.row)
             .take(height)
     }
 
-    /// The lines on the screen: the gap before a message is no use at the top.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (Place, &Row)> {
-        let rows = self.rows(self.height + 1).skip_while(|(_, row)| row.is_empty());
+    /// Returns the rows on the screen, without blank rows at the top.
+    pub(super) fn rows_on_screen(&self) -> impl Iterator<Item = (RowPosition, &RenderedRow)> {
+        let rows = self.visible_rows(self.height + 1).skip_while(|(_, row)| row.is_blank_row());
         rows.take(self.height)
     }
 
-    /// What is to be marked.
-    pub(super) fn marks(&self) -> &[String] {
+    /// Returns the words to highlight.
+    pub(super) fn highlighted_words(&self) -> &[String] {
         if self.needle.is_empty() { &self.words } else { std::slice::from_ref(&self.needle) }
     }
 
-    /// Whether anything is here to be shown.
+    /// Returns whether any messages are loaded.
     pub(super) fn is_loaded(&self) -> bool {
         !self.messages.is_empty()
     }
 }
 
-fn numbered(message: u64, rows: &[Row]) -> impl Iterator<Item = (Place, &Row)> {
-    rows.iter().enumerate().map(move |(row, line)| (Place { message, row }, line))
+fn numbered_rows(
+    message: u64,
+    rows: &[RenderedRow],
+) -> impl Iterator<Item = (RowPosition, &RenderedRow)> {
+    rows.iter().enumerate().map(move |(row, line)| (RowPosition { message, row }, line))
 }
 
-impl Row {
-    pub(super) fn is_empty(&self) -> bool {
+impl RenderedRow {
+    pub(super) fn is_blank_row(&self) -> bool {
         self.line.spans.iter().all(|span| span.content.trim().is_empty())
     }
 }
 
-/// A line as it is when its message is unfolded.
-fn unfolded(row: &Row) -> String {
+/// Returns the text of a row as in an unfolded message.
+fn unfolded_text(row: &RenderedRow) -> String {
     row.line.to_string().replacen('▸', "▾", 1)
 }
 
-/// Whether a line is what is sought; a prompt is a whole message.
-fn fits(row: &Row, goal: &Goal) -> bool {
+/// Returns whether a row matches the goal. A prompt is a whole message, not a row.
+fn row_matches_goal(row: &RenderedRow, goal: &Goal) -> bool {
     match goal {
-        Goal::Landmark(Landmark::Prompt) => false,
-        Goal::Landmark(Landmark::Tool) => row.mark == Mark::Call,
-        Goal::Landmark(Landmark::Error) => row.mark == Mark::Failure,
-        Goal::Text(text) => contains(&row.line, text),
+        Goal::Landmark(LandmarkKind::Prompt) => false,
+        Goal::Landmark(LandmarkKind::Tool) => row.mark == RowMark::Call,
+        Goal::Landmark(LandmarkKind::Error) => row.mark == RowMark::Failure,
+        Goal::Text(text) => line_contains(&row.line, text),
     }
 }

@@ -1,67 +1,67 @@
-//! The first screen: a query being typed, the sessions that fit it, a look into the chosen one.
+//! The first screen: the query, the matching sessions, and a preview of the selected one.
 
 use agent_journal::TextKind;
 
-use super::action::{Step, Way};
-use super::complete::{Completion, complete};
-use super::filters::{toggle, token};
-use super::input::Input;
+use super::action::{MoveStep, Way};
+use super::complete::{WordCompletion, complete_at_cursor};
+use super::filters::{field_token, toggle_token};
+use super::input::LineInput;
 use super::layout;
-use super::reader::{Reader, Target};
-use super::state::{Focus, Overlay, State, stepped};
-use super::worker::{Found, Item, Question};
+use super::reader::{OpenTarget, TranscriptReader};
+use super::state::{Focus, Overlay, TuiState, index_after_step};
+use super::worker::{FoundSessions, Question, SessionItem};
 
-/// Sessions asked for at first; more follow when the end of the list comes near.
+/// Sessions requested at first. More are requested near the end of the list.
 const FIRST: usize = 40;
 
-/// How near.
+/// Distance from the end of the list at which more sessions are requested.
 const NEAR: usize = 8;
 
-/// The sessions that fit.
+/// The matching sessions and the selection.
 #[derive(Default)]
-pub(super) struct Results {
-    /// The last answer that was none but an answer.
-    pub(super) found: Option<Found>,
-    /// Why the query was not understood.
+pub(super) struct ResultList {
+    /// The last successful response.
+    pub(super) found: Option<FoundSessions>,
+    /// The error of the last query.
     pub(super) error: Option<String>,
     pub(super) chosen: usize,
-    /// The place in the chosen session that was found.
+    /// The selected hit of the selected session.
     pub(super) hit: usize,
     /// The first session on the screen.
     pub(super) top: usize,
     limit: usize,
 }
 
-impl Results {
-    pub(super) fn items(&self) -> &[Item] {
+impl ResultList {
+    pub(super) fn result_items(&self) -> &[SessionItem] {
         self.found.as_ref().map_or(&[], |found| &found.items)
     }
 
-    pub(super) fn chosen(&self) -> Option<&Item> {
-        self.items().get(self.chosen)
+    pub(super) fn selected_item(&self) -> Option<&SessionItem> {
+        self.result_items().get(self.chosen)
     }
 
-    /// The session to open and the message to begin with: what a sub-agent said stands in a
-    /// session of its own.
-    pub(super) fn target(&self) -> Option<Target> {
-        let item = self.chosen()?;
+    /// Returns the session and the message to open. A hit in a sub-agent opens the sub-agent's
+    /// session.
+    pub(super) fn selected_target(&self) -> Option<OpenTarget> {
+        let item = self.selected_item()?;
         let hit = item.hits.get(self.hit).or(item.hits.first());
         let within = hit.and_then(|hit| hit.within.clone());
         let is_folded = hit.is_some_and(|hit| {
             let folded = [TextKind::ToolInput, TextKind::ToolOutput, TextKind::Document];
             folded.contains(&hit.kind)
         });
-        Some(Target {
+        Some(OpenTarget {
             entry: within.unwrap_or_else(|| Box::new(item.entry.clone())),
             message: hit.and_then(|hit| hit.position).unwrap_or(0),
             is_folded,
         })
     }
 
-    /// The words that were found in the chosen session.
-    pub(super) fn words(&self) -> Vec<String> {
+    /// Returns the matched words of the selected session.
+    pub(super) fn matched_words(&self) -> Vec<String> {
         let snippets = self
-            .chosen()
+            .selected_item()
             .into_iter()
             .flat_map(|item| item.hits.iter().map(|hit| &hit.snippet).chain(&item.title));
         let mut words: Vec<String> = snippets
@@ -73,40 +73,40 @@ impl Results {
         words
     }
 
-    /// Scrolls as little as needed to have the chosen session on the screen.
-    pub(super) fn reveal(&mut self, height: u16) {
+    /// Scrolls as little as necessary to show the selected session.
+    pub(super) fn reveal_selection(&mut self, height: u16) {
         self.top = self.top.min(self.chosen);
-        let lines = |items: &[Item]| items.iter().map(rows).sum::<u16>();
+        let lines = |items: &[SessionItem]| items.iter().map(item_height).sum::<u16>();
         while self.top < self.chosen
-            && lines(self.items().get(self.top..=self.chosen).unwrap_or_default()) > height
+            && lines(self.result_items().get(self.top..=self.chosen).unwrap_or_default()) > height
         {
             self.top += 1;
         }
     }
 
-    /// The session that is drawn on a line of the list.
+    /// Returns the session that is drawn on a line of the list.
     pub(super) fn at_line(&self, line: u16) -> Option<usize> {
         let mut end = 0;
-        (self.top..self.items().len()).find(|at| {
-            end += rows(&self.items()[*at]);
+        (self.top..self.result_items().len()).find(|at| {
+            end += item_height(&self.result_items()[*at]);
             line < end
         })
     }
 }
 
-/// Lines a session takes in the list.
-pub(super) fn rows(item: &Item) -> u16 {
+/// Returns the number of lines of a session in the list.
+pub(super) fn item_height(item: &SessionItem) -> u16 {
     if item.hits.is_empty() { 1 } else { 2 }
 }
 
-impl State {
-    /// Asks for the sessions that fit what is typed now.
-    pub(super) fn search(&mut self) {
+impl TuiState {
+    /// Requests the sessions that match the typed query.
+    pub(super) fn request_search(&mut self) {
         self.results.limit = FIRST;
-        self.ask(Question::Find { text: self.input.text.clone(), limit: FIRST });
+        self.ask_worker(Question::Find { text: self.input.text.clone(), limit: FIRST });
     }
 
-    pub(super) fn found(&mut self, found: Result<Found, String>) {
+    pub(super) fn handle_found(&mut self, found: Result<FoundSessions, String>) {
         let found = match found {
             Ok(found) => found,
             Err(error) => {
@@ -117,8 +117,8 @@ impl State {
         self.results.error = None;
         let is_longer = self.results.limit > FIRST;
         if !is_longer {
-            let before = self.results.chosen().map(|item| item.entry.id.clone());
-            // News must not take the session away from under the reader's eyes.
+            let before = self.results.selected_item().map(|item| item.entry.id.clone());
+            // New data must not change the selected session.
             let same = found.items.iter().position(|item| Some(&item.entry.id) == before.as_ref());
             let is_typing = self.focus == Focus::Search && self.reader.is_none();
             self.results.chosen = if is_typing { 0 } else { same.unwrap_or(0) };
@@ -126,57 +126,58 @@ impl State {
             self.results.top = 0;
         }
         self.results.found = Some(found);
-        self.results.reveal(layout::browse(self.size).results.height);
-        self.look();
+        self.results.reveal_selection(layout::browse_layout(self.size).results.height);
+        self.update_preview();
     }
 
-    /// Moves in the list.
-    pub(super) fn choose(&mut self, step: Step) {
-        let height = layout::browse(self.size).results.height;
+    /// Moves the selection in the list.
+    pub(super) fn move_choice(&mut self, step: MoveStep) {
+        let height = layout::browse_layout(self.size).results.height;
         let page = usize::from(height / 2).max(1);
-        let last = self.results.items().len().saturating_sub(1);
-        self.select(stepped(self.results.chosen, step, (page, last)));
+        let last = self.results.result_items().len().saturating_sub(1);
+        self.select_session(index_after_step(self.results.chosen, step, page, last));
     }
 
-    /// Chooses a session of the list.
-    pub(super) fn select(&mut self, chosen: usize) {
+    /// Selects a session of the list.
+    pub(super) fn select_session(&mut self, chosen: usize) {
         if chosen != self.results.chosen {
             self.results.chosen = chosen;
             self.results.hit = 0;
         }
-        self.results.reveal(layout::browse(self.size).results.height);
-        let here = self.results.items().len();
+        self.results.reveal_selection(layout::browse_layout(self.size).results.height);
+        let here = self.results.result_items().len();
         let total = self.results.found.as_ref().map_or(0, |found| found.total) as usize;
         if chosen + NEAR > here && here < total && here >= self.results.limit {
             self.results.limit = here * 2;
-            self.ask(Question::Find { text: self.input.text.clone(), limit: here * 2 });
+            self.ask_worker(Question::Find { text: self.input.text.clone(), limit: here * 2 });
         }
-        self.look();
+        self.update_preview();
     }
 
-    /// Shows another place that was found in the chosen session.
-    pub(super) fn hit(&mut self, way: Way) {
-        let count = self.results.chosen().map_or(0, |item| item.hits.len());
+    /// Selects another hit of the selected session.
+    pub(super) fn select_hit(&mut self, way: Way) {
+        let count = self.results.selected_item().map_or(0, |item| item.hits.len());
         let hit = self.results.hit;
         self.results.hit = match way {
             Way::Next => (hit + 1).min(count.saturating_sub(1)),
             Way::Previous => hit.saturating_sub(1),
         };
-        self.look();
+        self.update_preview();
     }
 
-    /// Looks into the chosen session, where there is room to.
-    pub(super) fn look(&mut self) {
-        let Some(layout::Preview { text: area, .. }) = layout::browse(self.size).preview else {
+    /// Shows the selected session in the preview, if the screen has room for one.
+    pub(super) fn update_preview(&mut self) {
+        let Some(layout::Preview { text: area, .. }) = layout::browse_layout(self.size).preview
+        else {
             self.preview = None;
             return;
         };
-        let Some(target) = self.results.target() else {
+        let Some(target) = self.results.selected_target() else {
             self.preview = None;
             return;
         };
-        let words = self.results.words();
-        let is_same = |preview: &&mut Reader| {
+        let words = self.results.matched_words();
+        let is_same = |preview: &&mut TranscriptReader| {
             let (shown, wanted) = (&preview.entry, &target.entry);
             shown.id == wanted.id && shown.transcript_length() == wanted.transcript_length()
         };
@@ -184,21 +185,21 @@ impl State {
             preview.words = words;
             preview.arrive_at(target.message, target.is_folded);
         } else {
-            let mut preview = Reader::new(target, area.width.into(), area.height.into());
+            let mut preview = TranscriptReader::new(target, area.width.into(), area.height.into());
             preview.words = words;
             self.preview = Some(preview);
         }
         self.read_on();
     }
 
-    /// Offers what the word being typed could become.
-    pub(super) fn offer(&mut self) {
-        self.completion = complete(&self.input, &self.facets);
+    /// Updates the completions of the word at the cursor.
+    pub(super) fn update_completions(&mut self) {
+        self.completion = complete_at_cursor(&self.input, &self.facets);
     }
 
-    /// Puts the next completion in, or moves on to the list where there is none.
-    pub(super) fn complete(&mut self, way: Way) {
-        let Completion { range, options, chosen } = &mut self.completion;
+    /// Inserts the next completion, or moves the focus to the list if there is none.
+    pub(super) fn complete_or_focus(&mut self, way: Way) {
+        let WordCompletion { range, options, chosen } = &mut self.completion;
         if options.is_empty() {
             if way == Way::Next {
                 self.focus = Focus::List;
@@ -212,31 +213,33 @@ impl State {
         };
         *chosen = Some(next);
         let text = options[next].clone();
-        self.input.replace(range.clone(), &text);
+        self.input.replace_range(range.clone(), &text);
         range.end = range.start + text.len();
-        // A field alone is only half the way: its values come next.
+        // After the only matching field, its values are offered.
         if text.ends_with(':') && options.len() == 1 {
-            self.offer();
+            self.update_completions();
         }
-        self.search();
+        self.request_search();
     }
 
-    /// Chooses a filter, or gives it up.
-    pub(super) fn toggle(&mut self) {
+    /// Adds or removes the selected filter.
+    pub(super) fn toggle_filter(&mut self) {
         let Some(Overlay::Filters(chooser)) = &self.overlay else { return };
         let Some(column) = self.facets.columns.get(chooser.column) else { return };
-        let Some((value, _)) = column.values.get(chooser.row(chooser.column)) else { return };
-        self.input = Input::new(&toggle(&self.input.text, column.field, value));
-        self.completion = Completion::default();
-        self.search();
+        let Some((value, _)) = column.values.get(chooser.selected_row(chooser.column)) else {
+            return;
+        };
+        self.input = LineInput::new(&toggle_token(&self.input.text, column.field, value));
+        self.completion = WordCompletion::default();
+        self.request_search();
     }
 
-    /// Whether a filter is chosen.
-    pub(super) fn is_chosen(&self, field: &str, value: &str) -> bool {
-        super::filters::has(&self.input.text, &token(field, value))
+    /// Returns whether a filter is in the query.
+    pub(super) fn is_filter_set(&self, field: &str, value: &str) -> bool {
+        super::filters::has_token(&self.input.text, &field_token(field, value))
     }
 
-    pub(super) fn column(&mut self, way: Way) {
+    pub(super) fn move_column(&mut self, way: Way) {
         let count = self.facets.columns.len().max(1);
         if let Some(Overlay::Filters(chooser)) = &mut self.overlay {
             chooser.column = match way {

@@ -1,5 +1,5 @@
-//! What is on the screen, and how actions and answers change it. Nothing here draws or waits:
-//! what has to be done outside is left as effects.
+//! The state of the terminal UI, and its changes by actions and responses. This code neither draws
+//! nor waits; external work is queued as effects.
 
 use std::path::PathBuf;
 
@@ -8,50 +8,50 @@ use jiff::Zoned;
 use ratatui::layout::Size;
 use ratatui::text::Line;
 
-use super::action::{Action, Menu, Screen, Step, Way};
-use super::complete::Completion;
-use super::filters::{Chooser, Facets};
-use super::input::{Edit, Input};
-use super::keys::Mode;
+use super::action::{Menu, MoveStep, OpenScreen, UserAction, Way};
+use super::complete::WordCompletion;
+use super::filters::{Chooser, FieldFacets};
+use super::input::{LineEdit, LineInput};
+use super::keys::InputMode;
 use super::layout;
-use super::reader::Reader;
-use super::results::Results;
-use super::worker::{Answer, Goal, Intent, KINDS, Purpose, Question};
+use super::reader::TranscriptReader;
+use super::results::ResultList;
+use super::worker::{Goal, Intent, KINDS, Purpose, Question, WorkerAnswer};
 
-/// Everything the screen shows.
-pub(super) struct State {
+/// The state of the terminal UI.
+pub(super) struct TuiState {
     pub(super) now: Zoned,
     pub(super) size: Size,
     pub(super) focus: Focus,
     pub(super) overlay: Option<Overlay>,
-    pub(super) input: Input,
-    pub(super) completion: Completion,
-    pub(super) results: Results,
-    pub(super) preview: Option<Reader>,
-    pub(super) reader: Option<Reader>,
-    /// What is being typed to be found in the session.
-    pub(super) find: Option<Input>,
-    /// What is being sought in the session.
+    pub(super) input: LineInput,
+    pub(super) completion: WordCompletion,
+    pub(super) results: ResultList,
+    pub(super) preview: Option<TranscriptReader>,
+    pub(super) reader: Option<TranscriptReader>,
+    /// The text to find in the session, while it is typed.
+    pub(super) find: Option<LineInput>,
+    /// The goal and direction of the running seek.
     pub(super) sought: Option<(Goal, Way)>,
     pub(super) stats: Option<Scrolled>,
     pub(super) help: usize,
-    pub(super) facets: Facets,
-    pub(super) notice: Option<Notice>,
-    pub(super) news: News,
+    pub(super) facets: FieldFacets,
+    pub(super) notice: Option<ActionNotice>,
+    pub(super) news: SyncNews,
     pub(super) effects: Vec<Effect>,
-    /// Whether an editor is about to have the terminal: its keys are not for us.
+    /// Whether an editor is about to use the terminal, so that no input may be read.
     pub(super) is_lending: bool,
     asked: [u64; KINDS],
 }
 
-/// Where the keyboard goes on the first screen.
+/// The focus on the first screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Focus {
     Search,
     List,
 }
 
-/// What lies over a screen.
+/// An overlay over the current screen.
 #[derive(Clone, Debug)]
 pub(super) enum Overlay {
     Help,
@@ -59,7 +59,7 @@ pub(super) enum Overlay {
     Menu(Menu),
 }
 
-/// Lines that may be more than the screen has.
+/// Lines that can be scrolled.
 #[derive(Default)]
 pub(super) struct Scrolled {
     pub(super) lines: Vec<Line<'static>>,
@@ -67,17 +67,17 @@ pub(super) struct Scrolled {
     pub(super) is_here: bool,
 }
 
-/// One line about what just happened.
+/// A message about the last action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(super) enum ActionNotice {
     Done(String),
     Failed(String),
 }
 
-/// How fresh the journal is.
+/// The progress or result of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum News {
-    /// Nobody looks.
+pub(super) enum SyncNews {
+    /// No sync was started.
     #[default]
     Unasked,
     Looking,
@@ -91,7 +91,7 @@ pub(super) enum News {
     Failed(String),
 }
 
-/// Something to be done outside.
+/// Work for the event loop.
 pub(super) enum Effect {
     Ask(u64, Question),
     Copy(String),
@@ -102,161 +102,164 @@ pub(super) enum Effect {
     Quit,
 }
 
-impl State {
+impl TuiState {
     pub(super) fn new(query: &str, now: Zoned, size: Size) -> Self {
         let mut state = Self {
             now,
             size,
             focus: Focus::Search,
             overlay: None,
-            input: Input::new(query),
-            completion: Completion::default(),
-            results: Results::default(),
+            input: LineInput::new(query),
+            completion: WordCompletion::default(),
+            results: ResultList::default(),
             preview: None,
             reader: None,
             find: None,
             sought: None,
             stats: None,
             help: 0,
-            facets: Facets::default(),
+            facets: FieldFacets::default(),
             notice: None,
-            news: News::default(),
+            news: SyncNews::default(),
             effects: Vec::new(),
             is_lending: false,
             asked: [0; KINDS],
         };
-        state.search();
-        state.ask(Question::Facets);
+        state.request_search();
+        state.ask_worker(Question::Facets);
         state
     }
 
-    /// Where the keyboard goes.
-    pub(super) fn mode(&self) -> Mode {
+    /// Returns the current input mode.
+    pub(super) fn input_mode(&self) -> InputMode {
         match &self.overlay {
-            Some(Overlay::Help) => Mode::Help,
-            Some(Overlay::Filters(_)) => Mode::Filters,
-            Some(Overlay::Menu(_)) => Mode::Menu,
-            None if self.stats.is_some() => Mode::Stats,
-            None if self.find.is_some() => Mode::Find,
-            None if self.reader.is_some() => Mode::Reading,
-            None if self.focus == Focus::List => Mode::List,
-            None => Mode::Search,
+            Some(Overlay::Help) => InputMode::Help,
+            Some(Overlay::Filters(_)) => InputMode::Filters,
+            Some(Overlay::Menu(_)) => InputMode::Menu,
+            None if self.stats.is_some() => InputMode::Stats,
+            None if self.find.is_some() => InputMode::Find,
+            None if self.reader.is_some() => InputMode::Reading,
+            None if self.focus == Focus::List => InputMode::List,
+            None => InputMode::Search,
         }
     }
 
-    /// The session everything is about: the one being read, or the chosen one.
-    pub(super) fn entry(&self) -> Option<&Entry> {
+    /// Returns the session that actions apply to: the one that is read, or the selected one.
+    pub(super) fn current_entry(&self) -> Option<&Entry> {
         match &self.reader {
             Some(reader) => Some(&reader.entry),
-            None => self.results.chosen().map(|item| &item.entry),
+            None => self.results.selected_item().map(|item| &item.entry),
         }
     }
 
-    /// Leaves a question for the worker.
-    pub(super) fn ask(&mut self, question: Question) {
-        let number = &mut self.asked[question.kind()];
+    /// Queues a request for the worker.
+    pub(super) fn ask_worker(&mut self, question: Question) {
+        let number = &mut self.asked[question.question_slot()];
         *number += 1;
         self.effects.push(Effect::Ask(*number, question));
     }
 
-    /// Does what was asked for.
-    pub(super) fn apply(&mut self, action: Action) {
+    /// Applies an action of the user.
+    pub(super) fn apply_action(&mut self, action: UserAction) {
         self.notice = None;
         match action {
-            Action::Quit => self.effects.push(Effect::Quit),
-            Action::Back => self.back(),
-            Action::Open => self.open(),
-            Action::Move(step) => self.step(step),
-            Action::Hit(way) => self.hit(way),
-            Action::FocusSearch => self.focus = Focus::Search,
-            Action::Edit(edit) => self.edit(&edit),
-            Action::Complete(way) => self.complete(way),
-            Action::Toggle => self.toggle(),
-            Action::Column(way) => self.column(way),
-            Action::Show(screen) => self.show(screen),
-            Action::Menu(menu) => self.overlay = Some(Overlay::Menu(menu)),
-            Action::Pick(letter) => self.pick(letter),
-            Action::Resume => self.resume(Intent::Run),
-            Action::Refresh => self.effects.push(Effect::Sync),
-            Action::Jump(landmark, way) => self.jump(landmark, way),
-            Action::Find => self.find = Some(Input::default()),
-            Action::FindAgain(way) => self.find_again(way),
-            Action::Fold(fold) => self.fold(fold),
-            Action::Turn => self.turn(None),
-            Action::Click(at) => self.click(at),
-            Action::Wheel(at, way) => self.wheel(at, way),
+            UserAction::Quit => self.effects.push(Effect::Quit),
+            UserAction::Back => self.go_back(),
+            UserAction::Open => self.open_selected(),
+            UserAction::Move(step) => self.move_step(step),
+            UserAction::Hit(way) => self.select_hit(way),
+            UserAction::FocusSearch => self.focus = Focus::Search,
+            UserAction::Edit(edit) => self.edit_query(&edit),
+            UserAction::Complete(way) => self.complete_or_focus(way),
+            UserAction::Toggle => self.toggle_filter(),
+            UserAction::Column(way) => self.move_column(way),
+            UserAction::Show(screen) => self.show_screen(screen),
+            UserAction::Menu(menu) => self.overlay = Some(Overlay::Menu(menu)),
+            UserAction::Pick(letter) => self.pick_menu_item(letter),
+            UserAction::Resume => self.request_resume(Intent::Run),
+            UserAction::Refresh => self.effects.push(Effect::Sync),
+            UserAction::Jump(landmark, way) => self.jump_to_landmark(landmark, way),
+            UserAction::Find => self.find = Some(LineInput::default()),
+            UserAction::FindAgain(way) => self.find_again(way),
+            UserAction::Fold(fold) => self.fold_parts(fold),
+            UserAction::Turn => self.fold_tool(None),
+            UserAction::Click(at) => self.handle_click(at),
+            UserAction::Wheel(at, way) => self.handle_wheel(at, way),
         }
         self.read_on();
     }
 
-    /// Takes in what the worker says; what is no longer asked for is left alone.
-    pub(super) fn hear(&mut self, number: u64, answer: Answer) {
-        if self.asked[answer.kind()] != number {
+    /// Applies a response of the worker. Responses to outdated requests are ignored.
+    pub(super) fn handle_answer(&mut self, number: u64, answer: WorkerAnswer) {
+        if self.asked[answer.answer_slot()] != number {
             return;
         }
         match answer {
-            Answer::Found(found) => self.found(found),
-            Answer::Window(pages) => match (pages, &mut self.reader) {
-                (Ok(pages), Some(reader)) => reader.accept(pages),
-                (Err(error), _) => self.notice = Some(Notice::Failed(error)),
+            WorkerAnswer::Found(found) => self.handle_found(found),
+            WorkerAnswer::Window(pages) => match (pages, &mut self.reader) {
+                (Ok(pages), Some(reader)) => reader.accept_pages(pages),
+                (Err(error), _) => self.notice = Some(ActionNotice::Failed(error)),
                 _ => {}
             },
-            Answer::Preview(pages) => match (pages, &mut self.preview) {
-                (Ok(pages), Some(preview)) => preview.accept(pages),
-                (Err(error), _) => self.notice = Some(Notice::Failed(error)),
+            WorkerAnswer::Preview(pages) => match (pages, &mut self.preview) {
+                (Ok(pages), Some(preview)) => preview.accept_pages(pages),
+                (Err(error), _) => self.notice = Some(ActionNotice::Failed(error)),
                 _ => {}
             },
-            Answer::Landed(place) => self.landed(place),
-            Answer::Exported(path, purpose) => self.exported(path, purpose),
-            Answer::Resumption(resumption, intent) => self.resumed(resumption, intent),
-            Answer::Facets(facets) => {
-                self.facets = facets;
-                self.offer();
+            WorkerAnswer::Landed(place) => self.handle_landing(place),
+            WorkerAnswer::Exported(path, purpose) => self.handle_exported(path, purpose),
+            WorkerAnswer::Resumption(resumption, intent) => {
+                self.handle_resumption(resumption, intent);
             }
-            Answer::Stats(Ok(lines)) => {
+            WorkerAnswer::Facets(facets) => {
+                self.facets = facets;
+                self.update_completions();
+            }
+            WorkerAnswer::Stats(Ok(lines)) => {
                 let top = self.stats.as_ref().map_or(0, |stats| stats.top);
                 self.stats = self.stats.is_some().then_some(Scrolled { lines, top, is_here: true });
             }
-            Answer::Stats(Err(error)) => self.notice = Some(Notice::Failed(error)),
+            WorkerAnswer::Stats(Err(error)) => self.notice = Some(ActionNotice::Failed(error)),
         }
         self.read_on();
     }
 
-    /// The screen has another size.
-    pub(super) fn resize(&mut self, size: Size) {
+    /// Adapts the state to a new screen size.
+    pub(super) fn resize_screen(&mut self, size: Size) {
         self.size = size;
-        self.results.reveal(layout::browse(size).results.height);
+        self.results.reveal_selection(layout::browse_layout(size).results.height);
         if let Some(reader) = &mut self.reader {
-            let area = layout::reading(size).text;
-            let view = super::worker::View { width: area.width.into(), ..reader.view.clone() };
-            reader.show(view, area.height.into());
+            let area = layout::reading_layout(size).text;
+            let view =
+                super::worker::ViewOptions { width: area.width.into(), ..reader.view.clone() };
+            reader.set_view(view, area.height.into());
         }
         self.preview = None;
-        self.look();
+        self.update_preview();
         if self.stats.is_some() {
-            self.show(Screen::Stats);
+            self.show_screen(OpenScreen::Stats);
         }
         self.read_on();
     }
 
-    /// There is news in the journal, or all of it is known.
-    pub(super) fn learn(&mut self, news: News) {
-        let is_done = matches!(news, News::UpToDate | News::Busy | News::Failed(_));
-        let was_reading = matches!(self.news, News::Reading { .. });
+    /// Updates the sync status, and refreshes the results when a sync has finished.
+    pub(super) fn update_sync_status(&mut self, news: SyncNews) {
+        let is_done = matches!(news, SyncNews::UpToDate | SyncNews::Busy | SyncNews::Failed(_));
+        let was_reading = matches!(self.news, SyncNews::Reading { .. });
         let is_first = self.results.found.is_none();
         self.news = news;
         if is_done && (was_reading || is_first) {
-            self.renew();
+            self.refresh_results();
         }
     }
 
-    /// Asks again what the screen shows.
-    pub(super) fn renew(&mut self) {
-        self.search();
-        self.ask(Question::Facets);
+    /// Requests the results again.
+    pub(super) fn refresh_results(&mut self) {
+        self.request_search();
+        self.ask_worker(Question::Facets);
     }
 
-    fn back(&mut self) {
+    fn go_back(&mut self) {
         if self.overlay.take().is_some() || self.find.take().is_some() {
             return;
         }
@@ -264,75 +267,80 @@ impl State {
             return;
         }
         if self.reader.take().is_some() {
-            return self.look();
+            return self.update_preview();
         }
         self.focus = Focus::List;
     }
 
-    fn edit(&mut self, edit: &Edit) {
+    fn edit_query(&mut self, edit: &LineEdit) {
         if let Some(find) = &mut self.find {
-            find.edit(edit);
+            find.apply_edit(edit);
             return;
         }
-        if self.mode() != Mode::Search {
+        if self.input_mode() != InputMode::Search {
             return;
         }
-        // Nothing begins with a question mark: it asks for help.
-        if *edit == Edit::Type('?') && self.input.text.is_empty() {
-            return self.show(Screen::Help);
+        // No query begins with a question mark, so it opens the help.
+        if *edit == LineEdit::Type('?') && self.input.text.is_empty() {
+            return self.show_screen(OpenScreen::Help);
         }
-        if self.input.edit(edit) {
-            self.search();
+        if self.input.apply_edit(edit) {
+            self.request_search();
         }
-        self.offer();
+        self.update_completions();
     }
 
-    fn show(&mut self, screen: Screen) {
+    fn show_screen(&mut self, screen: OpenScreen) {
         match screen {
-            Screen::Help => {
+            OpenScreen::Help => {
                 self.help = 0;
                 self.overlay = Some(Overlay::Help);
             }
-            Screen::Filters => self.overlay = Some(Overlay::Filters(Chooser::default())),
-            Screen::Stats => {
+            OpenScreen::Filters => self.overlay = Some(Overlay::Filters(Chooser::default())),
+            OpenScreen::Stats => {
                 self.stats = Some(Scrolled::default());
-                let width = usize::from(layout::stats(self.size).text.width);
-                self.ask(Question::Stats { text: self.input.text.clone(), width });
+                let width = usize::from(layout::stats_layout(self.size).text.width);
+                self.ask_worker(Question::Stats { text: self.input.text.clone(), width });
             }
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn move_step(&mut self, step: MoveStep) {
         let page = usize::from(self.size.height.saturating_sub(4).max(1));
         match (&mut self.overlay, &mut self.stats, &mut self.reader) {
             (Some(Overlay::Help), _, _) => {
-                let last = super::panes::help::length(self.size).saturating_sub(1);
-                self.help = stepped(self.help, step, (page, last));
+                let last = super::panes::help::scroll_length(self.size).saturating_sub(1);
+                self.help = index_after_step(self.help, step, page, last);
             }
             (Some(Overlay::Filters(chooser)), _, _) => {
                 let values = self.facets.columns.get(chooser.column).map(|it| it.values.len());
                 let last = values.unwrap_or(0).saturating_sub(1);
-                chooser.move_to(stepped(chooser.row(chooser.column), step, (page, last)));
+                chooser.move_selection(index_after_step(
+                    chooser.selected_row(chooser.column),
+                    step,
+                    page,
+                    last,
+                ));
             }
             (_, Some(stats), _) => {
-                let shown = usize::from(layout::stats(self.size).text.height);
+                let shown = usize::from(layout::stats_layout(self.size).text.height);
                 let last = stats.lines.len().saturating_sub(shown);
-                stats.top = stepped(stats.top, step, (page, last));
+                stats.top = index_after_step(stats.top, step, page, last);
             }
             (_, _, Some(reader)) => read_step(reader, step),
-            _ => self.choose(step),
+            _ => self.move_choice(step),
         }
     }
 
-    fn exported(&mut self, path: Result<PathBuf, String>, purpose: Purpose) {
+    fn handle_exported(&mut self, path: Result<PathBuf, String>, purpose: Purpose) {
         self.is_lending = false;
         let path = match path {
             Ok(path) => path,
-            Err(error) => return self.notice = Some(Notice::Failed(error)),
+            Err(error) => return self.notice = Some(ActionNotice::Failed(error)),
         };
         match purpose {
             Purpose::Keep => {
-                self.notice = Some(Notice::Done(format!("written to {}", path.display())));
+                self.notice = Some(ActionNotice::Done(format!("written to {}", path.display())));
             }
             Purpose::Browse => self.effects.push(Effect::Browse(path)),
             Purpose::Edit => self.effects.push(Effect::Edit(path)),
@@ -340,26 +348,26 @@ impl State {
     }
 }
 
-fn read_step(reader: &mut Reader, step: Step) {
+fn read_step(reader: &mut TranscriptReader, step: MoveStep) {
     let page = reader.height.saturating_sub(2).max(1) as isize;
     match step {
-        Step::Line(Way::Next) => reader.scroll(1),
-        Step::Line(Way::Previous) => reader.scroll(-1),
-        Step::Page(Way::Next) => reader.scroll(page),
-        Step::Page(Way::Previous) => reader.scroll(-page),
-        Step::First => reader.go(0),
-        Step::Last => reader.go(u64::MAX),
+        MoveStep::Line(Way::Next) => reader.scroll_by(1),
+        MoveStep::Line(Way::Previous) => reader.scroll_by(-1),
+        MoveStep::Page(Way::Next) => reader.scroll_by(page),
+        MoveStep::Page(Way::Previous) => reader.scroll_by(-page),
+        MoveStep::First => reader.go_to_message(0),
+        MoveStep::Last => reader.go_to_message(u64::MAX),
     }
 }
 
-/// Moves in a list of which `last` is the last place.
-pub(super) fn stepped(at: usize, step: Step, (page, last): (usize, usize)) -> usize {
+/// Returns the index after a movement in a list whose last index is `last`.
+pub(super) fn index_after_step(at: usize, step: MoveStep, page: usize, last: usize) -> usize {
     match step {
-        Step::Line(Way::Next) => (at + 1).min(last),
-        Step::Line(Way::Previous) => at.saturating_sub(1),
-        Step::Page(Way::Next) => (at + page).min(last),
-        Step::Page(Way::Previous) => at.saturating_sub(page),
-        Step::First => 0,
-        Step::Last => last,
+        MoveStep::Line(Way::Next) => (at + 1).min(last),
+        MoveStep::Line(Way::Previous) => at.saturating_sub(1),
+        MoveStep::Page(Way::Next) => (at + page).min(last),
+        MoveStep::Page(Way::Previous) => at.saturating_sub(page),
+        MoveStep::First => 0,
+        MoveStep::Last => last,
     }
 }

@@ -1,4 +1,4 @@
-//! The terminal: taken over, and given back whatever happens.
+//! Takes over the terminal, and restores it on exit and on panic.
 
 use std::io::{self, Stdout, Write};
 use std::sync::Once;
@@ -17,32 +17,33 @@ use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
-/// The terminal while it is ours.
-pub(super) struct Screen {
+/// The terminal while the UI uses it.
+pub(super) struct TerminalScreen {
     pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-impl Screen {
-    /// Takes the terminal over.
-    pub(super) fn open() -> Result<Self> {
+impl TerminalScreen {
+    /// Takes over the terminal.
+    pub(super) fn take_over_terminal() -> Result<Self> {
         restore_on_panic();
-        take()?;
+        enter_raw_mode()?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
         Ok(Self { terminal: terminal.context("could not use the terminal")? })
     }
 
-    /// Gives the terminal to another program for a while.
-    pub(super) fn lend<T>(&mut self, work: impl FnOnce() -> T) -> Result<T> {
-        restore();
+    /// Restores the terminal while another program runs in it.
+    pub(super) fn lend_terminal<T>(&mut self, work: impl FnOnce() -> T) -> Result<T> {
+        restore_terminal();
         let done = work();
-        take()?;
-        // Clearing the old one would ask the terminal where its cursor is, and wait.
+        enter_raw_mode()?;
+        // Clearing the old terminal would query the cursor position and wait for the answer.
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(done)
     }
 
-    /// Has the terminal copy a text; it reaches the user's own clipboard over SSH too.
-    pub(super) fn copy(text: &str) -> io::Result<()> {
+    /// Copies a text with an escape sequence (OSC 52), which also reaches the user's clipboard over
+    /// SSH.
+    pub(super) fn copy_to_clipboard(text: &str) -> io::Result<()> {
         let text = base64::engine::general_purpose::STANDARD.encode(text);
         let mut out = io::stdout();
         write!(out, "\x1b]52;c;{text}\x07")?;
@@ -50,13 +51,13 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
-        restore();
+        restore_terminal();
     }
 }
 
-fn take() -> Result<()> {
+fn enter_raw_mode() -> Result<()> {
     enable_raw_mode().context("could not use the terminal")?;
     execute!(
         io::stdout(),
@@ -68,15 +69,15 @@ fn take() -> Result<()> {
     .context("could not use the terminal")
 }
 
-/// Gives the terminal back as it was. Nothing more can be done when that fails.
-fn restore() {
+/// Restores the terminal. Failures are ignored, because nothing more can be done.
+fn restore_terminal() {
     use ratatui::crossterm::cursor::Show;
     let mut out = io::stdout();
     let _ = execute!(out, DisableBracketedPaste, DisableMouseCapture, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// A panic of any thread ends the program, with the message on a terminal that can show it.
+/// Makes a panic of any thread end the program, with the message on the restored terminal.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -85,42 +86,44 @@ fn restore_on_panic() {
             if agent_journal::is_guarded() {
                 return;
             }
-            restore();
+            restore_terminal();
             before(panic);
             std::process::exit(101);
         }));
     });
 }
 
-/// The keyboard and the mouse. Events are read only when asked for, so that a program to which
-/// the terminal is lent has them for itself.
+/// A thread that reads keyboard and mouse events. It reads only on request, so that a program that
+/// runs in the terminal gets its own input.
 pub(super) struct Keyboard {
     ask: Sender<()>,
 }
 
 impl Keyboard {
-    pub(super) fn start(tell: impl Fn(io::Result<Vec<Event>>) + Send + 'static) -> Result<Self> {
+    pub(super) fn start_reading(
+        tell: impl Fn(io::Result<Vec<Event>>) + Send + 'static,
+    ) -> Result<Self> {
         let (ask, asked) = channel();
         let keyboard = std::thread::Builder::new().name("keyboard".to_owned());
-        keyboard.spawn(move || listen(&asked, tell))?;
+        keyboard.spawn(move || listen_for_events(&asked, tell))?;
         Ok(Self { ask })
     }
 
-    /// Asks for the next events.
-    pub(super) fn ask(&self) {
-        // Without its thread there is nobody to answer; the error was told before.
+    /// Requests the next events.
+    pub(super) fn request_events(&self) {
+        // If the thread has ended, its error was reported before.
         let _ = self.ask.send(());
     }
 }
 
-fn listen(asked: &Receiver<()>, tell: impl Fn(io::Result<Vec<Event>>)) {
+fn listen_for_events(asked: &Receiver<()>, tell: impl Fn(io::Result<Vec<Event>>)) {
     while asked.recv().is_ok() {
-        tell(pending());
+        tell(pending_events());
     }
 }
 
-/// Waits for an event, and takes those that came with it.
-fn pending() -> io::Result<Vec<Event>> {
+/// Waits for an event, and reads all others that are available.
+fn pending_events() -> io::Result<Vec<Event>> {
     let mut events = vec![event::read()?];
     while event::poll(std::time::Duration::ZERO)? {
         events.push(event::read()?);
@@ -128,13 +131,14 @@ fn pending() -> io::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// Tells the first signal that asks the program to end.
+/// Reports the first signal that asks the program to end.
 #[cfg(unix)]
 pub(super) fn watch_signals(tell: impl Fn(u8) + Send + 'static) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
-    // Before anything is shown: a signal that comes first would end the program as it is.
+    // Installs the handlers before anything is drawn: an earlier signal would end the program
+    // without them.
     let heard = {
         let _inside = runtime.enter();
         kinds.map(signal)

@@ -1,5 +1,5 @@
-//! The thread that owns the journal, so that no keystroke waits for an answer. Of the questions
-//! of one kind only the newest is answered.
+//! The thread that owns the journal, so that no keystroke waits for a query. Only the newest
+//! request of each kind is answered.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,65 +8,67 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agent_journal::connectors::Machine;
-use agent_journal::export::{Format, Options};
-use agent_journal::search::{Hit, Snippet};
+use agent_journal::export::{ExportOptions, Format};
+use agent_journal::search::{Hit, Mode, SearchOptions, Snippet};
 use agent_journal::{Config, Entry, Journal, Resumption};
 use anyhow::Result;
 use jiff::{Timestamp, Zoned};
 use ratatui::text::Line;
 
-use super::action::{Landmark, Way};
-use super::filters::Facets;
+use super::action::{LandmarkKind, Way};
+use super::filters::FieldFacets;
 use super::{answer, written};
-use crate::output::transcript::Detail;
+use crate::output::transcript::ShownParts;
 
-/// What is needed to open the journal, as often as there is news in it.
+/// Everything that is needed to open the journal again after a sync.
 #[derive(Clone)]
 pub(super) struct Door {
     pub(super) config: Config,
     pub(super) machine: Machine,
     pub(super) now: Zoned,
-    /// How sessions are written down.
-    pub(super) options: Options,
+    /// The options of exports.
+    pub(super) options: ExportOptions,
+    /// The mode of searches.
+    pub(super) mode: Mode,
 }
 
 impl Door {
-    pub(super) fn open(&self) -> Result<Journal> {
+    pub(super) fn open_journal(&self) -> Result<Journal> {
         Ok(Journal::open(self.config.clone(), self.machine.clone())?)
     }
 
-    /// Sets its clock: a screen is open for hours.
+    /// Sets the current time, because the UI may be open for hours.
     pub(super) fn set_clock(&mut self) {
         self.now = Timestamp::now().to_zoned(self.now.time_zone().clone());
     }
 }
 
-/// Something to ask the journal.
+/// A request to the journal.
 pub(super) enum Question {
-    /// Sessions that fit what is typed.
+    /// The sessions that match the typed query.
     Find { text: String, limit: usize },
     /// A part of the session that is read.
-    Window(Window),
-    /// A part of the session that is chosen.
-    Preview(Window),
-    /// Where the next landmark is, seen from a message.
-    Seek { window: Window, goal: Goal, way: Way, here: u64 },
-    /// A session in another form.
+    Window(RequestedWindow),
+    /// A part of the selected session.
+    Preview(RequestedWindow),
+    /// The next occurrence of a goal, starting at a message.
+    Seek { window: RequestedWindow, goal: Goal, way: Way, here: u64 },
+    /// The session in an export format.
     Export { entry: Box<Entry>, format: &'static dyn Format, purpose: Purpose },
-    /// How to go on with a session.
+    /// The command that resumes the session.
     Resume { entry: Box<Entry>, intent: Intent },
-    /// What there is to filter by.
+    /// The values to filter by.
     Facets,
-    /// What the chosen sessions come to.
+    /// The statistics of the filtered sessions.
     Stats { text: String, width: usize },
 }
 
-/// Kinds of questions.
+/// Number of request kinds. The queue has one slot for each.
 pub(super) const KINDS: usize = 8;
 
 impl Question {
-    /// Its kind; the lower ones are answered first.
-    pub(super) fn kind(&self) -> usize {
+    /// Returns the slot of the request. Lower slots are answered first.
+    pub(super) fn question_slot(&self) -> usize {
         match self {
             Self::Find { .. } => 0,
             Self::Window(_) => 1,
@@ -80,72 +82,72 @@ impl Question {
     }
 }
 
-/// A part of a session, and how it is to be shown.
+/// A part of a session with its view options.
 #[derive(Clone)]
-pub(super) struct Window {
+pub(super) struct RequestedWindow {
     pub(super) entry: Box<Entry>,
     pub(super) range: Range<u64>,
-    pub(super) view: View,
+    pub(super) view: ViewOptions,
 }
 
-/// How messages are shown.
+/// Options for rendering messages.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct View {
-    pub(super) detail: Detail,
+pub(super) struct ViewOptions {
+    pub(super) detail: ShownParts,
     pub(super) width: usize,
-    /// Calls that are folded or unfolded against what `detail` says.
+    /// Tool calls whose fold state is the opposite of the one in `detail`.
     pub(super) flipped: Arc<BTreeSet<String>>,
-    /// The message that is unfolded because something was found in its tools or its reasoning.
+    /// The message that is unfolded because of a match in its tools or its reasoning.
     pub(super) opened: Option<u64>,
 }
 
-/// What is sought in a session.
+/// The target of a seek in a session.
 #[derive(Clone)]
 pub(super) enum Goal {
-    Landmark(Landmark),
+    Landmark(LandmarkKind),
     Text(String),
 }
 
-/// Where something was sought and found.
+/// The result of a seek.
 pub(super) struct Landing {
     pub(super) message: u64,
-    /// Whether some of it is seen only when the message is unfolded.
+    /// Whether a part of the match is visible only after unfolding the message.
     pub(super) is_folded: bool,
 }
 
-/// What an exported session is for.
+/// The purpose of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To stay, in the working directory.
+    /// Keep the file in the working directory.
     Keep,
-    /// To be looked at in a browser.
+    /// View it in a browser.
     Browse,
-    /// To be looked at in an editor.
+    /// View it in an editor.
     Edit,
 }
 
-/// What a resume command is for.
+/// The purpose of a resume command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Run,
     Copy,
 }
 
-/// What the journal says.
-pub(super) enum Answer {
-    Found(Result<Found, String>),
+/// A response of the journal.
+pub(super) enum WorkerAnswer {
+    Found(Result<FoundSessions, String>),
     Window(Result<Pages, String>),
     Preview(Result<Pages, String>),
     Landed(Result<Option<Landing>, String>),
     Exported(Result<PathBuf, String>, Purpose),
     Resumption(Result<Resumption, String>, Intent),
-    Facets(Facets),
+    Facets(FieldFacets),
     Stats(Result<Vec<Line<'static>>, String>),
 }
 
-impl Answer {
-    /// The kind of its question.
-    pub(super) fn kind(&self) -> usize {
+impl WorkerAnswer {
+    /// Returns the slot of the request.
+    pub(super) fn answer_slot(&self) -> usize {
         match self {
             Self::Found(_) => 0,
             Self::Window(_) => 1,
@@ -159,55 +161,55 @@ impl Answer {
     }
 }
 
-/// Sessions that fit.
-pub(super) struct Found {
-    pub(super) items: Vec<Item>,
+/// The sessions that match a query.
+pub(super) struct FoundSessions {
+    pub(super) items: Vec<SessionItem>,
     pub(super) total: u64,
-    /// How closely they fit, when that is worth a word.
+    /// The kind of match, if it is not exact.
     pub(super) note: Option<&'static str>,
     pub(super) took: Duration,
 }
 
-/// A session in the list, with the places that were found in it.
+/// A session in the list, with its hits.
 #[derive(Clone)]
-pub(super) struct Item {
+pub(super) struct SessionItem {
     pub(super) entry: Entry,
     pub(super) hits: Vec<Hit>,
-    /// The title, when it was found too.
+    /// The highlighted title, if it matched too.
     pub(super) title: Option<Snippet>,
 }
 
-/// Messages as they are shown.
+/// Rendered messages of a session.
 pub(super) struct Pages {
     pub(super) id: String,
-    pub(super) view: View,
+    pub(super) view: ViewOptions,
     pub(super) facts: Vec<Line<'static>>,
-    pub(super) messages: Vec<(u64, Vec<Row>)>,
+    pub(super) messages: Vec<(u64, Vec<RenderedRow>)>,
 }
 
-/// A line of a message.
-pub(super) struct Row {
+/// A rendered line of a message.
+pub(super) struct RenderedRow {
     pub(super) line: Line<'static>,
-    /// The call it belongs to.
+    /// The tool call that it belongs to.
     pub(super) call: Option<Arc<str>>,
-    pub(super) mark: Mark,
+    pub(super) mark: RowMark,
 }
 
-/// What a line is the first of.
+/// The part of a message that begins with this row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum RowMark {
     None,
     Call,
     Failure,
 }
 
-/// The worker, seen from the screen.
-pub(super) struct Worker {
-    shared: Arc<Shared>,
+/// A handle to the worker thread.
+pub(super) struct WorkerHandle {
+    shared: Arc<SharedMailbox>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedMailbox {
     mailbox: Mutex<Mailbox>,
     bell: Condvar,
 }
@@ -218,39 +220,42 @@ struct Mailbox {
     is_stale: bool,
 }
 
-impl Worker {
-    /// Starts the thread; `tell` is called with each answer and the number of its question.
-    pub(super) fn start(door: Door, tell: impl Fn(u64, Answer) + Send + 'static) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let journal = door.open()?;
+impl WorkerHandle {
+    /// Starts the thread. It calls `tell` with each response and the number of its request.
+    pub(super) fn start_worker(
+        door: Door,
+        tell: impl Fn(u64, WorkerAnswer) + Send + 'static,
+    ) -> Result<Self> {
+        let shared = Arc::new(SharedMailbox::default());
+        let journal = door.open_journal()?;
         let other = Arc::clone(&shared);
         std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
-            serve(&other, journal, door, tell);
+            serve_requests(&other, journal, door, tell);
         })?;
         Ok(Self { shared })
     }
 
-    /// Asks; an older question of the same kind that still waits is forgotten.
-    pub(super) fn ask(&self, number: u64, question: Question) {
-        let kind = question.kind();
-        self.shared.lock().questions[kind] = Some((number, question));
+    /// Submits a request. It replaces a waiting request of the same kind.
+    pub(super) fn submit_request(&self, number: u64, question: Question) {
+        let kind = question.question_slot();
+        self.shared.lock_mailbox().questions[kind] = Some((number, question));
         self.shared.bell.notify_one();
     }
 
-    /// Tells that there is news: later answers are to have it.
-    pub(super) fn refresh(&self) {
-        self.shared.lock().is_stale = true;
+    /// Makes the worker open the journal again before the next response.
+    pub(super) fn refresh_journal(&self) {
+        self.shared.lock_mailbox().is_stale = true;
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Mailbox> {
+impl SharedMailbox {
+    fn lock_mailbox(&self) -> MutexGuard<'_, Mailbox> {
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next question, and tells whether there was news since the last.
-    fn next(&self) -> (u64, Question, bool) {
-        let mut mailbox = self.lock();
+    /// Waits for the next request. Also returns whether the journal must be opened again.
+    fn next_request(&self) -> (u64, Question, bool) {
+        let mut mailbox = self.lock_mailbox();
         loop {
             if let Some((number, question)) = mailbox.questions.iter_mut().find_map(Option::take) {
                 return (number, question, std::mem::take(&mut mailbox.is_stale));
@@ -260,53 +265,60 @@ impl Shared {
     }
 }
 
-fn serve(shared: &Shared, mut journal: Journal, mut door: Door, tell: impl Fn(u64, Answer)) {
+fn serve_requests(
+    shared: &SharedMailbox,
+    mut journal: Journal,
+    mut door: Door,
+    tell: impl Fn(u64, WorkerAnswer),
+) {
     loop {
-        let (number, question, is_stale) = shared.next();
-        if is_stale && let Ok(opened) = door.open() {
+        let (number, question, is_stale) = shared.next_request();
+        if is_stale && let Ok(opened) = door.open_journal() {
             journal = opened;
         }
         door.set_clock();
-        tell(number, reply(&journal, &door, question));
+        tell(number, answer_request(&journal, &door, question));
     }
 }
 
-/// Answers one question.
-pub(super) fn reply(journal: &Journal, door: &Door, question: Question) -> Answer {
+/// Answers one request.
+pub(super) fn answer_request(journal: &Journal, door: &Door, question: Question) -> WorkerAnswer {
     match question {
         Question::Find { text, limit } => {
             let started = Instant::now();
-            let found = answer::find(journal, &text, limit, &door.now);
-            let found = found.map(|found| Found { took: started.elapsed(), ..found });
-            Answer::Found(found.map_err(said))
+            let options = SearchOptions { limit, mode: door.mode, ..SearchOptions::default() };
+            let found = answer::find_sessions_as_typed(journal, &text, &options, &door.now);
+            let found = found.map(|found| FoundSessions { took: started.elapsed(), ..found });
+            WorkerAnswer::Found(found.map_err(error_on_one_line))
         }
-        Question::Window(window) => {
-            Answer::Window(answer::pages(journal, &window, &door.now).map_err(said))
-        }
-        Question::Preview(window) => {
-            Answer::Preview(answer::pages(journal, &window, &door.now).map_err(said))
-        }
-        Question::Seek { window, goal, way, here } => {
-            Answer::Landed(answer::seek(journal, &window, &goal, (way, here)).map_err(said))
-        }
+        Question::Window(window) => WorkerAnswer::Window(
+            answer::render_pages(journal, &window, &door.now).map_err(error_on_one_line),
+        ),
+        Question::Preview(window) => WorkerAnswer::Preview(
+            answer::render_pages(journal, &window, &door.now).map_err(error_on_one_line),
+        ),
+        Question::Seek { window, goal, way, here } => WorkerAnswer::Landed(
+            answer::seek_landing(journal, &window, &goal, way, here).map_err(error_on_one_line),
+        ),
         Question::Export { entry, format, purpose } => {
-            let written = written::write(journal, &entry, format, (door, purpose));
-            Answer::Exported(written.map_err(said), purpose)
+            let written = written::write_export(journal, &entry, format, door, purpose);
+            WorkerAnswer::Exported(written.map_err(error_on_one_line), purpose)
         }
         Question::Resume { entry, intent } => {
-            let resumption = journal.resume(&entry, None).map_err(Into::into).map_err(said);
-            Answer::Resumption(resumption, intent)
+            let resumption =
+                journal.plan_resume(&entry, None).map_err(Into::into).map_err(error_on_one_line);
+            WorkerAnswer::Resumption(resumption, intent)
         }
-        Question::Facets => Answer::Facets(Facets::of(journal)),
-        Question::Stats { text, width } => {
-            Answer::Stats(answer::stats(journal, &text, width, &door.now).map_err(said))
-        }
+        Question::Facets => WorkerAnswer::Facets(FieldFacets::load_facets(journal)),
+        Question::Stats { text, width } => WorkerAnswer::Stats(
+            answer::render_stats(journal, &text, width, &door.now).map_err(error_on_one_line),
+        ),
     }
 }
 
-/// An error as one line.
+/// Formats an error in one line.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(super) fn said(failure: anyhow::Error) -> String {
+pub(super) fn error_on_one_line(failure: anyhow::Error) -> String {
     let mut message = String::new();
     for cause in failure.chain().map(ToString::to_string) {
         if message.is_empty() {
@@ -315,5 +327,5 @@ pub(super) fn said(failure: anyhow::Error) -> String {
             message = format!("{message}: {cause}");
         }
     }
-    crate::output::plain(&message).replace('\n', " ")
+    crate::output::plain_text(&message).replace('\n', " ")
 }

@@ -1,40 +1,46 @@
-//! A session in another form: kept where the user is, or in a private file for another program.
+//! Exports a session from the terminal UI, to the working directory or to a private temporary file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use agent_journal::export::{Format, Options, Output, Whole};
+use agent_journal::export::{ExportOptions, ExportOutput, Format, SingleFileOutput};
 use agent_journal::{Entry, Journal};
 use anyhow::{Context as _, Result};
 
 use super::worker::{Door, Purpose};
-use crate::commands::export::file_name;
-use crate::output::file::{Draft, Packing, Replace};
+use crate::output::file::{Draft, Packing, Replace, session_file_name};
 
-/// Writes a session down and tells where.
-pub(super) fn write(
+/// Writes a session and returns the path of the file.
+pub(super) fn write_export(
     journal: &Journal,
     entry: &Entry,
     format: &'static dyn Format,
-    (door, purpose): (&Door, Purpose),
+    door: &Door,
+    purpose: Purpose,
 ) -> Result<PathBuf> {
-    let redactor = format.is_shared().then(|| journal.redactor());
-    let mut export = journal.export(format, Options { redactor, ..door.options.clone() });
+    let redactor = format.is_shared().then(|| journal.owner_redactor());
+    let mut export =
+        journal.start_export(format, ExportOptions { redactor, ..door.options.clone() });
     if purpose == Purpose::Keep {
-        let name = format!("{}.{}", file_name(&export.title(entry)?, entry), format.suffix());
+        let name = format!(
+            "{}.{}",
+            session_file_name(&export.exported_title(entry)?, entry),
+            format.file_suffix()
+        );
         let path = std::path::absolute(&name).unwrap_or_else(|_| PathBuf::from(&name));
-        let mut draft = Whole(Draft::new(Path::new(&name), Packing::Plain, Replace::Never)?);
-        export.write(entry, &mut draft)?;
-        draft.0.keep()?;
+        let mut draft =
+            SingleFileOutput(Draft::new(Path::new(&name), Packing::Plain, Replace::Never)?);
+        export.write_session(entry, &mut draft)?;
+        draft.0.keep_draft()?;
         return Ok(path);
     }
-    let attempt = "could not make a temporary file";
-    let suffix = format!(".{}", format.suffix());
-    // Only its owner may read it; the program that shows it may outlive this one. By its name the
-    // library knows it, and deletes it a day later.
+    let attempt = "could not create a temporary file";
+    let suffix = format!(".{}", format.file_suffix());
+    // Only the owner can read the file. It is kept, because the program that shows it may outlive
+    // this one. The library recognizes it by its name and deletes it a day later.
     let file = tempfile::Builder::new().prefix("aj-session-").suffix(&suffix).tempfile();
-    let mut out = Whole(std::io::BufWriter::new(file.context(attempt)?));
-    export.write(entry, &mut out as &mut dyn Output)?;
+    let mut out = SingleFileOutput(std::io::BufWriter::new(file.context(attempt)?));
+    export.write_session(entry, &mut out as &mut dyn ExportOutput)?;
     out.flush()?;
     let file = out.0.into_inner().map_err(std::io::IntoInnerError::into_error)?;
     let (_, path) = file.keep().context(attempt)?;

@@ -1,4 +1,4 @@
-//! The stylesheet and the scripts, as they were written, inside the binary.
+//! The stylesheet and the scripts, embedded unchanged in the binary.
 
 use std::sync::LazyLock;
 
@@ -11,44 +11,47 @@ use axum::response::{IntoResponse, Response};
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-struct Asset {
+struct StaticAsset {
     name: &'static str,
     kind: &'static str,
     content: String,
     tag: String,
 }
 
-static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    let style =
-        [include_str!("../../web/style.css"), include_str!("../../web/charts.css"), &agents()]
-            .concat();
+static ASSETS: LazyLock<Vec<StaticAsset>> = LazyLock::new(|| {
+    let style = [
+        include_str!("../../web/style.css"),
+        include_str!("../../web/charts.css"),
+        &agent_color_rules(),
+    ]
+    .concat();
     vec![
-        asset("style.css", STYLE, style),
-        asset("theme.js", SCRIPT, include_str!("../../web/theme.js").to_owned()),
-        asset("app.js", SCRIPT, include_str!("../../web/app.js").to_owned()),
-        asset("icon.svg", "image/svg+xml", include_str!("../../web/icon.svg").to_owned()),
+        new_asset("style.css", STYLE, style),
+        new_asset("theme.js", SCRIPT, include_str!("../../web/theme.js").to_owned()),
+        new_asset("app.js", SCRIPT, include_str!("../../web/app.js").to_owned()),
+        new_asset("icon.svg", "image/svg+xml", include_str!("../../web/icon.svg").to_owned()),
     ]
 });
 
-fn asset(name: &'static str, kind: &'static str, content: String) -> Asset {
-    // FNV-1a: it need not withstand anybody, it need only change.
+fn new_asset(name: &'static str, kind: &'static str, content: String) -> StaticAsset {
+    // FNV-1a: the tag has to change with the content, not to withstand an attacker.
     let hash = content.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    Asset { name, kind, content, tag: format!("\"{hash:016x}\"") }
+    StaticAsset { name, kind, content, tag: format!("\"{hash:016x}\"") }
 }
 
-/// A colour for each agent: `.agent-ID` sets `--agent`.
-fn agents() -> String {
+/// Builds a CSS rule for the colour of each agent: `.agent-ID` sets `--agent`.
+fn agent_color_rules() -> String {
     let rule = |agent: &'static agent_journal::connectors::Agent| {
         let (red, green, blue) = agent.color;
         format!(".agent-{} {{ --agent: rgb({red} {green} {blue}); }}\n", agent.id)
     };
-    Journal::agents().map(rule).collect()
+    Journal::supported_agents().map(rule).collect()
 }
 
-/// Serves one of them.
-pub(super) async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
+/// Serves one of the assets.
+pub(super) async fn serve_asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return StatusCode::NOT_FOUND.into_response();
     };

@@ -1,9 +1,9 @@
-//! Connections: how many are held at once, and how long each may take.
+//! Limits the number of open connections, and the time that each may take.
 //!
-//! A client that is slow, silent or greedy loses its connection; the owner's browser never waits
-//! for it. A new connection is always accepted: when there are too many, the one that deserves its
-//! place least is closed. A connection deserves its place once a request on it was let through by
-//! the `guard`, which checks the secret where one is needed.
+//! A client that is slow, silent or greedy loses its connection, so that the owner's browser never
+//! waits for it. A new connection is always accepted: when there are too many, the least valuable
+//! one is closed. A connection is proven, and thus more valuable, once `guard` has accepted a
+//! request on it, which includes checking the secret where one is needed.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -27,30 +27,30 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The most bytes that the head of a request may have.
+/// Most bytes of the head of a request.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// How long to wait when the system has no connection to give.
+/// Delay after the system failed to accept a connection.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
-/// How many connections are held, and how long each may take.
+/// Limits on the number of connections and on the time that each may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Connections in all; a browser opens six.
     pub(super) connections: usize,
-    /// Connections without a request that was let through.
+    /// Connections on which no request was accepted yet.
     pub(super) unproven: usize,
-    /// Connections from one network address other than this machine's own, on which all clients
-    /// share one.
+    /// Connections from one network address, except this machine's own, which all local clients
+    /// share.
     pub(super) per_address: usize,
-    /// Pages that follow the news.
+    /// Open event streams.
     pub(super) event_streams: usize,
-    /// How long the head of a request may take to arrive, from the connection or from the end of
-    /// the answer before.
+    /// Most time until the head of a request has arrived, from the connection or from the end of
+    /// the previous answer.
     pub(super) head: Duration,
-    /// How long an answer may take, from the head of its request to its last byte.
+    /// Most time of an answer, from the head of its request to its last byte.
     pub(super) answer: Duration,
-    /// How long a page that follows the news may take no byte.
+    /// Most time without a byte written on an event stream.
     pub(super) silence: Duration,
 }
 
@@ -68,106 +68,106 @@ impl Default for Limits {
     }
 }
 
-/// Every open connection.
+/// All open connections.
 pub(super) struct Connections {
     limits: Limits,
-    registry: Mutex<Registry>,
+    registry: Mutex<ConnectionRegistry>,
 }
 
 #[derive(Default)]
-struct Registry {
+struct ConnectionRegistry {
     next_id: u64,
-    /// By number: the oldest first.
-    open: BTreeMap<u64, Entry>,
+    /// By id, so the oldest come first.
+    open: BTreeMap<u64, OpenConnection>,
 }
 
-/// An open connection, as the others see it.
-struct Entry {
-    /// The address it comes from; none for this machine's own.
+/// The registered state of an open connection.
+struct OpenConnection {
+    /// The address it comes from; `None` for this machine's own.
     address: Option<IpAddr>,
-    /// Whether a request on it was let through.
+    /// Whether a request on it was accepted.
     is_proven: bool,
-    stage: Stage,
-    /// When the stage began.
+    stage: ConnectionStage,
+    /// Start of the current stage.
     since: Instant,
-    /// When the client last took something.
+    /// Time of the last write that the client accepted.
     last_write: Instant,
-    /// Told of every change of the stage, and of the end.
+    /// Notified of every change of the stage, and of eviction.
     changed: Arc<Notify>,
-    /// Ends the stream of events on it.
+    /// Ends the event stream on the connection.
     stream_end: Arc<Notify>,
 }
 
-/// What happens on a connection. The first is the first to be given up.
+/// The stage of a connection. Connections in the first stage are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    /// A request is awaited.
+enum ConnectionStage {
+    /// Waits for a request.
     Reading,
-    /// A page follows the news.
+    /// Streams events.
     Following,
-    /// A request is being answered.
+    /// Answers a request.
     Answering,
 }
 
-impl Entry {
-    /// When the connection is closed unless something happens.
-    fn deadline(&self, limits: &Limits) -> Instant {
+impl OpenConnection {
+    /// Returns the time at which the connection is closed unless its stage changes.
+    fn stage_deadline(&self, limits: &Limits) -> Instant {
         match self.stage {
-            // The end of an answer may still be on its way.
-            Stage::Reading if self.is_proven => {
+            // The end of the previous answer may still be in transit.
+            ConnectionStage::Reading if self.is_proven => {
                 let taken = self.since.max(self.last_write) + limits.head;
                 taken.min(self.since + limits.answer)
             }
-            Stage::Reading => self.since + limits.head,
-            Stage::Following => self.since.max(self.last_write) + limits.silence,
-            Stage::Answering => self.since + limits.answer,
+            ConnectionStage::Reading => self.since + limits.head,
+            ConnectionStage::Following => self.since.max(self.last_write) + limits.silence,
+            ConnectionStage::Answering => self.since + limits.answer,
         }
     }
 }
 
-impl Registry {
-    /// Closes the connection that deserves its place least, among some.
-    fn evict(&mut self, among: impl Fn(&Entry) -> bool) {
+impl ConnectionRegistry {
+    /// Closes the least valuable connection among those that match.
+    fn evict_connection(&mut self, among: impl Fn(&OpenConnection) -> bool) {
         let candidates = self.open.iter().filter(|(_, entry)| among(entry));
-        let rank = |entry: &Entry| (entry.is_proven, entry.stage, entry.since);
+        let rank = |entry: &OpenConnection| (entry.is_proven, entry.stage, entry.since);
         let least = candidates.min_by_key(|(id, entry)| (rank(entry), **id)).map(|(id, _)| *id);
         if let Some(entry) = least.and_then(|id| self.open.remove(&id)) {
             entry.changed.notify_one();
         }
     }
 
-    fn count(&self, among: impl Fn(&Entry) -> bool) -> usize {
+    fn count_connections(&self, among: impl Fn(&OpenConnection) -> bool) -> usize {
         self.open.values().filter(|entry| among(entry)).count()
     }
 }
 
 impl Connections {
-    /// Begins to count connections.
+    /// Creates an empty registry with its limits.
     pub(super) fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self { limits, registry: Mutex::default() })
     }
 
-    /// Gives a connection from an address its place; another may lose its own for it.
-    fn enter(self: &Arc<Self>, address: IpAddr) -> Arc<Slot> {
+    /// Registers a connection from an address; another one may be evicted for it.
+    fn register_connection(self: &Arc<Self>, address: IpAddr) -> Arc<Slot> {
         let (now, address) = (Instant::now(), counted_address(address));
-        let mut registry = self.registry();
-        let is_same = |entry: &Entry| entry.address == address;
-        if address.is_some() && registry.count(is_same) >= self.limits.per_address {
-            registry.evict(is_same);
+        let mut registry = self.lock_registry();
+        let is_same = |entry: &OpenConnection| entry.address == address;
+        if address.is_some() && registry.count_connections(is_same) >= self.limits.per_address {
+            registry.evict_connection(is_same);
         }
-        if registry.count(|entry| !entry.is_proven) >= self.limits.unproven {
-            registry.evict(|entry| !entry.is_proven);
+        if registry.count_connections(|entry| !entry.is_proven) >= self.limits.unproven {
+            registry.evict_connection(|entry| !entry.is_proven);
         }
         if registry.open.len() >= self.limits.connections {
-            registry.evict(|_| true);
+            registry.evict_connection(|_| true);
         }
         let id = registry.next_id;
         registry.next_id += 1;
         let changed = Arc::new(Notify::new());
-        let entry = Entry {
+        let entry = OpenConnection {
             address,
             is_proven: false,
-            stage: Stage::Reading,
+            stage: ConnectionStage::Reading,
             since: now,
             last_write: now,
             changed: Arc::clone(&changed),
@@ -177,12 +177,12 @@ impl Connections {
         Arc::new(Slot { id, changed, connections: Arc::clone(self) })
     }
 
-    fn registry(&self) -> MutexGuard<'_, Registry> {
+    fn lock_registry(&self) -> MutexGuard<'_, ConnectionRegistry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The place of one connection among all.
+/// The registration of one connection.
 pub(super) struct Slot {
     id: u64,
     changed: Arc<Notify>,
@@ -190,24 +190,24 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Notes that a request was let through.
-    pub(super) fn prove(&self) {
-        if let Some(entry) = self.connections.registry().open.get_mut(&self.id) {
+    /// Records that a request on the connection was accepted.
+    pub(super) fn mark_accepted(&self) {
+        if let Some(entry) = self.connections.lock_registry().open.get_mut(&self.id) {
             entry.is_proven = true;
         }
     }
 
-    /// Notes that this connection follows the news from now on, and returns what ends that: there
-    /// are only so many streams of events, and the oldest makes room for the newest.
-    pub(super) fn follow(&self) -> Arc<Notify> {
-        self.enter_stage(Stage::Following);
-        let mut registry = self.connections.registry();
-        let is_following = |entry: &Entry| entry.stage == Stage::Following;
-        if registry.count(is_following) > self.connections.limits.event_streams {
+    /// Records that the connection streams events from now on, and returns the notification that
+    /// ends the stream. Above the limit, the oldest stream ends.
+    pub(super) fn mark_streaming(&self) -> Arc<Notify> {
+        self.enter_stage(ConnectionStage::Following);
+        let mut registry = self.connections.lock_registry();
+        let is_following = |entry: &OpenConnection| entry.stage == ConnectionStage::Following;
+        if registry.count_connections(is_following) > self.connections.limits.event_streams {
             let streams = registry.open.values_mut().filter(|entry| is_following(entry));
             if let Some(oldest) = streams.min_by_key(|entry| entry.since) {
-                // It is answered to its end, and no longer counted.
-                (oldest.stage, oldest.since) = (Stage::Answering, Instant::now());
+                // Its answer is completed, and it no longer counts as a stream.
+                (oldest.stage, oldest.since) = (ConnectionStage::Answering, Instant::now());
                 oldest.stream_end.notify_one();
             }
         }
@@ -215,11 +215,11 @@ impl Slot {
         own.map(|entry| Arc::clone(&entry.stream_end)).unwrap_or_default()
     }
 
-    fn enter_stage(&self, stage: Stage) {
-        if let Some(entry) = self.connections.registry().open.get_mut(&self.id) {
+    fn enter_stage(&self, stage: ConnectionStage) {
+        if let Some(entry) = self.connections.lock_registry().open.get_mut(&self.id) {
             (entry.stage, entry.since) = (stage, Instant::now());
-            // A stream that ended says nothing about the next one.
-            if stage == Stage::Reading {
+            // The end of one stream does not apply to the next one.
+            if stage == ConnectionStage::Reading {
                 entry.stream_end = Arc::default();
             }
             self.changed.notify_one();
@@ -227,21 +227,23 @@ impl Slot {
     }
 
     fn note_write(&self) {
-        if let Some(entry) = self.connections.registry().open.get_mut(&self.id) {
+        if let Some(entry) = self.connections.lock_registry().open.get_mut(&self.id) {
             entry.last_write = Instant::now();
         }
     }
 
-    /// Returns when the connection is closed unless something happens; none once it lost its place.
-    fn deadline(&self) -> Option<Instant> {
-        let registry = self.connections.registry();
-        registry.open.get(&self.id).map(|entry| entry.deadline(&self.connections.limits))
+    /// Returns the time at which the connection is closed unless its stage changes; `None` once it
+    /// was evicted.
+    fn connection_deadline(&self) -> Option<Instant> {
+        let registry = self.connections.lock_registry();
+        registry.open.get(&self.id).map(|entry| entry.stage_deadline(&self.connections.limits))
     }
 
-    /// Waits until the connection has to be closed: another needs its place, or it takes too long.
+    /// Waits until the connection has to be closed: it was evicted, or its deadline passed.
     async fn until_over(&self) {
         loop {
-            let Some(deadline) = self.deadline().filter(|deadline| *deadline > Instant::now())
+            let Some(deadline) =
+                self.connection_deadline().filter(|deadline| *deadline > Instant::now())
             else {
                 return;
             };
@@ -255,12 +257,12 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.connections.registry().open.remove(&self.id);
+        self.connections.lock_registry().open.remove(&self.id);
     }
 }
 
-/// The address that connections are counted by. One machine has a whole network of addresses in
-/// the sixth version of the protocol.
+/// Returns the address that connections are counted by. In IPv6 that is the /64 network, because
+/// one machine has a whole network of addresses.
 fn counted_address(address: IpAddr) -> Option<IpAddr> {
     let address = address.to_canonical();
     if address.is_loopback() {
@@ -275,14 +277,18 @@ fn counted_address(address: IpAddr) -> Option<IpAddr> {
     })
 }
 
-/// Answers connections, without end.
-pub(super) async fn serve(listener: TcpListener, connections: Arc<Connections>, router: Router) {
+/// Accepts and serves connections forever.
+pub(super) async fn serve_connections(
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    router: Router,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let slot = connections.enter(peer.ip());
-                tokio::spawn(answer(stream, slot, router.clone()));
-                // Whoever is connected comes before whoever connects next.
+                let slot = connections.register_connection(peer.ip());
+                tokio::spawn(serve_connection(stream, slot, router.clone()));
+                // Existing connections make progress before the next one is accepted.
                 tokio::task::yield_now().await;
             }
             Err(error) if is_of_client(&error) => {}
@@ -291,14 +297,14 @@ pub(super) async fn serve(listener: TcpListener, connections: Arc<Connections>, 
     }
 }
 
-/// Whether a client that was to be accepted has gone away.
+/// Returns whether accepting failed because the client has gone away.
 fn is_of_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-async fn answer(stream: TcpStream, slot: Arc<Slot>, router: Router) {
-    // Small answers should not wait for each other.
+async fn serve_connection(stream: TcpStream, slot: Arc<Slot>, router: Router) {
+    // Small answers are sent without delay.
     let _ = stream.set_nodelay(true);
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
@@ -314,29 +320,29 @@ async fn answer(stream: TcpStream, slot: Arc<Slot>, router: Router) {
     }
 }
 
-/// Returns the place of the connection that a request came by.
+/// Returns the registration of the connection that a request came by.
 pub(super) fn slot_of(request: &Request) -> Option<Arc<Slot>> {
     request.extensions().get::<Arc<Slot>>().cloned()
 }
 
-/// Notes on the connection that its request is being answered.
-pub(super) fn begin(slot: &Slot) {
-    slot.enter_stage(Stage::Answering);
+/// Records on the connection that its request is being answered.
+pub(super) fn mark_answering(slot: &Slot) {
+    slot.enter_stage(ConnectionStage::Answering);
 }
 
-/// Notes on the connection when the answer has been given.
-pub(super) fn noted(slot: Arc<Slot>, response: Response) -> Response {
+/// Wraps a response so that its end is recorded on the connection.
+pub(super) fn track_response_end(slot: Arc<Slot>, response: Response) -> Response {
     response.map(|body| Body::new(NotedBody { body, slot }))
 }
 
-/// A connection that notes when its client takes something.
+/// A TCP stream that records successful writes.
 struct NotedStream {
     stream: TcpStream,
     slot: Arc<Slot>,
 }
 
 impl NotedStream {
-    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn note_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(written, Poll::Ready(Ok(1..))) {
             self.slot.note_write();
         }
@@ -361,7 +367,7 @@ impl AsyncWrite for NotedStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note(written)
+        self.note_written(written)
     }
 
     fn poll_write_vectored(
@@ -370,7 +376,7 @@ impl AsyncWrite for NotedStream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.note(written)
+        self.note_written(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -386,7 +392,7 @@ impl AsyncWrite for NotedStream {
     }
 }
 
-/// The body of an answer. Once it is dropped, the next request is awaited.
+/// The body of an answer. When it is dropped, the connection waits for its next request.
 struct NotedBody {
     body: Body,
     slot: Arc<Slot>,
@@ -414,7 +420,7 @@ impl HttpBody for NotedBody {
 
 impl Drop for NotedBody {
     fn drop(&mut self) {
-        self.slot.enter_stage(Stage::Reading);
+        self.slot.enter_stage(ConnectionStage::Reading);
     }
 }
 
@@ -439,19 +445,19 @@ mod tests {
         Limits { head: LONG, answer: LONG, silence: LONG, ..Limits::default() }
     }
 
-    /// Lets every request through but those for `/secret`.
+    /// Accepts every request except those for `/secret`.
     async fn let_through(request: Request, next: Next) -> Response {
         let slot = slot_of(&request).unwrap();
-        begin(&slot);
+        mark_answering(&slot);
         if request.uri().path() != "/secret" {
-            slot.prove();
+            slot.mark_accepted();
         }
         let response = next.run(request).await;
-        noted(slot, response)
+        track_response_end(slot, response)
     }
 
     async fn follow(Extension(slot): Extension<Arc<Slot>>) -> Body {
-        let end = slot.follow();
+        let end = slot.mark_streaming();
         Body::from_stream(futures_util::stream::unfold(0, move |count| {
             let end = Arc::clone(&end);
             async move {
@@ -464,7 +470,7 @@ mod tests {
         }))
     }
 
-    /// A server that is given its limits.
+    /// Starts a server with the given limits.
     async fn start(limits: Limits) -> (SocketAddr, Arc<Connections>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, connections) = (listener.local_addr().unwrap(), Connections::new(limits));
@@ -474,7 +480,7 @@ mod tests {
             .route("/events", get(follow))
             .route("/stuck", get(async || std::future::pending::<()>().await))
             .layer(from_fn(let_through));
-        tokio::spawn(serve(listener, Arc::clone(&connections), router));
+        tokio::spawn(serve_connections(listener, Arc::clone(&connections), router));
         (address, connections)
     }
 
@@ -488,7 +494,7 @@ mod tests {
         format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")
     }
 
-    /// Asks on a connection of its own and returns the status line.
+    /// Sends a request on a connection of its own and returns the status line.
     async fn ask(address: SocketAddr, path: &str) -> String {
         first_line(&mut connect(address, &get_of(path)).await).await
     }
@@ -502,7 +508,7 @@ mod tests {
     /// Waits until the server has closed a connection.
     async fn is_closed(mut stream: BufReader<TcpStream>) {
         let mut rest = Vec::new();
-        // A connection that is reset is closed as well.
+        // A connection that is reset counts as closed too.
         let _ = stream.read_to_end(&mut rest).await;
     }
 
@@ -517,7 +523,8 @@ mod tests {
     async fn a_connection_is_not_kept_for_a_next_request_that_does_not_come() {
         let (address, _) = start(Limits { head: SHORT, ..patient() }).await;
         let mut stream = connect(address, "").await;
-        // The first deadline may pass before the request is sent: then this was the silent case.
+        // If the first deadline passes before the request is sent, this is the case of a silent
+        // client.
         if stream.write_all(get_of("/").as_bytes()).await.is_ok() {
             is_closed(stream).await;
         }
@@ -541,8 +548,8 @@ mod tests {
             assert_eq!(ask(address, "/").await, "HTTP/1.1 200 OK\r\n");
         }
         is_closed(oldest).await;
-        assert!(connections.registry().count(|entry| !entry.is_proven) <= 4);
-        // One that was let through keeps its place.
+        assert!(connections.lock_registry().count_connections(|entry| !entry.is_proven) <= 4);
+        // A proven connection is not evicted.
         let mut body = [0; 512];
         let read = kept.read(&mut body).await.unwrap();
         assert!(String::from_utf8_lossy(&body[..read]).contains("content-length: 4"));
@@ -565,7 +572,7 @@ mod tests {
             first_line(&mut stream).await;
             refused.push(stream);
         }
-        assert!(connections.registry().open.len() <= 2);
+        assert!(connections.lock_registry().open.len() <= 2);
         assert_eq!(ask(address, "/").await, "HTTP/1.1 200 OK\r\n");
     }
 
@@ -578,11 +585,11 @@ mod tests {
             assert_eq!(first_line(&mut stream).await, "HTTP/1.1 200 OK\r\n");
             streams.push(stream);
         }
-        // The first one is told that it is over.
+        // The first stream is ended.
         let mut lines = streams.swap_remove(0).lines();
         while lines.next_line().await.unwrap().is_some_and(|line| line != "0") {}
-        let following = |entry: &Entry| entry.stage == Stage::Following;
-        assert!(connections.registry().count(following) <= 3);
+        let following = |entry: &OpenConnection| entry.stage == ConnectionStage::Following;
+        assert!(connections.lock_registry().count_connections(following) <= 3);
         assert_eq!(ask(address, "/").await, "HTTP/1.1 200 OK\r\n");
     }
 
@@ -590,9 +597,9 @@ mod tests {
     async fn an_address_has_a_share_unless_it_is_this_machine() {
         let connections = Connections::new(Limits { per_address: 2, connections: 10, ..patient() });
         let enter = |address: &str, times: usize| -> Vec<Arc<Slot>> {
-            (0..times).map(|_| connections.enter(address.parse().unwrap())).collect()
+            (0..times).map(|_| connections.register_connection(address.parse().unwrap())).collect()
         };
-        let open = || connections.registry().open.len();
+        let open = || connections.lock_registry().open.len();
         let own = enter("127.0.0.1", 5);
         assert_eq!(open(), 5);
         let other = enter("192.0.2.7", 5);
@@ -601,14 +608,14 @@ mod tests {
         assert_eq!(open(), 9, "all addresses of one network are one");
         drop(networked);
         assert_eq!(open(), 7);
-        // The oldest of the address lost its place.
+        // The oldest connection of the address was evicted.
         tokio::join!(other[0].until_over(), other[2].until_over());
-        assert!(other[4].deadline().is_some());
-        // When all places are taken, one who never asked anything goes first.
-        own[0].prove();
+        assert!(other[4].connection_deadline().is_some());
+        // When the limit is reached, a connection without an accepted request is evicted first.
+        own[0].mark_accepted();
         let more = enter("127.0.0.1", 8);
         assert_eq!(open(), 10);
-        assert!(own[0].deadline().is_some() && own[1].deadline().is_none());
+        assert!(own[0].connection_deadline().is_some() && own[1].connection_deadline().is_none());
         drop((own, other, more));
         assert_eq!(open(), 0);
     }

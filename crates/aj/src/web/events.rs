@@ -1,4 +1,4 @@
-//! News for open pages: server-sent events, for as long as the page is open.
+//! Server-sent events that report the sync status to open pages.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
 
 use super::connections::Slot;
-use super::state::{App, News};
+use super::state::{App, SyncStatus};
 
-/// Shortest time between two news, so that a first reading does not flood the page.
+/// Shortest time between two events, so that the first sync does not flood the page.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Follows the journal, until the page is closed or too many others follow it: a browser asks
-/// again by itself.
-pub(super) async fn follow(
+/// Streams the sync status until the page is closed or too many others are open: a browser
+/// reconnects by itself.
+pub(super) async fn stream_events(
     State(app): State<Arc<App>>,
     slot: Option<Extension<Arc<Slot>>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let news = app.news();
-    let end = slot.map(|Extension(slot)| slot.follow()).unwrap_or_default();
+    let news = app.subscribe_status();
+    let end = slot.map(|Extension(slot)| slot.mark_streaming()).unwrap_or_default();
     let stream = stream::unfold((news, true), move |(mut news, is_first)| {
         let end = Arc::clone(&end);
         async move {
@@ -37,13 +37,13 @@ pub(super) async fn follow(
                 }
             }
             let now = *news.borrow_and_update();
-            Some((Ok(event(now)), (news, false)))
+            Some((Ok(status_event(now)), (news, false)))
         }
     });
     Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(10)))
 }
 
-fn event(news: News) -> Event {
+fn status_event(news: SyncStatus) -> Event {
     let data =
         format!("{{\"change\":{},\"total\":{},\"done\":{}}}", news.change, news.total, news.done);
     Event::default().event("news").data(data)

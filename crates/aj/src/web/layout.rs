@@ -1,23 +1,23 @@
-//! What every page has: head, navigation, the sheet of keys.
+//! The frame of every page: head, navigation and the list of keys.
 
 use agent_journal::Journal;
 use agent_journal::connectors::Agent;
 use maud::{DOCTYPE, Markup, html};
 
-/// The page that is shown, in the navigation.
+/// The page that the navigation marks as current.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nav {
-    /// The list of sessions, and each of them.
+    /// The list of sessions, and each session.
     Sessions,
     /// The search.
     Search,
-    /// What many sessions come to.
+    /// Statistics of many sessions.
     Analytics,
-    /// How well it goes.
+    /// Scores and tips.
     Insights,
-    /// Where it all comes from.
+    /// The sources of the journal.
     Sources,
-    /// None of them.
+    /// A page that is not in the navigation.
     None,
 }
 
@@ -33,22 +33,22 @@ const KEYS: [(&str, &str); 11] = [
     ("/", "search"),
     ("1 – 5", "go to a page"),
     ("j k  ↓ ↑", "next and previous row or result"),
-    ("Enter", "open it"),
+    ("Enter", "open the selected row"),
     ("n p", "next and previous prompt, in a session"),
     ("u U", "next and previous tool, in a session"),
     ("e E", "next and previous failure, in a session"),
-    ("o", "fold or unfold every tool call"),
-    ("t", "light, dark, as the system has it"),
-    ("Esc", "leave a field, close this"),
-    ("?", "these keys"),
+    ("o", "expand or collapse all tool calls"),
+    ("t", "switch theme: light, dark, system"),
+    ("Esc", "leave a text field, close this dialog"),
+    ("?", "show this list of keys"),
 ];
 
-/// Puts a page's body into the frame that all pages share.
+/// Puts the body of a page into the common frame.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "a page gives its body away: it has no other use"
 )]
-pub(super) fn page(title: &str, nav: Nav, body: Markup) -> Markup {
+pub(super) fn page_layout(title: &str, nav: Nav, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -64,15 +64,15 @@ pub(super) fn page(title: &str, nav: Nav, body: Markup) -> Markup {
             }
             body {
                 a.skip href="#main" { "Skip to content" }
-                (navigation(nav))
+                (navigation_bar(nav))
                 main id="main" tabindex="-1" { (body) }
-                (keys())
+                (keyboard_help())
             }
         }
     }
 }
 
-fn navigation(nav: Nav) -> Markup {
+fn navigation_bar(nav: Nav) -> Markup {
     html! {
         header.side {
             a.brand href="/" { span.mark aria-hidden="true" {} "agent-journal" }
@@ -90,7 +90,7 @@ fn navigation(nav: Nav) -> Markup {
     }
 }
 
-fn keys() -> Markup {
+fn keyboard_help() -> Markup {
     html! {
         dialog id="keys" aria-labelledby="keys-title" {
             h2 id="keys-title" { "Keys" }
@@ -105,14 +105,17 @@ fn keys() -> Markup {
     }
 }
 
-/// The badge of an agent, by its id.
-pub(super) fn badge(id: &str) -> Markup {
-    let agent: Option<&Agent> = Journal::agents().find(|agent| agent.id == id);
+/// Renders the badge of an agent, by its id.
+pub(super) fn agent_badge_markup(id: &str) -> Markup {
+    let agent: Option<&Agent> = Journal::supported_agents().find(|agent| agent.id == id);
     let (name, full) = agent.map_or((id, id), |agent| (agent.badge, agent.name));
     html! { span class={ "badge agent-" (id) } title=(full) { (name) } }
 }
 
-/// The name of an agent, by its id.
-pub(super) fn agent_name(id: &str) -> String {
-    Journal::agents().find(|agent| agent.id == id).map_or(id, |agent| agent.name).to_owned()
+/// Returns the name of an agent, by its id.
+pub(super) fn agent_display_name(id: &str) -> String {
+    Journal::supported_agents()
+        .find(|agent| agent.id == id)
+        .map_or(id, |agent| agent.name)
+        .to_owned()
 }

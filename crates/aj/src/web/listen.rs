@@ -1,4 +1,4 @@
-//! The socket, bound with a message people understand, and the browser that is opened on it.
+//! Binds the socket, with readable errors, and opens the browser.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -12,18 +12,18 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 /// Binds an address.
-pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| refused(address, error))
+pub(super) async fn bind_address(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| bind_error(address, error))
 }
 
-fn refused(address: SocketAddr, error: io::Error) -> anyhow::Error {
+fn bind_error(address: SocketAddr, error: io::Error) -> anyhow::Error {
     let port = address.port();
     match error.kind() {
         io::ErrorKind::AddrInUse => anyhow!(
-            "port {port} is in use, perhaps by another `aj serve`: try `--port 0` for a free one"
+            "port {port} is in use, perhaps by another `aj serve`; use `--port 0` to pick a free one"
         ),
         io::ErrorKind::PermissionDenied => {
-            anyhow!("port {port} is not yours to use: try `--port 0` for a free one")
+            anyhow!("no permission to use port {port}; use `--port 0` to pick a free one")
         }
         io::ErrorKind::AddrNotAvailable => {
             anyhow!("{} is not an address of this machine", address.ip())
@@ -32,31 +32,31 @@ fn refused(address: SocketAddr, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Prints where the dashboard is.
-pub(super) fn announce(url: &str) -> Result<()> {
+/// Prints the URL of the dashboard.
+pub(super) fn announce_url(url: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
     writeln!(out, "{url}")?;
     out.flush()?;
-    crate::error::remark("ctrl-c ends it");
+    crate::error::print_remark("press Ctrl-C to stop");
     Ok(())
 }
 
-/// Opens the dashboard in a browser. Other users can see the arguments of every program, so that
-/// an address with a secret is passed in a file that only this user can read; the file is there
-/// until what is returned is dropped.
-pub(super) fn open(url: &str, has_secret: bool) -> Option<TempDir> {
+/// Opens the dashboard in a browser. Other users can see the arguments of every process, so a URL
+/// with a secret is passed in a file that only this user can read. The file exists until the
+/// returned directory is dropped.
+pub(super) fn open_dashboard(url: &str, has_secret: bool) -> Option<TempDir> {
     let file = if has_secret { redirect_file(url).ok() } else { None };
     let is_open = match &file {
         Some((_, path)) => open_browser(path.as_os_str()),
         None => !has_secret && open_browser(OsStr::new(url)),
     };
     if !is_open {
-        crate::error::warn("could not find a browser to open; open the address above yourself");
+        crate::error::print_warning("could not open a browser; open the URL above yourself");
     }
     file.map(|(directory, _)| directory)
 }
 
-/// Writes a page that leads to an address into a directory of this user's own.
+/// Writes a page that redirects to a URL into a directory that only this user can read.
 fn redirect_file(url: &str) -> io::Result<(TempDir, std::path::PathBuf)> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("aj-open-");
@@ -70,7 +70,7 @@ fn redirect_file(url: &str) -> io::Result<(TempDir, std::path::PathBuf)> {
         meta name="referrer" content="no-referrer";
         meta http-equiv="refresh" content={ "0; url=" (url) };
         title { "aj" }
-        a href=(url) { "Go on to the dashboard" }
+        a href=(url) { "Continue to the dashboard" }
     };
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -80,7 +80,7 @@ fn redirect_file(url: &str) -> io::Result<(TempDir, std::path::PathBuf)> {
     Ok((directory, path))
 }
 
-/// Opens an address or a file with what the system has for it.
+/// Opens a URL or a file with the system's default program.
 fn open_browser(what: &OsStr) -> bool {
     let (program, before): (_, &[&str]) = match std::env::consts::OS {
         "macos" => ("open", &[]),

@@ -1,8 +1,8 @@
 //! The dashboard: pages and a JSON API over the journal, for one person on one machine.
 //!
-//! Everything is rendered here; the scripts in `crates/aj/web` only make it quicker to use.
-//! A request is checked by `guard`, answered by a page or the API from a journal of the `state`,
-//! and packed by `reply`. The runtime lives here and nowhere else.
+//! Every page is rendered here; the scripts in `crates/aj/web` only make it quicker to use. `guard`
+//! checks a request, a page or the API answers it from a journal of the `state`, and `reply`
+//! compresses the answer. The async runtime lives here and nowhere else.
 
 mod api;
 mod assets;
@@ -31,67 +31,70 @@ use axum::routing::get;
 use self::connections::{Connections, Limits};
 use self::guard::Guard;
 use self::state::App;
-use crate::context::Context;
+use crate::context::CommandContext;
 
-/// How the dashboard is served.
-pub(crate) struct Options {
+/// Options of `aj serve`.
+pub(crate) struct ServeOptions {
     /// The address to listen on.
     pub(crate) bind: IpAddr,
-    /// The port; 0 for any.
+    /// The port; 0 selects a free one.
     pub(crate) port: u16,
     /// Whether to open a browser.
     pub(crate) open: bool,
 }
 
-/// Serves until it is interrupted.
-pub(crate) fn serve(options: &Options, context: &Context) -> Result<()> {
-    // Waiting is nearly all it does: one thread for the sockets, a few for the journal.
+/// Serves the dashboard until it is interrupted.
+pub(crate) fn serve_dashboard(options: &ServeOptions, context: &CommandContext) -> Result<()> {
+    // The server mostly waits: one thread serves the sockets, a few threads query the journal.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(state::readers() + 1)
+        .max_blocking_threads(state::reader_count() + 1)
         .build()
         .context("could not start the server")?;
-    runtime.block_on(run(options, context))
+    runtime.block_on(run_server(options, context))
 }
 
-async fn run(options: &Options, context: &Context) -> Result<()> {
-    let listener = listen::bind(SocketAddr::new(options.bind, options.port)).await?;
+async fn run_server(options: &ServeOptions, context: &CommandContext) -> Result<()> {
+    let listener = listen::bind_address(SocketAddr::new(options.bind, options.port)).await?;
     let guard = Guard::new(listener.local_addr()?)?;
-    let (url, has_secret) = (guard.url(), guard.has_secret());
-    let app = App::start(context)?;
+    let (url, has_secret) = (guard.server_url(), guard.has_secret());
+    let app = App::start_app(context)?;
     panics::keep_reports();
-    listen::announce(&url)?;
-    let _redirect = options.open.then(|| listen::open(&url, has_secret));
-    let served =
-        connections::serve(listener, Connections::new(Limits::default()), router(app, guard));
-    // Pages that follow the news never end by themselves, so nobody waits for them.
+    listen::announce_url(&url)?;
+    let _redirect = options.open.then(|| listen::open_dashboard(&url, has_secret));
+    let served = connections::serve_connections(
+        listener,
+        Connections::new(Limits::default()),
+        build_router(app, guard),
+    );
+    // Event streams never end by themselves, so an interrupt does not wait for them.
     tokio::select! {
         () = served => Ok(()),
         interrupted = tokio::signal::ctrl_c() => interrupted.context("could not wait for ctrl-c"),
     }
 }
 
-fn router(app: Arc<App>, guard: Guard) -> Router {
+fn build_router(app: Arc<App>, guard: Guard) -> Router {
     Router::new()
-        .route("/", get(pages::sessions::show))
-        .route("/analytics", get(pages::analytics::show))
-        .route("/insights", get(pages::insights::show))
-        .route("/search", get(pages::search::show))
-        // Only for the pages above, which are kept: whoever listens for news always asks for them
-        // without a cache, and a page that is loaded anew asks so for all it needs.
-        .layer(from_fn_with_state(Arc::clone(&app), cache::heed))
-        .route("/session/{id}", get(pages::transcript::show))
-        .route("/session/{id}/part", get(pages::transcript::part))
-        .route("/session/{id}/outline", get(pages::transcript::outline))
-        .route("/session/{id}/find", get(pages::transcript::find))
-        .route("/session/{id}/message/{index}", get(pages::transcript::message))
-        .route("/session/{id}/image/{hash}", get(pages::transcript::picture))
-        .route("/sources", get(pages::sources::show))
-        .route("/events", get(events::follow))
-        .merge(api::routes())
-        .route("/assets/{name}", get(assets::serve))
-        .fallback(pages::missing)
-        .layer(from_fn(reply::pack))
-        .layer(from_fn_with_state(Arc::new(guard), guard::check))
+        .route("/", get(pages::sessions::sessions_page))
+        .route("/analytics", get(pages::analytics::analytics_page))
+        .route("/insights", get(pages::insights::insights_page))
+        .route("/search", get(pages::search::search_page))
+        // Only for the pages above, which are cached: browsers always request event streams with
+        // `no-cache`, and a reload sends it with every request that the page makes.
+        .layer(from_fn_with_state(Arc::clone(&app), cache::clear_on_reload))
+        .route("/session/{id}", get(pages::transcript::session_page))
+        .route("/session/{id}/part", get(pages::transcript::transcript_part))
+        .route("/session/{id}/outline", get(pages::transcript::session_outline))
+        .route("/session/{id}/find", get(pages::transcript::find_in_session))
+        .route("/session/{id}/message/{index}", get(pages::transcript::single_message_page))
+        .route("/session/{id}/image/{hash}", get(pages::transcript::serve_picture))
+        .route("/sources", get(pages::sources::sources_page))
+        .route("/events", get(events::stream_events))
+        .merge(api::api_routes())
+        .route("/assets/{name}", get(assets::serve_asset))
+        .fallback(pages::page_not_found)
+        .layer(from_fn(reply::compress_response))
+        .layer(from_fn_with_state(Arc::new(guard), guard::check_request))
         .with_state(app)
 }

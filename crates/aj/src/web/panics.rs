@@ -1,4 +1,5 @@
-//! A panic while a request is answered: the request fails, the server goes on and prints one line.
+//! Catches a panic while a request is answered: the request fails, and the server goes on after
+//! printing one line.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -9,7 +10,7 @@ use std::task::Poll;
 thread_local! {
     /// Whether a panic of this thread is caught here.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
-    /// What the last panic that is caught here said, and where it happened.
+    /// Message and location of the last panic that was caught here.
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -19,48 +20,49 @@ pub(super) struct Panicked;
 
 impl std::fmt::Display for Panicked {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("this request failed inside the server, which printed the reason")
+        formatter.write_str("internal error; aj printed the reason")
     }
 }
 
 impl std::error::Error for Panicked {}
 
-/// Keeps what panics say that are caught here; the others are reported as before.
+/// Installs a panic hook that stores the messages of panics that are caught here. Others are
+/// reported as before.
 pub(super) fn keep_reports() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if IS_CAUGHT.get() && !agent_journal::is_guarded() {
-            LAST.set(Some(one_line(panic)));
+            LAST.set(Some(panic_on_one_line(panic)));
         } else {
             report(panic);
         }
     }));
 }
 
-fn one_line(panic: &PanicHookInfo<'_>) -> String {
-    let message = panic.payload_as_str().unwrap_or("no reason given");
+fn panic_on_one_line(panic: &PanicHookInfo<'_>) -> String {
+    let message = panic.payload_as_str().unwrap_or("unknown reason");
     let place = panic.location().map_or(String::new(), |place| format!(" ({place})"));
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{message}{place}")
 }
 
-/// Does work; a panic is printed in one line and returned as an error.
-pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+/// Runs a closure. A panic is printed on one line and returned as an error.
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     let before = IS_CAUGHT.replace(true);
-    // What a panic leaves behind is dropped with the request.
+    // State that a panic leaves behind is dropped with the request.
     let done = catch_unwind(AssertUnwindSafe(work));
     IS_CAUGHT.set(before);
     done.map_err(|_| {
-        let reason = LAST.take().unwrap_or_else(|| "no reason given".to_owned());
-        crate::error::warn(&format!("a request failed: {reason}"));
+        let reason = LAST.take().unwrap_or_else(|| "unknown reason".to_owned());
+        crate::error::print_warning(&format!("a request failed: {reason}"));
         Panicked
     })
 }
 
-/// Waits for work; a panic in it is printed in one line and returned as an error.
+/// Awaits a future. A panic in it is printed on one line and returned as an error.
 pub(super) async fn caught_in<F: Future>(work: F) -> Result<F::Output, Panicked> {
     let mut work = pin!(work);
-    poll_fn(|context| match caught(|| work.as_mut().poll(context)) {
+    poll_fn(|context| match catch_panic(|| work.as_mut().poll(context)) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
         Err(panicked) => Poll::Ready(Err(panicked)),
@@ -74,8 +76,8 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_of_its_request_only() {
-        assert!(caught(|| -> u8 { panic!("of a request") }).is_err());
-        assert_eq!(caught(|| 7).unwrap(), 7);
+        assert!(catch_panic(|| -> u8 { panic!("of a request") }).is_err());
+        assert_eq!(catch_panic(|| 7).unwrap(), 7);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let panics = caught_in(async {

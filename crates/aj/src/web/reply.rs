@@ -1,4 +1,4 @@
-//! How answers leave: compressed when the browser takes that, errors as pages or JSON.
+//! Responses: compressed when the browser accepts that, errors as pages or JSON.
 
 use std::io::{self, Read, Write};
 
@@ -19,35 +19,35 @@ use maud::{Markup, html};
 use super::layout::{self, Nav};
 use super::params;
 
-/// What a handler answers.
-pub(super) type Reply<T> = Result<T, Failure>;
+/// The result of a request handler.
+pub(super) type HandlerResult<T> = Result<T, RequestFailure>;
 
-/// Answers shorter than this are sent as they are.
+/// Fewest bytes of a body that is compressed.
 const SMALL: u64 = 1024;
 
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
-/// No answer is longer.
+/// Most bytes of a body.
 const LARGEST: usize = 64 * 1024 * 1024;
 
-/// Why there is no answer.
-pub(super) struct Failure {
-    /// The status.
+/// A failed request.
+pub(super) struct RequestFailure {
+    /// The HTTP status.
     pub(super) status: StatusCode,
-    /// Why, for people.
+    /// The reason, in words.
     pub(super) message: String,
-    /// The sessions that an id may mean, each with its title.
+    /// The sessions that an ambiguous id may mean, each with its title.
     pub(super) candidates: Vec<(String, String)>,
 }
 
-impl Failure {
-    /// A request that cannot be understood.
-    pub(super) fn bad(message: impl Into<String>) -> Self {
+impl RequestFailure {
+    /// Creates a failure for an invalid request.
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// Something that is not there.
-    pub(super) fn missing(message: impl Into<String>) -> Self {
+    /// Creates a failure for something that does not exist.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for RequestFailure {
     fn from(error: anyhow::Error) -> Self {
         let cause = error.chain().find_map(|cause| cause.downcast_ref::<Error>());
         let status = match cause {
@@ -73,7 +73,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for RequestFailure {
     fn into_response(self) -> Response {
         let body = html! {
             div.empty {
@@ -81,18 +81,18 @@ impl IntoResponse for Failure {
                 p { (self.message) }
                 @if !self.candidates.is_empty() {
                     ul { @for (id, title) in &self.candidates {
-                        li { a href=(params::session(id)) { (title) } " " span.muted { (id) } }
+                        li { a href=(params::session_url(id)) { (title) } " " span.muted { (id) } }
                     } }
                 }
                 p { a href="/" { "All sessions" } }
             }
         };
-        (self.status, layout::page("Not here", Nav::None, body)).into_response()
+        (self.status, layout::page_layout("Error", Nav::None, body)).into_response()
     }
 }
 
-/// Compresses an answer and says how long it may be kept.
-pub(super) async fn pack(request: Request, next: Next) -> Response {
+/// Compresses a response, and adds its caching headers.
+pub(super) async fn compress_response(request: Request, next: Next) -> Response {
     let takes_gzip = request
         .headers()
         .get(ACCEPT_ENCODING)
@@ -107,28 +107,28 @@ pub(super) async fn pack(request: Request, next: Next) -> Response {
     let size = response.body().size_hint().exact();
     let is_small = size.is_none_or(|size| size < SMALL);
     match (takes_gzip, is_packed) {
-        (true, false) if !is_stream && !is_small => recoded(response, gzip).await,
-        (false, true) => recoded(response, gunzip).await,
+        (true, false) if !is_stream && !is_small => recode_body(response, gzip_bytes).await,
+        (false, true) => recode_body(response, gunzip_bytes).await,
         _ => response,
     }
 }
 
-/// Another way to write the same bytes.
-type Code = fn(&[u8]) -> io::Result<Vec<u8>>;
+/// A function that compresses or decompresses a body.
+type BodyCoding = fn(&[u8]) -> io::Result<Vec<u8>>;
 
-fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+fn gzip_bytes(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes)?;
     encoder.finish()
 }
 
-fn gunzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+fn gunzip_bytes(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     GzDecoder::new(bytes).read_to_end(&mut plain)?;
     Ok(plain)
 }
 
-async fn recoded(response: Response, code: Code) -> Response {
+async fn recode_body(response: Response, code: BodyCoding) -> Response {
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, LARGEST).await else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
@@ -145,24 +145,24 @@ async fn recoded(response: Response, code: Code) -> Response {
 
 /// A page that is compressed once and sent often.
 #[derive(Clone)]
-pub(super) struct Packed(Bytes);
+pub(super) struct CompressedPage(Bytes);
 
-impl Packed {
+impl CompressedPage {
     /// Compresses a page.
     pub(super) fn new(page: &str) -> io::Result<Self> {
-        Ok(Self(gzip(page.as_bytes())?.into()))
+        Ok(Self(gzip_bytes(page.as_bytes())?.into()))
     }
 }
 
-impl IntoResponse for Packed {
+impl IntoResponse for CompressedPage {
     fn into_response(self) -> Response {
         let kind = HeaderValue::from_static("text/html; charset=utf-8");
         ([(CONTENT_TYPE, kind), (CONTENT_ENCODING, GZIP)], self.0).into_response()
     }
 }
 
-/// A page, as it is answered.
-pub(super) type Page = Reply<Markup>;
+/// The result of a handler that renders a page.
+pub(super) type PageResult = HandlerResult<Markup>;
 
-/// A page that is kept for the next who asks.
-pub(super) type Kept = Reply<Packed>;
+/// The result of a handler whose page is cached.
+pub(super) type CachedPageResult = HandlerResult<CompressedPage>;

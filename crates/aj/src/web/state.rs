@@ -1,5 +1,5 @@
-//! What requests share: a few opened journals, the news of changes, and one thread that folds in
-//! what the agents write while somebody looks.
+//! State shared by all requests: a few open journals, the sync status, and one thread that reads
+//! new data of the agents while the server runs.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use agent_journal::export;
 use agent_journal::model::Timestamp;
 use agent_journal::search::Mode;
 use agent_journal::{
-    Changes, Contents, Entry, Interrupter, Journal, Progress, SyncOptions, WatchOptions,
+    Changes, Contents, Entry, Interrupter, Journal, Progress, SyncOptions, Watch, WatchOptions,
 };
 use anyhow::{Context as _, Result};
 use jiff::Zoned;
@@ -21,108 +21,107 @@ use tokio::task::JoinHandle;
 
 use super::cache::Cache;
 use super::panics;
-use crate::commands::search::usual_mode;
-use crate::context::Context;
+use crate::context::CommandContext;
 
-/// How many questions are answered at once, at most; each keeps some megabytes of a journal.
+/// Most queries that are answered at once; each keeps some megabytes of a journal.
 const READERS: usize = 4;
 
-/// When nobody asked for this long, what only answers need is let go.
+/// Time without queries after which caches that only queries need are released.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// How long what is new waits for another writer, before everything is looked at again.
+/// Longest wait for another writer, before a full scan is made instead.
 const WAIT: Duration = Duration::from_mins(1);
 
-/// What could not be read or written is tried again after this long.
+/// Delay before a failed sync is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// How often an answer that nobody waits for is interrupted, until it has ended.
+/// Interval at which an abandoned query is interrupted, until it has ended.
 const INTERRUPTION: Duration = Duration::from_millis(50);
 
-/// How many sessions' landmarks are remembered.
+/// Sessions whose outlines are cached.
 const REMEMBERED: usize = 8;
 
-/// What requests share.
+/// State shared by all requests.
 pub(super) struct App {
-    /// One for each question that is answered at once.
+    /// One journal for each query that is answered at once.
     journals: Mutex<Vec<Journal>>,
     readers: Arc<Semaphore>,
-    /// How a search compares text.
+    /// The mode of a search: lexical, semantic or hybrid.
     pub(super) mode: Mode,
-    /// How many sessions a search shows.
+    /// Sessions that a search shows by default.
     pub(super) max_results: u64,
-    /// How sessions are exported.
-    pub(super) export: export::Options,
-    /// Pages that were made already.
+    /// The default options of an export.
+    pub(super) export: export::ExportOptions,
+    /// Pages that were rendered before.
     pub(super) pages: Cache,
-    news: watch::Sender<News>,
-    /// How many questions were asked.
+    news: watch::Sender<SyncStatus>,
+    /// Number of queries so far.
     asked: AtomicU64,
-    /// Whether somebody waits for the questions to stop.
+    /// Whether a task waits for the queries to stop.
     awaits_rest: AtomicBool,
-    /// Landmarks of the sessions that were read last.
-    contents: Mutex<VecDeque<(Stand, Arc<Contents>)>>,
+    /// Outlines of the sessions that were read last.
+    contents: Mutex<VecDeque<(SessionStateKey, Arc<Contents>)>>,
 }
 
-/// A session as it stands: its id, its length, its end.
-type Stand = (String, u64, Option<Timestamp>);
+/// Identifies one state of a session: its id, its length and its end.
+type SessionStateKey = (String, u64, Option<Timestamp>);
 
-/// Takes a change of the news.
-type Tell<'t> = dyn Fn(&dyn Fn(&mut News)) + 't;
+/// Applies a change to the sync status.
+type StatusCallback<'t> = dyn Fn(&dyn Fn(&mut SyncStatus)) + 't;
 
-/// What the thread that looks at the files last found.
+/// Progress of the sync thread.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct News {
-    /// Grows with every change of the journal.
+pub(super) struct SyncStatus {
+    /// Generation of the journal: grows with every change.
     pub(super) change: i64,
-    /// Bytes that a sync is to read, while it runs.
+    /// Bytes that the running sync is to read.
     pub(super) total: u64,
-    /// Bytes that it has read.
+    /// Bytes that the running sync has read.
     pub(super) done: u64,
 }
 
 impl App {
-    /// Opens the journal, and begins to look for news.
-    pub(super) fn start(context: &Context) -> Result<Arc<Self>> {
-        let (news, _) = watch::channel(News::default());
-        let first = context.journal()?.holding_little();
-        let more = (1..readers()).map(|_| Ok(first.beside()?.holding_little()));
+    /// Opens the journals and starts the sync thread.
+    pub(super) fn start_app(context: &CommandContext) -> Result<Arc<Self>> {
+        let (news, _) = watch::channel(SyncStatus::default());
+        let first = context.open_journal_only()?.holding_little();
+        let more = (1..reader_count()).map(|_| Ok(first.try_clone()?.holding_little()));
         let more = more.collect::<Result<Vec<_>>>()?;
         let journals = more.into_iter().chain([first]).collect();
         let app = Arc::new(Self {
             journals: Mutex::new(journals),
-            readers: Arc::new(Semaphore::new(readers())),
-            mode: usual_mode(&context.settings),
-            max_results: context.settings.number("search.max_results") as u64,
-            export: crate::commands::export::usual(&context.settings),
+            readers: Arc::new(Semaphore::new(reader_count())),
+            mode: context.settings.search.mode,
+            max_results: context.settings.search.max_results as u64,
+            export: context.settings.export_options(),
             pages: Cache::default(),
             news,
             asked: AtomicU64::default(),
             awaits_rest: AtomicBool::default(),
             contents: Mutex::default(),
         });
-        if context.syncs() {
-            let (app, journal) = (Arc::downgrade(&app), context.journal()?);
+        if context.may_sync() {
+            let (app, journal) = (Arc::downgrade(&app), context.open_journal_only()?);
             std::thread::Builder::new().name("sync".to_owned()).spawn(move || {
-                let news = move |change: &dyn Fn(&mut News)| {
+                let news = move |change: &dyn Fn(&mut SyncStatus)| {
                     if let Some(app) = app.upgrade() {
                         app.news.send_modify(|news| change(news));
                     }
                 };
-                follow(journal, &news);
+                sync_on_changes(journal, &news);
             })?;
         }
         Ok(app)
     }
 
-    /// Asks the journal on a thread of its own.
-    pub(super) async fn ask<T: Send + 'static>(
+    /// Runs a query against a journal on a blocking thread.
+    pub(super) async fn run_query<T: Send + 'static>(
         self: &Arc<Self>,
         question: impl FnOnce(&Journal, &Zoned) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if !self.awaits_rest.swap(true, Ordering::Relaxed) {
-            tokio::spawn(rest(Arc::downgrade(self)));
+            tokio::spawn(release_caches_when_idle(Arc::downgrade(self)));
         }
         let app = Arc::clone(self);
         let turn = Arc::clone(&self.readers).acquire_owned().await?;
@@ -130,12 +129,13 @@ impl App {
         let answer = tokio::task::spawn_blocking({
             let running = running.clone();
             move || {
-                let journal = app.journals().pop();
+                let journal = app.lock_journals().pop();
                 let mut borrowed = Borrowed { journal, running, app, _turn: turn };
-                let journal = borrowed.journal.as_mut().context("every journal is in use")?;
-                journal.renew()?;
-                borrowed.running.begin(journal.interruptible());
-                panics::caught(|| question(journal, &Zoned::now()))?
+                let journal =
+                    borrowed.journal.as_mut().context("all journal connections are in use")?;
+                journal.refresh()?;
+                borrowed.running.begin_query(journal.interrupter());
+                panics::catch_panic(|| question(journal, &Zoned::now()))?
             }
         });
         let mut awaited = Awaited { answer: Some(answer), running };
@@ -147,37 +147,41 @@ impl App {
         answered?
     }
 
-    /// Follows what changes.
-    pub(super) fn news(&self) -> watch::Receiver<News> {
+    /// Returns a receiver of sync status changes.
+    pub(super) fn subscribe_status(&self) -> watch::Receiver<SyncStatus> {
         self.news.subscribe()
     }
 
-    /// The landmarks of a session, if they are known.
-    pub(super) fn known(&self, entry: &Entry) -> Option<Arc<Contents>> {
-        let stand = stand(entry);
+    /// Returns the outline of a session, if it is cached.
+    pub(super) fn cached_contents(&self, entry: &Entry) -> Option<Arc<Contents>> {
+        let stand = session_state_key(entry);
         let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         contents.iter().find(|(known, _)| *known == stand).map(|(_, contents)| Arc::clone(contents))
     }
 
-    /// The landmarks of a session; reads all of it unless they are known.
-    pub(super) fn contents(&self, journal: &Journal, entry: &Entry) -> Result<Arc<Contents>> {
-        if let Some(known) = self.known(entry) {
+    /// Returns the outline of a session; reads the whole session unless it is cached.
+    pub(super) fn contents_of_session(
+        &self,
+        journal: &Journal,
+        entry: &Entry,
+    ) -> Result<Arc<Contents>> {
+        if let Some(known) = self.cached_contents(entry) {
             return Ok(known);
         }
-        let read = Arc::new(journal.contents(entry)?);
+        let read = Arc::new(journal.table_of_contents(entry)?);
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         contents.truncate(REMEMBERED - 1);
-        contents.push_front((stand(entry), Arc::clone(&read)));
+        contents.push_front((session_state_key(entry), Arc::clone(&read)));
         Ok(read)
     }
 
-    fn journals(&self) -> MutexGuard<'_, Vec<Journal>> {
+    fn lock_journals(&self) -> MutexGuard<'_, Vec<Journal>> {
         self.journals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Waits until nobody asks any more, and lets go of what only answers need.
-async fn rest(app: Weak<App>) {
+/// Waits until no more queries arrive, then releases the caches that only queries need.
+async fn release_caches_when_idle(app: Weak<App>) {
     let mut before = None;
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -185,13 +189,13 @@ async fn rest(app: Weak<App>) {
         let asked = app.asked.load(Ordering::Relaxed);
         if before.replace(asked) == Some(asked) {
             app.awaits_rest.store(false, Ordering::Relaxed);
-            app.journals().iter().for_each(Journal::rest);
+            app.lock_journals().iter().for_each(Journal::release_caches);
             return;
         }
     }
 }
 
-/// What interrupts the question that a thread answers, while it does.
+/// A handle that interrupts a query while it runs.
 #[derive(Clone, Default)]
 struct Running(Arc<Mutex<RunningState>>);
 
@@ -202,27 +206,27 @@ struct RunningState {
 }
 
 impl Running {
-    fn state(&self) -> MutexGuard<'_, RunningState> {
+    fn lock_state(&self) -> MutexGuard<'_, RunningState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what interrupts the answer that begins now.
-    fn begin(&self, interrupter: Interrupter) {
-        let mut state = self.state();
+    /// Stores the interrupter of the query that starts now.
+    fn begin_query(&self, interrupter: Interrupter) {
+        let mut state = self.lock_state();
         if state.is_abandoned {
             interrupter.interrupt();
         }
         state.interrupter = Some(interrupter);
     }
 
-    /// Notes that the answer has ended: its journal is the next question's.
-    fn end(&self) {
-        self.state().interrupter = None;
+    /// Removes the interrupter of a query that has ended: its journal serves the next query.
+    fn end_query(&self) {
+        self.lock_state().interrupter = None;
     }
 
-    /// Interrupts the answer, if it is being made.
-    fn interrupt(&self) {
-        let mut state = self.state();
+    /// Interrupts the query, if it runs.
+    fn interrupt_query(&self) {
+        let mut state = self.lock_state();
         state.is_abandoned = true;
         if let Some(interrupter) = &state.interrupter {
             interrupter.interrupt();
@@ -230,8 +234,8 @@ impl Running {
     }
 }
 
-/// An answer that somebody waits for. When nobody does any more, because it took too long or the
-/// client went away, the thread that makes it is interrupted until it has stopped.
+/// A query that a request waits for. If it is dropped first, because it took too long or the client
+/// disconnected, the thread is interrupted until it has stopped.
 struct Awaited<T> {
     answer: Option<JoinHandle<T>>,
     running: Running,
@@ -240,21 +244,21 @@ struct Awaited<T> {
 impl<T> Drop for Awaited<T> {
     fn drop(&mut self) {
         let Some(answer) = self.answer.take() else { return };
-        self.running.interrupt();
+        self.running.interrupt_query();
         let (Ok(runtime), running) = (Handle::try_current(), self.running.clone()) else { return };
-        // What has not begun never does.
+        // A query that has not started never does.
         answer.abort();
         let is_over = answer.abort_handle();
         runtime.spawn(async move {
             while !is_over.is_finished() {
-                running.interrupt();
+                running.interrupt_query();
                 tokio::time::sleep(INTERRUPTION).await;
             }
         });
     }
 }
 
-/// A journal for one question: it goes back however that ends, before the next may ask.
+/// A journal for one query. It is returned however the query ends, before the next one may start.
 struct Borrowed {
     journal: Option<Journal>,
     running: Running,
@@ -264,28 +268,29 @@ struct Borrowed {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        self.running.end();
-        self.app.journals().extend(self.journal.take());
+        self.running.end_query();
+        self.app.lock_journals().extend(self.journal.take());
     }
 }
 
-/// How many questions are answered at once; more wait, rather than be in each other's way.
-pub(super) fn readers() -> usize {
+/// Returns the number of queries that are answered at once; more would slow each other down, so
+/// they wait.
+pub(super) fn reader_count() -> usize {
     available_parallelism().map_or(2, |cores| cores.get().clamp(2, READERS))
 }
 
-fn stand(entry: &Entry) -> Stand {
+fn session_state_key(entry: &Entry) -> SessionStateKey {
     (entry.id.clone(), entry.transcript_length(), entry.ended_at)
 }
 
-/// Folds in what the agents write, whenever the system tells that they did. The first thing it is
-/// told is that everything may have changed: the history is there when the browser is.
-fn follow(mut journal: Journal, news: &Tell<'_>) {
-    let mut watch = journal.watch(WatchOptions::default());
+/// Syncs whenever the system reports that agents wrote something. The first report covers
+/// everything, so that the history is up to date when the browser opens.
+fn sync_on_changes(mut journal: Journal, news: &StatusCallback<'_>) {
+    let mut watch = journal.start_watch(WatchOptions::default());
     loop {
-        let is_folded = match journal.wait(&mut watch) {
+        let is_folded = match journal.wait_for_changes(&mut watch) {
             Ok(None) => return,
-            Ok(Some(changes)) => fold(&mut journal, &changes, news),
+            Ok(Some(changes)) => sync_changes(&mut journal, &changes, &mut watch, news),
             Err(error) => Err(error.into()),
         };
         if !matches!(is_folded, Ok(true)) {
@@ -297,28 +302,34 @@ fn follow(mut journal: Journal, news: &Tell<'_>) {
     }
 }
 
-/// Folds changes in; tells whether nobody else was writing.
-fn fold(journal: &mut Journal, changes: &Changes, news: &Tell<'_>) -> Result<bool> {
+/// Syncs changes. Returns whether all of them were read and no other process was writing.
+fn sync_changes(
+    journal: &mut Journal,
+    changes: &Changes,
+    watch: &mut Watch,
+    news: &StatusCallback<'_>,
+) -> Result<bool> {
     let options = SyncOptions { wait: Some(WAIT), ..SyncOptions::default() };
     let report = journal.sync_changes(changes, options, &mut |progress| match progress {
         Progress::Found { bytes, .. } => news(&|news| (news.total, news.done) = (bytes, 0)),
         Progress::Read { bytes } => news(&|news| news.done += bytes),
         _ => {}
     });
-    let is_read = report.is_ok() && journal.renew().is_ok();
-    // Another program may have written the journal: its own number tells.
-    let change = journal.generation().ok().filter(|_| is_read);
+    let is_read = report.is_ok() && journal.refresh().is_ok();
+    // Another process may have written the journal, so its own generation is used.
+    let change = journal.change_generation().ok().filter(|_| is_read);
     news(&|news| {
         let change = change.unwrap_or(news.change);
-        *news = News { change, ..News::default() };
+        *news = SyncStatus { change, ..SyncStatus::default() };
     });
     let report = report?;
+    watch.note_read(report.read_bytes);
     Ok(!report.busy && report.unsettled.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
-    use agent_journal::search::{Options, Query};
+    use agent_journal::search::{Query, SearchOptions};
 
     use super::*;
 
@@ -330,19 +341,19 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let line = r#"{"type":"user","uuid":"u1","sessionId":"s","cwd":"/w","timestamp":"2026-11-01T10:00:00.000Z","message":{"role":"user","content":"some word"}}"#;
         std::fs::write(folder.join("s.jsonl"), format!("{line}\n")).unwrap();
-        let context = Context::made_up(home.path(), false).unwrap();
-        context.journal().unwrap().sync(SyncOptions::default(), &mut |_| {}).unwrap();
+        let context = CommandContext::demo_context(home.path(), false).unwrap();
+        context.open_journal_only().unwrap().sync(SyncOptions::default(), &mut |_| {}).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let app = App::start(&context).unwrap();
-            for _ in 0..=readers() {
+            let app = App::start_app(&context).unwrap();
+            for _ in 0..=reader_count() {
                 let (begin, has_begun) = tokio::sync::oneshot::channel();
-                let endless = app.ask(move |journal, now| -> Result<()> {
+                let endless = app.run_query(move |journal, now| -> Result<()> {
                     let query = Query::parse("word", now)?;
-                    assert_eq!(journal.find(&query, &Options::default())?.total, 1);
+                    assert_eq!(journal.search(&query, &SearchOptions::default())?.total, 1);
                     let _ = begin.send(());
                     loop {
-                        journal.find(&query, &Options::default())?;
+                        journal.search(&query, &SearchOptions::default())?;
                     }
                 });
                 tokio::select! {
@@ -350,10 +361,10 @@ mod tests {
                     done = has_begun => done.unwrap(),
                 }
             }
-            let readers = app.readers.acquire_many(readers() as u32).await.unwrap();
+            let readers = app.readers.acquire_many(reader_count() as u32).await.unwrap();
             drop(readers);
-            assert!(app.ask(|_, _| -> Result<()> { panic!("inside") }).await.is_err());
-            assert_eq!(app.journals().len(), super::readers());
+            assert!(app.run_query(|_, _| -> Result<()> { panic!("inside") }).await.is_err());
+            assert_eq!(app.lock_journals().len(), super::reader_count());
         });
     }
 }

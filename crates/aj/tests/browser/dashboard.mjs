@@ -64,7 +64,7 @@ const scenarios = {
       await page.waitForURL((url) => !url.search);
       assert.equal(await page.locator("select[name=agent]").inputValue(), "", "the filter is as it is applied");
       await page.goto(origin + "/?project=nowhere-at-all");
-      await page.getByText("No session fits").waitFor();
+      await page.getByText("No sessions match").waitFor();
       await page.getByRole("link", { name: "Show all sessions" }).click();
       await rows.first().locator("a.name").click();
       await page.waitForURL(/\/session\//);
@@ -424,7 +424,7 @@ const scenarios = {
       assert.ok(Number(some) < Number(all) && Number(some) > 0, `${some} of ${all}`);
       await page.getByRole("link", { name: "30 days" }).click();
       await page.waitForURL(/agent=codex.*since=30d/);
-      await page.getByText("Changes compare with the equal time before.").waitFor();
+      await page.getByText("Changes are relative to the period before.").waitFor();
       // The numbers of a chart are a table; its rows lead to sessions.
       await page.goto(origin + "/analytics?since=all");
       const chart = page.locator("#sessions");

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::{assert_found, assert_not_found, export, lines, message, messages, only_session};
 use crate::support::Test;
-use crate::{assert_found, assert_not_found, export, lines, message, messages, only_session};
 
 const ID: &str = "aaaa0001-0000-4000-8000-000000000001";
 

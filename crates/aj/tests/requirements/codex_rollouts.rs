@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::{export, lines, messages, only_session};
 use crate::support::Test;
-use crate::{export, lines, messages, only_session};
 
 const ID: &str = "01990001-aaaa-7bbb-8ccc-000000000001";
 

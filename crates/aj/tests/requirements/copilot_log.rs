@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::{assert_found, assert_not_found, export, lines, message, messages, only_session};
 use crate::support::Test;
-use crate::{assert_found, assert_not_found, export, lines, message, messages, only_session};
 
 const ID: &str = "c0000001-0000-4000-8000-000000000001";
 

@@ -3,9 +3,9 @@
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::copilot_log::{event, start, write_log};
+use super::copilot_log::{event, start, write_log};
+use super::{assert_found, export, lines, only_session};
 use crate::support::Test;
-use crate::{assert_found, export, lines, only_session};
 
 const ID: &str = "d0000001-0000-4000-8000-000000000001";
 const OTHER: &str = "d0000002-0000-4000-8000-000000000002";

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::copilot_log::{event, start, write_log};
+use super::copilot_log::{event, start, write_log};
+use super::{export, lines};
 use crate::support::server::Server;
 use crate::support::{Test, Transcript};
-use crate::{export, lines};
 
 const CLI: &str = "e0000001-0000-4000-8000-000000000001";
 const EDITOR: &str = "e0000002-0000-4000-8000-000000000002";

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::{export, lines, message, messages};
 use crate::support::{Test, keys};
-use crate::{export, lines, message, messages};
 
 const ID: &str = "f0000001-0000-4000-8000-000000000001";
 

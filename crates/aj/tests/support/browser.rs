@@ -1,6 +1,4 @@
 //! A real browser, where there is one.
-#![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(missing_docs, unreachable_pub, reason = "test support")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,5 @@
 //! Runs the real program in a private home: nothing of the tester's own environment, history or
 //! journal is in reach.
-#![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests make their own files")]
 #![allow(missing_docs, unreachable_pub, reason = "test support")]
 
 pub mod browser;
@@ -71,7 +69,7 @@ impl Test {
     /// Lays out the home of a fixture of the library, such as `codex/forks`.
     pub fn fixture(self, case: &str) -> Self {
         let fixtures =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-journal/tests/fixtures");
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-sessions/tests/fixtures");
         copy(&fixtures.join(case).join("home"), &self.path(""));
         self
     }

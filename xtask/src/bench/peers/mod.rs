@@ -1,6 +1,6 @@
-//! `bench --peers`: the programs a user would pick instead, on the same history in the same run.
-//! Each is installed into a directory of its own and sees a home of its own, a copy. Once all are
-//! there, everything runs in a network without a way out.
+//! `bench --peers`: compares `aj` with similar programs on the same history in the same run. Each
+//! program has its own installation directory and its own copy of the home. After the installation
+//! everything runs without network access.
 
 mod table;
 
@@ -17,16 +17,17 @@ use super::report::Runs;
 use crate::cargo::{self, run};
 use table::{From, PEERS, Peer};
 
-/// Runs of each short command; the median counts.
+/// Runs of each short command. The median counts.
 const RUNS: usize = 5;
 
 /// Sizes of the histories in MB.
 const SIZES: [u64; 2] = [100, 1000];
 
-/// The word that makes this program measure, in a network without a way out.
+/// The argument that starts the measurement, without network access.
 const OFFLINE: &str = "--peers-offline";
 
-/// What every program is asked: something rare, something common, a phrase, a beginning, nothing.
+/// The queries for every program: a rare word, a common word, a phrase, a prefix, a word that does
+/// not occur.
 const QUESTIONS: [(&str, &str); 5] = [
     ("rare", "zyxquorble"),
     ("common", "error"),
@@ -35,7 +36,8 @@ const QUESTIONS: [(&str, &str); 5] = [
     ("nonsense", "qxzvjkwpfh"),
 ];
 
-/// What one program came to; nothing where it has no such command or the command failed.
+/// The results of one program. A value is missing if the program has no such command or the command
+/// failed.
 struct Came<'p> {
     peer: &'p Peer,
     index: Option<Used>,
@@ -44,7 +46,7 @@ struct Came<'p> {
     searches: Vec<Option<Runs>>,
     list: Option<Runs>,
     usage: Option<Runs>,
-    /// Whether the sums of tokens are those of the manifest.
+    /// Whether the token totals equal those of the manifest.
     is_right: Option<bool>,
     /// Kinds of text in which a planted word was found, and those in which it was not.
     finds: Vec<String>,
@@ -55,7 +57,7 @@ pub(super) fn run_all(arguments: &[String]) -> Result<Option<()>> {
     let place = cargo::target()?.join("bench");
     match arguments {
         [flag] if flag == "--peers" => {
-            let program = cargo::build("release")?;
+            let program = cargo::build("dist")?;
             for peer in &PEERS {
                 install(peer, &place.join("peers"), &program)?;
             }
@@ -74,7 +76,7 @@ pub(super) fn run_all(arguments: &[String]) -> Result<Option<()>> {
     Ok(Some(()))
 }
 
-/// Runs this program again where there is no network but the machine's own.
+/// Runs this program again with only the loopback network.
 fn without_network() -> Result<()> {
     let program = std::env::current_exe().context("could not find this program")?;
     let mut command = Command::new("unshare");
@@ -142,7 +144,7 @@ fn compare(megabytes: u64, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A copy in which the files are in the cache.
+/// Copies a home, which also puts its files into the cache.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to).context("could not remove the last copy")?;
@@ -150,7 +152,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     run(Command::new("cp").arg("-r").arg(from).arg(to))
 }
 
-/// One program in its home.
+/// One program with its home.
 struct Visit<'p> {
     peer: &'p Peer,
     program: PathBuf,
@@ -173,7 +175,7 @@ impl<'p> Visit<'p> {
         command
     }
 
-    /// Runs a command often; nothing when there is none, or when it ends in an error.
+    /// Runs a command repeatedly. Returns `None` if there is no such command or if it fails.
     fn often(&self, words: &[&str], question: &str) -> Result<Option<Runs>> {
         if words.is_empty() {
             return Ok(None);
@@ -182,7 +184,7 @@ impl<'p> Visit<'p> {
         let mut runs = Vec::new();
         for _ in 0..=RUNS {
             let used = measure_any(&command)?;
-            // Exit code 1 says that nothing was found.
+            // Exit code 1 means that nothing was found.
             if !matches!(used.code, Some(0 | 1)) {
                 return Ok(None);
             }
@@ -215,8 +217,9 @@ impl<'p> Visit<'p> {
         Ok(Came { peer, index, kept, unchanged, searches, list, usage, is_right, finds, misses })
     }
 
-    /// In which kinds of text a planted word is found: what is found names the session, or shows
-    /// more than what is not found.
+    /// Returns the kinds of text in which a planted word is found and not found. Output counts as
+    /// found if it names the session, or if it is longer than the output for a word that does not
+    /// occur.
     fn kinds(&self, manifest: &Value) -> Result<(Vec<String>, Vec<String>)> {
         let (mut finds, mut misses) = (Vec::new(), Vec::new());
         if self.peer.search.is_empty() {
@@ -236,7 +239,7 @@ impl<'p> Visit<'p> {
         Ok((finds, misses))
     }
 
-    /// Whether the sums of tokens are those the history was made with.
+    /// Returns whether the token totals equal those of the generated history.
     fn is_right(&self, manifest: &Value) -> Result<bool> {
         let said: Value = serde_json::from_slice(&self.output(self.peer.usage, "")?.stdout)
             .unwrap_or(Value::Null);
@@ -254,10 +257,10 @@ impl<'p> Visit<'p> {
         Ok(told.eq(expected.into_iter().map(Some)))
     }
 
-    /// Ends what it left running.
+    /// Stops a background process of the program.
     fn stop(&self) {
         if !self.peer.stop.is_empty() {
-            // It may have stopped by itself.
+            // It may have stopped already.
             drop(self.output(self.peer.stop, ""));
         }
     }

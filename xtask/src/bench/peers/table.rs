@@ -1,38 +1,38 @@
-//! The programs, and what they came to as tables.
+//! The compared programs, and tables of their results.
 
 use std::path::{Path, PathBuf};
 
 use super::super::report::{Runs, machine, memory, time};
 use super::{Came, QUESTIONS};
 
-/// Where a program comes from.
+/// The installation method of a program.
 pub(super) enum From {
     Python,
     Node,
     Cargo,
-    /// It is on this machine.
+    /// Already installed on this machine.
     Path,
-    /// It is this project's.
+    /// The program of this project.
     Here,
 }
 
-/// A program to compare. In its words `{}` stands for the question and `{home}` for the home.
+/// A program to compare. In its commands `{}` stands for the query and `{home}` for the home.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     pub(super) package: &'static str,
     pub(super) from: From,
     pub(super) program: &'static str,
-    /// Reads everything from nothing; and reads again what did not change.
+    /// The commands that build the index from nothing, and that update an unchanged index.
     pub(super) index: &'static [&'static str],
     pub(super) again: &'static [&'static str],
     pub(super) search: &'static [&'static str],
     pub(super) list: &'static [&'static str],
     pub(super) usage: &'static [&'static str],
-    /// Where its answer says how many tokens went in, out, into the cache and out of it.
+    /// JSON pointers to the totals of input, output, cache write and cache read tokens.
     pub(super) totals: [&'static str; 4],
-    /// What it leaves behind, below the home.
+    /// Directories that the program creates below the home.
     pub(super) keeps: &'static [&'static str],
-    /// Ends what it leaves running.
+    /// The command that stops its background process.
     pub(super) stop: &'static [&'static str],
 }
 
@@ -164,7 +164,7 @@ pub(super) const PEERS: [Peer; 8] = [
 ];
 
 impl Peer {
-    /// Where it lies once it is installed.
+    /// Returns the path of the installed program.
     pub(super) fn path(&self, place: &Path) -> PathBuf {
         match self.from {
             From::Python => place.join("python/bin").join(self.program),
@@ -181,7 +181,7 @@ impl Peer {
     }
 }
 
-/// Writes what all came to.
+/// Renders the results of all programs as Markdown.
 pub(super) fn markdown(megabytes: u64, source: u64, all: &[Came<'_>]) -> String {
     let date = jiff::Zoned::now().date();
     let mut text = format!("{megabytes} MB · {date} · {} · no network\n\n", machine());

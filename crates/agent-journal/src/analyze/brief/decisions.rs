@@ -1,8 +1,8 @@
-//! Sentences that say what was decided and why, told by the words people use for that.
+//! Finds sentences that state a decision and its reason, by typical phrases.
 
 use super::Cited;
 
-/// Words that give a decision away, with their weight. A table.
+/// Phrases that indicate a decision, with their weights.
 const SIGNS: &[(&str, u32)] = &[
     ("decided", 3),
     ("decision", 3),
@@ -29,17 +29,17 @@ const SIGNS: &[(&str, u32)] = &[
     ("let's use", 1),
 ];
 
-/// How a person's correction begins.
+/// Beginnings of a user's correction.
 const CORRECTIONS: &[&str] =
     &["no,", "no ", "don't ", "do not ", "instead", "actually", "use ", "please use", "never "];
 
-/// Shorter sentences decide nothing, longer ones are no sentences. In characters.
+/// The minimum and maximum length of a sentence in characters.
 const LENGTH: (usize, usize) = (20, 400);
 
-/// Sentences kept at most.
+/// The maximum number of sentences kept.
 const MOST: usize = 60;
 
-/// Sentences kept of one message at most.
+/// The maximum number of sentences kept per message.
 const PER_MESSAGE: usize = 2;
 
 /// The sentences found so far, each with its weight.
@@ -47,43 +47,45 @@ const PER_MESSAGE: usize = 2;
 pub(super) struct Decisions(Vec<(u32, Cited)>);
 
 impl Decisions {
-    /// Looks through what a person asked.
-    pub(super) fn prompt(&mut self, number: u64, text: &str) {
-        let first = sentences(text).next();
+    /// Scans a prompt for a correction.
+    pub(super) fn scan_prompt(&mut self, number: u64, text: &str) {
+        let first = sentences_without_code(text).next();
         let correction = first.filter(|sentence| {
             let sentence = sentence.to_lowercase();
             CORRECTIONS.iter().any(|begin| sentence.starts_with(begin))
         });
-        self.keep(number, correction.map(|sentence| (2, sentence)).into_iter().collect());
+        self.keep_best(number, correction.map(|sentence| (2, sentence)).into_iter().collect());
     }
 
-    /// Looks through what the agent answered.
-    pub(super) fn reply(&mut self, number: u64, text: &str) {
-        let found = sentences(text).map(|sentence| (weight(sentence), sentence));
-        self.keep(number, found.filter(|(weight, _)| *weight > 0).collect());
+    /// Scans a reply for decisions.
+    pub(super) fn scan_reply(&mut self, number: u64, text: &str) {
+        let found =
+            sentences_without_code(text).map(|sentence| (sentence_weight(sentence), sentence));
+        self.keep_best(number, found.filter(|(weight, _)| *weight > 0).collect());
     }
 
-    fn keep(&mut self, number: u64, mut found: Vec<(u32, &str)>) {
+    fn keep_best(&mut self, number: u64, mut found: Vec<(u32, &str)>) {
         found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
         for (weight, sentence) in found.into_iter().take(PER_MESSAGE) {
             self.0.push((weight, Cited { message: number, text: sentence.to_owned() }));
         }
     }
 
-    /// The weightiest first; of equal ones the later, which may correct the earlier.
-    pub(super) fn finish(mut self) -> Vec<Cited> {
+    /// Returns the sentences with the highest weight first; of equal ones the later, which may
+    /// correct the earlier.
+    pub(super) fn into_cited(mut self) -> Vec<Cited> {
         self.0.sort_by_key(|(weight, cited)| std::cmp::Reverse((*weight, cited.message)));
         self.0.into_iter().take(MOST).map(|(_, cited)| cited).collect()
     }
 }
 
-fn weight(sentence: &str) -> u32 {
+fn sentence_weight(sentence: &str) -> u32 {
     let sentence = sentence.to_lowercase();
     SIGNS.iter().filter(|(sign, _)| sentence.contains(sign)).map(|(_, weight)| weight).sum()
 }
 
-/// The sentences of a text, code left out.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the sentences of a text without code.
+fn sentences_without_code(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     let prose = text.lines().filter(move |line| {
         let is_fence = line.trim_start().starts_with("```");
@@ -103,11 +105,12 @@ mod tests {
     #[test]
     fn decisions_are_told_by_their_words_the_weightiest_first() {
         let mut decisions = Decisions::default();
-        decisions.reply(2, "I looked around. It is slow because the index is rebuilt each time.");
-        decisions.reply(4, "We decided on SQLite instead of a file per session.\n```\ndecided = 1 instead of 2\n```");
-        decisions.prompt(5, "no, use the standard library for that");
+        decisions
+            .scan_reply(2, "I looked around. It is slow because the index is rebuilt each time.");
+        decisions.scan_reply(4, "We decided on SQLite instead of a file per session.\n```\ndecided = 1 instead of 2\n```");
+        decisions.scan_prompt(5, "no, use the standard library for that");
         let texts: Vec<String> = decisions
-            .finish()
+            .into_cited()
             .into_iter()
             .map(|cited| format!("{} {}", cited.message, cited.text))
             .collect();

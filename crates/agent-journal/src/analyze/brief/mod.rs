@@ -1,7 +1,6 @@
-//! What somebody needs who takes a session over: the goal, what was decided, which files changed,
-//! what is still open, what failed last and how it stood. Everything is taken from messages as
-//! they were recorded and says from which; nothing is made up, and the same session gives the
-//! same brief every time.
+//! Builds a brief for taking over a session: the goal, decisions, changed files, open items, the
+//! last failure and the state at the end. Everything is quoted from recorded messages with their
+//! numbers; nothing is generated, and the same session always gives the same brief.
 
 mod decisions;
 mod todos;
@@ -12,94 +11,99 @@ use serde::Serialize;
 
 use self::decisions::Decisions;
 use self::todos::Todos;
-use crate::model::{Block, Json, Message, changed_files, tool_name};
+use crate::model::{Block, Json, Message, files_changed_by_call, tool_name};
 
 pub use self::todos::Todo;
 
-/// As much of a text as anybody would hand over, in characters.
+/// The maximum length of a quoted text in characters.
 const LONGEST: usize = 20_000;
 
-/// What somebody needs who takes a session over.
+/// A brief for taking over a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Brief {
     /// The first prompt.
     pub goal: Option<Cited>,
     /// The prompts after it, in order.
     pub prompts: Vec<Cited>,
-    /// Sentences that say what was decided and why, the weightiest first.
+    /// Sentences that state a decision and its reason, the most important first.
     pub decisions: Vec<Cited>,
     /// Files that tools changed, the latest first.
     pub files: Vec<ChangedFile>,
-    /// What was written down beside the conversation: the last checkpoint, then the plan.
+    /// Documents kept beside the conversation: the last checkpoint, then the plan.
     pub documents: Vec<Noted>,
-    /// What the agent's last list of things to do has left.
+    /// The open items of the agent's last to-do list.
     pub todos: Vec<Todo>,
-    /// The last call of a tool that failed.
+    /// The last tool call that failed.
     pub failure: Option<FailedCall>,
-    /// The last answer.
+    /// The last reply.
     pub last_reply: Option<Cited>,
-    /// Whether the session ends with a prompt that nobody answered.
+    /// Whether the session ends with a prompt without a reply.
     pub is_unanswered: bool,
 }
 
-/// A text, and the number of the message it is from.
+/// A text, and the number of the message it is quoted from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Cited {
-    /// The number.
+    /// The number of the message, counted from 1.
     pub message: u64,
-    /// The text.
+    /// The quoted text.
     pub text: String,
 }
 
-/// A text that stands beside the messages.
+/// A document that the agent kept beside the messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Noted {
-    /// Its name.
+    /// The name of the document.
     pub name: String,
-    /// The text.
+    /// The text of the document.
     pub text: String,
 }
 
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ChangedFile {
-    /// The file, as the tools named it.
+    /// The path of the file, as the tools named it.
     pub path: String,
-    /// How many calls changed it.
+    /// The number of calls that changed it.
     pub changes: u64,
-    /// The message of the last change.
+    /// The number of the message with the last change.
     pub message: u64,
 }
 
-/// A call that failed.
+/// A tool call that failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FailedCall {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// What it was asked to do.
+    /// The input of the call.
     pub input: Json,
-    /// What it returned.
+    /// The output of the call.
     pub output: String,
-    /// The message of the failure.
+    /// The number of the message with the failure.
     pub message: u64,
-    /// The message in which the same call went well later.
+    /// The number of the message in which the same call succeeded later.
     pub passed_later: Option<u64>,
 }
 
-/// Makes a brief of messages, one after the other.
+/// Builds a brief from the messages of a session, in order.
 #[derive(Default)]
 pub(crate) struct BriefMaker {
     brief: Brief,
     decisions: Decisions,
     todos: Todos,
     files: BTreeMap<String, (u64, u64)>,
-    /// Tool and input of calls that wait for their result.
+    /// The tool and input of calls without a result yet.
     calls: HashMap<String, (String, Json)>,
 }
 
 impl BriefMaker {
-    /// Adds the texts beside the conversation that say how it stood.
-    pub(crate) fn note(&mut self, documents: Vec<(String, String)>) {
+    /// Adds the last checkpoint and the last plan.
+    pub(crate) fn add_documents(&mut self, documents: Vec<(String, String)>) {
         let mut documents: Vec<Noted> =
             documents.into_iter().map(|(name, text)| Noted { name, text }).collect();
         let mut take = |kind: &str| {
@@ -111,64 +115,64 @@ impl BriefMaker {
     }
 
     /// Adds the message at a position.
-    pub(crate) fn add(&mut self, position: u64, message: &Message) {
+    pub(crate) fn add_message(&mut self, position: u64, message: &Message) {
         if message.sidechain {
             return;
         }
         let number = position + 1;
-        if message.origin.is_prompt() {
-            self.prompt(number, &message.text());
+        if message.origin.is_human_prompt() {
+            self.add_prompt(number, &message.joined_text());
         }
         if message.origin == crate::model::Origin::Assistant {
-            self.reply(number, &message.text());
+            self.add_reply(number, &message.joined_text());
         }
         for block in &message.blocks {
             match block {
-                Block::ToolCall { id, name, input } => self.call(number, (id, name), input),
+                Block::ToolCall { id, name, input } => self.add_call(number, id, name, input),
                 Block::ToolResult { call_id, output, is_error } => {
-                    self.result(number, call_id, (output, *is_error == Some(true)));
+                    self.add_result(number, call_id, output, *is_error == Some(true));
                 }
                 _ => {}
             }
         }
     }
 
-    fn prompt(&mut self, number: u64, text: &str) {
+    fn add_prompt(&mut self, number: u64, text: &str) {
         if text.trim().is_empty() {
             return;
         }
         self.brief.is_unanswered = true;
-        self.decisions.prompt(number, text);
-        let cited = cited(number, text);
+        self.decisions.scan_prompt(number, text);
+        let cited = cite_text(number, text);
         match self.brief.goal {
             None => self.brief.goal = Some(cited),
             Some(_) => self.brief.prompts.push(cited),
         }
     }
 
-    fn reply(&mut self, number: u64, text: &str) {
+    fn add_reply(&mut self, number: u64, text: &str) {
         self.brief.is_unanswered = false;
         if !text.trim().is_empty() {
-            self.decisions.reply(number, text);
-            self.brief.last_reply = Some(cited(number, text));
+            self.decisions.scan_reply(number, text);
+            self.brief.last_reply = Some(cite_text(number, text));
         }
     }
 
-    fn call(&mut self, number: u64, (id, name): (&str, &str), input: &Json) {
+    fn add_call(&mut self, number: u64, id: &str, name: &str, input: &Json) {
         let tool = tool_name(name);
-        for file in changed_files(&tool, input) {
+        for file in files_changed_by_call(&tool, input) {
             let known = self.files.entry(file).or_default();
             *known = (known.0 + 1, number);
         }
-        self.todos.call(number, (id, name), input);
+        self.todos.apply_call(number, id, name, input);
         self.calls.insert(id.to_owned(), (tool.into_owned(), input.clone()));
     }
 
-    fn result(&mut self, number: u64, call: &str, (output, failed): (&str, bool)) {
-        self.todos.result(call, output);
+    fn add_result(&mut self, number: u64, call: &str, output: &str, failed: bool) {
+        self.todos.read_created_number(call, output);
         let Some((tool, input)) = self.calls.remove(call) else { return };
         if failed {
-            let output = beginning(output).to_owned();
+            let output = beginning_of_text(output).to_owned();
             let passed_later = None;
             self.brief.failure =
                 Some(FailedCall { tool, input, output, message: number, passed_later });
@@ -180,24 +184,25 @@ impl BriefMaker {
         }
     }
 
-    /// Ends the brief.
-    pub(crate) fn finish(self) -> Brief {
+    /// Returns the finished brief.
+    pub(crate) fn into_brief(self) -> Brief {
         let files = self.files.into_iter();
         let mut files: Vec<ChangedFile> = files
             .map(|(path, (changes, message))| ChangedFile { path, changes, message })
             .collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.message));
-        let decisions = self.decisions.finish();
-        Brief { files, decisions, todos: self.todos.finish(), ..self.brief }
+        let decisions = self.decisions.into_cited();
+        Brief { files, decisions, todos: self.todos.into_open_items(), ..self.brief }
     }
 }
 
-fn cited(message: u64, text: &str) -> Cited {
-    Cited { message, text: beginning(text.trim()).to_owned() }
+fn cite_text(message: u64, text: &str) -> Cited {
+    Cited { message, text: beginning_of_text(text.trim()).to_owned() }
 }
 
-/// Returns the beginning of a text, cut between words: half a secret no longer looks like one.
-fn beginning(text: &str) -> &str {
+/// Returns the beginning of a text, cut between words: half a secret would not be recognized by
+/// redaction.
+fn beginning_of_text(text: &str) -> &str {
     let Some((end, _)) = text.char_indices().nth(LONGEST) else { return text };
     text[..end].rfind(char::is_whitespace).map_or("", |at| &text[..at])
 }
@@ -227,9 +232,9 @@ mod tests {
     fn brief(messages: &[Message]) -> Brief {
         let mut maker = BriefMaker::default();
         for (position, message) in messages.iter().enumerate() {
-            maker.add(position as u64, message);
+            maker.add_message(position as u64, message);
         }
-        maker.finish()
+        maker.into_brief()
     }
 
     #[test]
@@ -247,7 +252,7 @@ mod tests {
         let failure = brief.failure.unwrap();
         assert_eq!((failure.tool.as_str(), failure.message), ("bash", 5));
         assert_eq!(failure.passed_later, None);
-        assert_eq!(brief.last_reply.unwrap(), cited(6, "One test still fails."));
+        assert_eq!(brief.last_reply.unwrap(), cite_text(6, "One test still fails."));
         assert!(!brief.is_unanswered);
     }
 

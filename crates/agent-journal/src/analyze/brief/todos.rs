@@ -1,5 +1,5 @@
-//! Lists of things to do, in the shapes agents write them: a whole list with every call, or one
-//! thing created and updated at a time.
+//! Tracks to-do lists in the forms agents write them: a complete list with every call, or single
+//! items that are created and updated.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,31 +7,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Json, tool_name};
 
-/// A thing that is still to do.
+/// An open item of a to-do list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Todo {
-    /// What.
+    /// The text of the item.
     pub text: String,
-    /// How far it is, as the agent put it.
+    /// The status, as the agent named it.
     pub status: String,
-    /// The message that says so.
+    /// The number of the message with this status.
     pub message: u64,
 }
 
-/// The list as it stands.
+/// The current to-do list.
 #[derive(Default)]
 pub(super) struct Todos {
     /// The last list that was written as a whole.
     list: Vec<Todo>,
-    /// Things created one at a time, by their number.
+    /// Items created one at a time, by their number.
     tasks: BTreeMap<u64, Todo>,
-    /// Those whose number is not known yet, by call.
+    /// Items whose number is not known yet, by call id.
     created: HashMap<String, Todo>,
 }
 
-/// A list, under any of its names.
+/// A to-do list under any of its field names.
 #[derive(Deserialize)]
-struct List {
+struct TodoList {
     #[serde(alias = "plan", alias = "todoList", alias = "items")]
     todos: Items,
 }
@@ -39,13 +40,13 @@ struct List {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Items {
-    Described(Vec<Item>),
-    /// Markdown, with boxes that are ticked or not.
+    Described(Vec<TodoItem>),
+    /// Markdown, with checkboxes.
     Written(String),
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct TodoItem {
     #[serde(alias = "step", alias = "title", alias = "description", alias = "text")]
     content: String,
     #[serde(default)]
@@ -68,18 +69,18 @@ struct Updated {
 }
 
 impl Todos {
-    /// Takes what a call says.
-    pub(super) fn call(&mut self, number: u64, (id, name): (&str, &str), input: &Json) {
+    /// Applies a tool call.
+    pub(super) fn apply_call(&mut self, number: u64, id: &str, name: &str, input: &Json) {
         match name {
             "TaskCreate" => {
-                if let Some(Created { subject }) = input.parse() {
-                    let todo = todo(subject, "pending".to_owned(), number);
+                if let Some(Created { subject }) = input.parse_as() {
+                    let todo = new_todo(subject, "pending".to_owned(), number);
                     self.created.insert(id.to_owned(), todo);
                 }
             }
-            "TaskUpdate" => self.update(number, input),
+            "TaskUpdate" => self.apply_update(number, input),
             _ if tool_name(name) == "todo" || name == "update_todo" => {
-                if let Some(list) = list(number, input) {
+                if let Some(list) = parse_todo_list(number, input) {
                     self.list = list;
                 }
             }
@@ -87,8 +88,8 @@ impl Todos {
         }
     }
 
-    fn update(&mut self, number: u64, input: &Json) {
-        let Some(Updated { task_id, subject, status }) = input.parse() else { return };
+    fn apply_update(&mut self, number: u64, input: &Json) {
+        let Some(Updated { task_id, subject, status }) = input.parse_as() else { return };
         let Some(task) = task_id.parse().ok().and_then(|id: u64| self.tasks.get_mut(&id)) else {
             return;
         };
@@ -97,8 +98,8 @@ impl Todos {
         task.status = status.unwrap_or_else(|| std::mem::take(&mut task.status));
     }
 
-    /// Takes the number of a thing that was created from what the tool answered: `Task #3 …`.
-    pub(super) fn result(&mut self, call: &str, output: &str) {
+    /// Reads the number of a created item from the output of the tool: `Task #3 …`.
+    pub(super) fn read_created_number(&mut self, call: &str, output: &str) {
         let Some(todo) = self.created.remove(call) else { return };
         let digits = output.split_once('#').map_or("", |(_, rest)| rest);
         let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
@@ -106,8 +107,8 @@ impl Todos {
         self.tasks.insert(digits.parse().unwrap_or(next), todo);
     }
 
-    /// What is left.
-    pub(super) fn finish(self) -> Vec<Todo> {
+    /// Returns the open items.
+    pub(super) fn into_open_items(self) -> Vec<Todo> {
         let is_open = |todo: &Todo| {
             let done = ["completed", "complete", "done", "cancelled", "canceled", "deleted"];
             !todo.text.trim().is_empty() && !done.contains(&todo.status.as_str())
@@ -116,28 +117,30 @@ impl Todos {
     }
 }
 
-fn list(number: u64, input: &Json) -> Option<Vec<Todo>> {
+fn parse_todo_list(number: u64, input: &Json) -> Option<Vec<Todo>> {
     // Some agents record the input as text.
-    let inner = input.parse::<String>();
-    let found: Option<List> =
-        input.parse().or_else(|| inner.and_then(|text| serde_json::from_str(&text).ok()));
+    let inner = input.parse_as::<String>();
+    let found: Option<TodoList> =
+        input.parse_as().or_else(|| inner.and_then(|text| serde_json::from_str(&text).ok()));
     Some(match found?.todos {
         Items::Described(items) => {
-            items.into_iter().map(|item| todo(item.content, item.status, number)).collect()
+            items.into_iter().map(|item| new_todo(item.content, item.status, number)).collect()
         }
-        Items::Written(text) => text.lines().filter_map(|line| ticked(line, number)).collect(),
+        Items::Written(text) => {
+            text.lines().filter_map(|line| parse_checkbox(line, number)).collect()
+        }
     })
 }
 
-/// A line of Markdown with a box.
-fn ticked(line: &str, number: u64) -> Option<Todo> {
+/// Parses a line of Markdown with a checkbox.
+fn parse_checkbox(line: &str, number: u64) -> Option<Todo> {
     let rest = line.trim_start().trim_start_matches(['-', '*', ' ']).strip_prefix('[')?;
     let (mark, text) = rest.split_once(']')?;
     let status = if mark.trim().is_empty() { "pending" } else { "completed" };
-    Some(todo(text.trim().to_owned(), status.to_owned(), number))
+    Some(new_todo(text.trim().to_owned(), status.to_owned(), number))
 }
 
-fn todo(text: String, status: String, message: u64) -> Todo {
+fn new_todo(text: String, status: String, message: u64) -> Todo {
     Todo { text, status, message }
 }
 
@@ -149,11 +152,11 @@ mod tests {
         let mut todos = Todos::default();
         for (at, (name, input, output)) in calls.iter().enumerate() {
             let id = at.to_string();
-            todos.call(at as u64 + 1, (&id, name), &serde_json::from_str(input).unwrap());
-            todos.result(&id, output);
+            todos.apply_call(at as u64 + 1, &id, name, &serde_json::from_str(input).unwrap());
+            todos.read_created_number(&id, output);
         }
         let left: Vec<String> = todos
-            .finish()
+            .into_open_items()
             .into_iter()
             .map(|todo| format!("{} {} #{}", todo.text, todo.status, todo.message))
             .collect();

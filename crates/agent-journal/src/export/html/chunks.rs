@@ -1,32 +1,37 @@
-//! Long sessions: a page of fifty megabytes opens at once when most of it is text that the
-//! browser need not understand yet. Up to a size everything is simply there, for readers without
-//! script too. Beyond it prompts are there, and what lies between them waits in chunks: markup as
-//! a JSON string without any `<`, so that nothing in it can end it or begin anything. The page's
-//! script turns a chunk into markup when the reader comes near.
+//! Pages of long sessions. A page of fifty megabytes opens at once if most of it is text that the
+//! browser need not parse yet. Up to a size the whole page is markup, also for readers without
+//! script. Beyond it only prompts are, and the messages between them are stored in chunks: markup
+//! as a JSON string without any `<`, so that nothing in it can end the string or begin an element.
+//! The page's script turns a chunk into markup when the reader scrolls near it.
 
 use std::io::{self, Write};
 
-use super::{Page, State};
-use crate::export::schema::Message;
-use crate::export::{Detail, Frame, Output, Theme, Writer};
+use super::{HtmlPage, HtmlPageState};
+use crate::export::schema::DocumentMessage;
+use crate::export::{DetailLevel, ExportOutput, SessionFrame, SessionWriter, Theme};
 
-/// A chunk is complete at this many bytes: small enough to appear in an instant.
+/// The size of a full chunk, in bytes: small enough to be rendered in an instant.
 const FULL: usize = 96 << 10;
 
-/// Less than this is not worth a chunk.
+/// The smallest chunk, in bytes. Less is written as markup.
 const SMALL: usize = 512;
 
-/// A page whose later parts wait.
+/// Writes a page whose later parts are stored in chunks.
 pub(super) struct Chunked<'o> {
     paper: Paper<'o>,
-    detail: Detail,
+    detail: DetailLevel,
     theme: Theme,
-    sessions: Vec<State>,
+    sessions: Vec<HtmlPageState>,
     contents: Vec<(u64, String)>,
 }
 
 impl<'o> Chunked<'o> {
-    pub(super) fn new(out: &'o mut dyn Output, detail: Detail, theme: Theme, at_once: u64) -> Self {
+    pub(super) fn new(
+        out: &'o mut dyn ExportOutput,
+        detail: DetailLevel,
+        theme: Theme,
+        at_once: u64,
+    ) -> Self {
         let paper = Paper {
             out,
             left: at_once,
@@ -38,9 +43,12 @@ impl<'o> Chunked<'o> {
         Self { paper, detail, theme, sessions: Vec::new(), contents: Vec::new() }
     }
 
-    /// Lets the page write on this paper.
-    fn page(&mut self, write: impl FnOnce(&mut Page<'_>) -> io::Result<()>) -> io::Result<()> {
-        let mut page = Page {
+    /// Calls `write` with a page that writes to this output.
+    fn write_to_page(
+        &mut self,
+        write: impl FnOnce(&mut HtmlPage<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut page = HtmlPage {
             out: &mut self.paper,
             detail: self.detail,
             theme: self.theme,
@@ -54,28 +62,29 @@ impl<'o> Chunked<'o> {
     }
 }
 
-impl Writer for Chunked<'_> {
-    fn begin(&mut self, frame: &Frame<'_>) -> io::Result<()> {
-        self.page(|page| page.begin(frame))
+impl SessionWriter for Chunked<'_> {
+    fn begin_session(&mut self, frame: &SessionFrame<'_>) -> io::Result<()> {
+        self.write_to_page(|page| page.begin_session(frame))
     }
 
-    fn message(&mut self, message: &Message) -> io::Result<()> {
-        self.page(|page| page.message(message))
+    fn write_message(&mut self, message: &DocumentMessage) -> io::Result<()> {
+        self.write_to_page(|page| page.write_message(message))
     }
 
-    fn end(&mut self) -> io::Result<()> {
-        self.page(|page| page.end())
+    fn end_session(&mut self) -> io::Result<()> {
+        self.write_to_page(|page| page.end_session())
     }
 }
 
-/// Where a page is written: directly, or into the run of messages that may wait.
+/// The output of a page. It writes directly, or collects deferrable messages into a chunk.
 struct Paper<'o> {
-    out: &'o mut dyn Output,
-    /// How much may still be there at once.
+    out: &'o mut dyn ExportOutput,
+    /// The number of bytes that may still be written as markup.
     left: u64,
-    /// Messages that may wait.
+    /// The deferrable messages collected so far.
     run: Vec<u8>,
-    /// What stands before the numbers of the run in its ids, its first number, its last one.
+    /// The id prefix of the collected messages, the number of the first one, and that of the last
+    /// one.
     span: Option<(String, u64, u64)>,
     is_inside: bool,
     has_chunks: bool,
@@ -93,7 +102,8 @@ impl Paper<'_> {
         }
         self.left = 0;
         if !std::mem::replace(&mut self.has_chunks, true) {
-            let note = "This session is long: from here on only prompts are shown without script";
+            let note =
+                "This session is long: without JavaScript, only prompts are shown from here on";
             writeln!(self.out, "<noscript><p class=\"label\">{note}</p></noscript>")?;
         }
         let text = String::from_utf8_lossy(&run);
@@ -123,9 +133,9 @@ impl Write for Paper<'_> {
     }
 }
 
-impl Output for Paper<'_> {
-    fn turn(&mut self) -> io::Result<bool> {
-        self.out.turn()
+impl ExportOutput for Paper<'_> {
+    fn begin_turn(&mut self) -> io::Result<bool> {
+        self.out.begin_turn()
     }
 
     fn begin_part(&mut self, prefix: &str, number: u64) {
@@ -136,7 +146,7 @@ impl Output for Paper<'_> {
         }
     }
 
-    fn end_part(&mut self) -> io::Result<()> {
+    fn end_lazy_part(&mut self) -> io::Result<()> {
         self.is_inside = false;
         if self.run.len() >= FULL { self.flush_run() } else { Ok(()) }
     }

@@ -1,116 +1,125 @@
-//! A run of messages without a page around it, for a page that is made elsewhere: the same
-//! markup as in the exported page, with overlong texts cut and pictures left where they are.
+//! Messages as markup without a page around them, for pages that are built elsewhere. The markup is
+//! that of the exported page, but long texts are shortened and pictures are linked.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io;
 
-use super::{Page, State};
-use crate::export::schema::{Block, Message};
-use crate::export::{Detail, Theme, Whole, Writer};
+use super::{HtmlPage, HtmlPageState};
+use crate::export::schema::{DocumentBlock, DocumentMessage};
+use crate::export::{DetailLevel, SessionWriter, SingleFileOutput, Theme};
 use crate::model::{Json, Origin};
 
-/// Longest text of one block, in bytes; the rest is a message of its own page.
+/// The longest text of one block, in bytes. The rest is on the page of the message.
 const LONGEST: usize = 10_000;
 
-/// Longest text of a message that is shown alone.
+/// The longest text of a message that is shown alone, in bytes.
 const LONGEST_ALONE: usize = 2_000_000;
 
-/// Which messages of a run are shown.
+/// The messages that a fragment shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Everything, with what the program put in folded away.
+    /// All messages, with injected text folded.
     #[default]
     All,
-    /// What was said: prompts and answers.
+    /// The conversation: prompts and replies.
     Talk,
     /// Prompts only.
     Prompts,
-    /// What the agent answered.
+    /// Replies of the agent only.
     Answers,
-    /// Calls of tools, with their results.
+    /// Tool calls with their results.
     Tools,
-    /// Calls of tools that failed, and other failures.
+    /// Failed tool calls and other failures.
     Errors,
 }
 
-/// Writes a picture that is fetched by its hash.
-pub(super) fn picture(out: &mut dyn io::Write, place: &str, hash: &str) -> io::Result<()> {
-    writeln!(out, "<img src=\"{place}{hash}\" alt=\"A picture of the session\" loading=\"lazy\">")
+/// Writes a picture that the browser fetches by its hash.
+pub(super) fn write_picture_reference(
+    out: &mut dyn io::Write,
+    place: &str,
+    hash: &str,
+) -> io::Result<()> {
+    writeln!(out, "<img src=\"{place}{hash}\" alt=\"Image in the session\" loading=\"lazy\">")
 }
 
-/// Writes a run of messages.
+/// Renders messages as markup.
 pub(crate) struct Fragment {
-    /// The agent's name.
+    /// The display name of the agent.
     pub(crate) agent: String,
-    /// The address before a picture's hash.
+    /// The address before the hash of a picture.
     pub(crate) pictures: String,
-    /// Messages on branches that were left.
+    /// The numbers of the messages on abandoned branches.
     pub(crate) left: HashSet<u64>,
-    /// Before every id.
+    /// The prefix of every id.
     pub(crate) prefix: String,
-    /// Messages that went into the calls they answer, by call.
+    /// The numbers of the messages whose results were moved to their calls, by call id.
     pub(crate) answers: HashMap<String, u64>,
-    /// What is shown.
+    /// The messages that are shown.
     pub(crate) keep: Keep,
-    /// Whether this is about one message, which is shown at length.
+    /// Whether the fragment shows a single message, which is shortened less.
     pub(crate) alone: bool,
 }
 
 impl Fragment {
-    /// Writes messages that have been grouped.
-    pub(crate) fn write(&self, messages: Vec<Message>) -> io::Result<String> {
-        let mut out = Whole(Vec::new());
+    /// Renders messages whose results have been grouped.
+    pub(crate) fn render_messages(&self, messages: Vec<DocumentMessage>) -> io::Result<String> {
+        let mut out = SingleFileOutput(Vec::new());
         let detail = match self.keep {
-            Keep::Talk | Keep::Prompts | Keep::Answers => Detail::Answers,
-            Keep::All | Keep::Tools | Keep::Errors => Detail::Everything,
+            Keep::Talk | Keep::Prompts | Keep::Answers => DetailLevel::Answers,
+            Keep::All | Keep::Tools | Keep::Errors => DetailLevel::Everything,
         };
-        let state = State {
+        let state = HtmlPageState {
             agent: self.agent.clone(),
             prefix: self.prefix.clone(),
             left: self.left.clone(),
             answers: self.answers.clone(),
-            ..State::default()
+            ..HtmlPageState::default()
         };
         let (sessions, contents) = (vec![state], Vec::new());
         let pictures = Some(self.pictures.as_str());
         let mut page =
-            Page { out: &mut out, detail, theme: Theme::Auto, sessions, contents, pictures };
-        for mut message in messages.into_iter().filter(|message| self.keeps(message)) {
+            HtmlPage { out: &mut out, detail, theme: Theme::Auto, sessions, contents, pictures };
+        for mut message in messages.into_iter().filter(|message| self.is_kept(message)) {
             if self.keep == Keep::Tools {
-                message.content.retain(is_tool);
+                message.content.retain(is_tool_block);
             }
-            self.cut(&mut message);
-            page.message(&message)?;
+            self.shorten_message(&mut message);
+            page.write_message(&message)?;
         }
         page.close_turn()?;
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
-    fn keeps(&self, message: &Message) -> bool {
-        let origin = message.origin();
-        let failed = |block: &Block| matches!(block, Block::ToolResult { is_error: true, .. });
+    fn is_kept(&self, message: &DocumentMessage) -> bool {
+        let origin = message.recorded_origin();
+        let failed = |block: &DocumentBlock| {
+            matches!(block, DocumentBlock::ToolResult { is_error: true, .. })
+        };
         match self.keep {
             Keep::All => true,
             Keep::Talk => {
-                origin.is_prompt() || matches!(origin, Origin::Assistant | Origin::Summary)
+                origin.is_human_prompt() || matches!(origin, Origin::Assistant | Origin::Summary)
             }
-            Keep::Prompts => origin.is_prompt() || origin == Origin::Command,
+            Keep::Prompts => origin.is_human_prompt() || origin == Origin::Command,
             Keep::Answers => matches!(origin, Origin::Assistant | Origin::Summary),
-            Keep::Tools => message.content.iter().any(is_tool),
-            Keep::Errors => message.notes().failed || message.content.iter().any(failed),
+            Keep::Tools => message.content.iter().any(is_tool_block),
+            Keep::Errors => {
+                message.parse_message_notes().failed || message.content.iter().any(failed)
+            }
         }
     }
 
-    /// Cuts what would make a page of thousands of lines, and says where the rest is.
-    fn cut(&self, message: &mut Message) {
+    /// Shortens texts that would fill thousands of lines, and adds a note that says where the rest
+    /// is.
+    fn shorten_message(&self, message: &mut DocumentMessage) {
         let longest = if self.alone { LONGEST_ALONE } else { LONGEST };
         for block in &mut message.content {
             match block {
-                Block::Text { text } => shorten(text, longest),
-                Block::Thinking { thinking } => shorten(thinking, longest),
-                Block::ToolResult { output, .. } => shorten(output, longest),
-                Block::ToolUse { input, .. } if input.as_str().len() > longest => {
+                DocumentBlock::Text { text } => shorten_text(text, longest),
+                DocumentBlock::Thinking { thinking } => shorten_text(thinking, longest),
+                DocumentBlock::ToolResult { output, .. } => shorten_text(output, longest),
+                DocumentBlock::ToolUse { input, .. } if input.as_json_str().len() > longest => {
                     *input = shorten_values(input, longest);
                 }
                 _ => {}
@@ -119,11 +128,11 @@ impl Fragment {
     }
 }
 
-fn is_tool(block: &Block) -> bool {
-    matches!(block, Block::ToolUse { .. } | Block::ToolResult { .. })
+fn is_tool_block(block: &DocumentBlock) -> bool {
+    matches!(block, DocumentBlock::ToolUse { .. } | DocumentBlock::ToolResult { .. })
 }
 
-fn shorten(text: &mut String, longest: usize) {
+fn shorten_text(text: &mut String, longest: usize) {
     if text.len() <= longest {
         return;
     }
@@ -132,16 +141,16 @@ fn shorten(text: &mut String, longest: usize) {
     let _ = write!(text, "\n… {left} more bytes: open the message by its number");
 }
 
-/// Cuts the texts among the arguments of a call.
+/// Shortens the texts among the arguments of a call.
 fn shorten_values(input: &Json, longest: usize) -> Json {
-    let Some(mut fields) = input.parse::<serde_json::Map<String, serde_json::Value>>() else {
+    let Some(mut fields) = input.parse_as::<serde_json::Map<String, serde_json::Value>>() else {
         return input.clone();
     };
     for value in fields.values_mut() {
         match value {
-            serde_json::Value::String(text) => shorten(text, longest),
+            serde_json::Value::String(text) => shorten_text(text, longest),
             other if other.to_string().len() > longest => {
-                *other = serde_json::Value::from("… too long to be shown here");
+                *other = serde_json::Value::from("… too long to show here");
             }
             _ => {}
         }

@@ -1,20 +1,22 @@
-//! Colours for code: comments, strings, numbers and keywords of the common languages. Anything
-//! it does not know is plain text, and nothing it does changes a character.
+//! Syntax highlighting: comments, strings, numbers and keywords of the common languages. Unknown
+//! languages stay plain text, and no character is changed.
 
 use super::text::push_escaped;
 
-/// The classes of coloured spans: comment, keyword, number, string, type, added, removed, place.
+/// The classes of highlighted spans: comment, keyword, number, string, type, added line, removed
+/// line, position in a diff.
 pub(super) const CLASSES: [&str; 8] = ["hc", "hk", "hn", "hs", "ht", "ha", "hr", "hp"];
 
-/// Longer code is left plain: colours would cost more than they help.
+/// The longest code that is highlighted, in bytes. For longer code highlighting would cost more
+/// than it helps.
 const LONGEST: usize = 128 << 10;
 
-/// How a language looks.
+/// The lexical rules of a language.
 struct Language {
     names: &'static [&'static str],
-    /// Beginnings of comments that end with their line.
+    /// The marks that begin a comment which ends with its line.
     line: &'static [&'static str],
-    /// Beginning and end of comments that do not.
+    /// The marks that begin and end a block comment.
     block: Option<(&'static str, &'static str)>,
     quotes: &'static [char],
     keywords: &'static str,
@@ -23,7 +25,6 @@ struct Language {
 const C_LIKE: &[&str] = &["//"];
 const SLASHES: Option<(&str, &str)> = Some(("/*", "*/"));
 
-/// The languages: a table.
 const LANGUAGES: &[Language] = &[
     Language {
         names: &["rust", "rs"],
@@ -143,48 +144,49 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// A block of code as it stands on the page.
-pub(super) fn block(text: &str, language: &str) -> String {
+/// Renders a block of highlighted code.
+pub(super) fn highlighted_block(text: &str, language: &str) -> String {
     let mut page = String::with_capacity(text.len() * 3 / 2 + 40);
     page.push_str("<pre><code");
     if !language.is_empty() && language.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         page.push_str(&format!(" data-lang=\"{language}\""));
     }
     page.push('>');
-    code(&mut page, text, language);
+    append_code(&mut page, text, language);
     page.push_str("</code></pre>");
     page
 }
 
-/// Writes code in its colours.
-pub(super) fn code(page: &mut String, text: &str, language: &str) {
+/// Appends highlighted code.
+pub(super) fn append_code(page: &mut String, text: &str, language: &str) {
     if text.len() > LONGEST {
         return push_escaped(page, text);
     }
     if matches!(language, "diff" | "patch") {
-        return diff(page, text);
+        return append_diff(page, text);
     }
     let name = language.to_ascii_lowercase();
     match LANGUAGES.iter().find(|language| language.names.contains(&name.as_str())) {
-        Some(language) => language.color(page, text),
+        Some(language) => language.append_colored(page, text),
         None => push_escaped(page, text),
     }
 }
 
-/// Writes a diff: lines that came, lines that went, places. A run of one kind is one span.
-pub(super) fn diff(page: &mut String, text: &str) {
+/// Appends a diff: added lines, removed lines, positions. Consecutive lines of one kind are one
+/// span.
+pub(super) fn append_diff(page: &mut String, text: &str) {
     let mut start = 0;
     let mut at = 0;
     let mut run = "";
     for line in text.split_inclusive('\n') {
         let class = line_class(line.as_bytes());
         if class != run {
-            span(page, run, &text[start..at]);
+            append_span(page, run, &text[start..at]);
             (start, run) = (at, class);
         }
         at += line.len();
     }
-    span(page, run, &text[start..]);
+    append_span(page, run, &text[start..]);
 }
 
 fn line_class(line: &[u8]) -> &'static str {
@@ -197,7 +199,7 @@ fn line_class(line: &[u8]) -> &'static str {
     }
 }
 
-fn span(page: &mut String, class: &str, text: &str) {
+fn append_span(page: &mut String, class: &str, text: &str) {
     if class.is_empty() {
         return push_escaped(page, text);
     }
@@ -207,18 +209,18 @@ fn span(page: &mut String, class: &str, text: &str) {
 }
 
 impl Language {
-    fn color(&self, page: &mut String, text: &str) {
+    fn append_colored(&self, page: &mut String, text: &str) {
         let mut rest = text;
         while !rest.is_empty() {
-            let (class, length) = self.token(rest);
+            let (class, length) = self.next_token(rest);
             let (token, after) = rest.split_at(length);
-            span(page, class, token);
+            append_span(page, class, token);
             rest = after;
         }
     }
 
-    /// The class and length of what a text begins with.
-    fn token(&self, text: &str) -> (&'static str, usize) {
+    /// Returns the class and length of the token that a text begins with.
+    fn next_token(&self, text: &str) -> (&'static str, usize) {
         if self.line.iter().any(|mark| text.starts_with(mark)) {
             return ("hc", text.find('\n').unwrap_or(text.len()));
         }
@@ -230,10 +232,10 @@ impl Language {
         }
         let first = text.chars().next().unwrap_or(' ');
         if self.quotes.contains(&first) {
-            return ("hs", string(text, first));
+            return ("hs", string_literal_length(text, first));
         }
         if first == '\''
-            && let Some(end) = character(text)
+            && let Some(end) = character_literal_length(text)
         {
             return ("hs", end);
         }
@@ -244,9 +246,9 @@ impl Language {
         }
         if first.is_alphabetic() || first == '_' {
             let end = length(|one| one.is_alphanumeric() || one == '_');
-            return (self.word(&text[..end]), end);
+            return (self.word_class(&text[..end]), end);
         }
-        // Everything else up to the next thing that may have a colour.
+        // Takes everything up to the next character that may be highlighted.
         let mut end = first.len_utf8();
         while let Some(one) = text[end..].chars().next() {
             let may_begin = one.is_alphanumeric()
@@ -262,9 +264,10 @@ impl Language {
         ("", end)
     }
 
-    fn word(&self, word: &str) -> &'static str {
-        let is_same =
-            |keyword: &str| keyword == word || keyword.eq_ignore_ascii_case(word) && self.folds();
+    fn word_class(&self, word: &str) -> &'static str {
+        let is_same = |keyword: &str| {
+            keyword == word || keyword.eq_ignore_ascii_case(word) && self.ignores_case()
+        };
         if self.keywords.split(' ').any(is_same) {
             return "hk";
         }
@@ -273,22 +276,22 @@ impl Language {
         if is_type { "ht" } else { "" }
     }
 
-    /// Whether keywords may be written in capitals.
-    fn folds(&self) -> bool {
+    /// Returns whether keywords may be written in capitals.
+    fn ignores_case(&self) -> bool {
         self.names.contains(&"sql")
     }
 }
 
-/// The length of a character in quotes, where a single quote may also begin a lifetime.
-fn character(text: &str) -> Option<usize> {
+/// Returns the length of a character literal. A single quote may also begin a lifetime.
+fn character_literal_length(text: &str) -> Option<usize> {
     let mut inside = text.char_indices().skip(1);
     let (_, first) = inside.next()?;
     let (end, last) = if first == '\\' { inside.nth(1)? } else { inside.next()? };
     (last == '\'' && first != '\n').then_some(end + 1)
 }
 
-/// The length of a string: to its closing quote, or to the end of its line.
-fn string(text: &str, quote: char) -> usize {
+/// Returns the length of a string literal: to its closing quote, or to the end of its line.
+fn string_literal_length(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, one) in text.char_indices().skip(1) {
         match one {
@@ -308,7 +311,7 @@ mod tests {
 
     fn check(language: &str, text: &str, expected: &str) {
         let mut page = String::new();
-        code(&mut page, text, language);
+        append_code(&mut page, text, language);
         assert_eq!(page, expected);
     }
 
@@ -335,7 +338,7 @@ mod tests {
         let text = "fn a<'x>() { 'ü' \"open\n /* never closed 0x1f ";
         for language in LANGUAGES {
             let mut page = String::new();
-            language.color(&mut page, text);
+            language.append_colored(&mut page, text);
             let mut plain = String::new();
             let mut inside = false;
             for one in page.chars() {

@@ -40,7 +40,7 @@
   const foldAll = () => {
     unfolded = !unfolded;
     for (const box of all("main details")) { box.open = unfolded; }
-    if (foldButton) { foldButton.textContent = unfolded ? "Fold all" : "Unfold all"; }
+    if (foldButton) { foldButton.textContent = unfolded ? "Collapse all" : "Expand all"; }
   };
   if (foldButton) { foldButton.addEventListener("click", foldAll); }
 

@@ -10,7 +10,7 @@ use crate::connectors::formats::sha256;
 
 /// The hash as the policy writes it.
 fn policy_hash(text: &str) -> String {
-    let hex = sha256::hex(text);
+    let hex = sha256::sha256_hex(text);
     let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
     STANDARD.encode(bytes.collect::<Result<Vec<u8>, _>>().unwrap())
 }

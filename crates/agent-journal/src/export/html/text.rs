@@ -1,4 +1,5 @@
-//! Text on a page: escaped, made visible, and rendered from Markdown behind two fences.
+//! Text on a page: escaped, with invisible characters shown, and rendered from Markdown with two
+//! independent sanitizers.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,15 +10,15 @@ use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd,
 
 use super::highlight;
 
-/// Takes their meaning from the signs of HTML, and shows what would be invisible.
-pub(super) fn escape(text: &str) -> String {
-    let text = visible(text);
+/// Escapes a text for HTML, and shows characters that would be invisible.
+pub(super) fn escape_html(text: &str) -> String {
+    let text = make_visible(text);
     let mut escaped = String::with_capacity(text.len() + text.len() / 16);
     push_escaped(&mut escaped, &text);
     escaped
 }
 
-/// Appends a text without its meaning.
+/// Appends a text, escaped for HTML.
 pub(super) fn push_escaped(out: &mut String, text: &str) {
     let mut kept = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -36,8 +37,9 @@ pub(super) fn push_escaped(out: &mut String, text: &str) {
     out.push_str(&text[kept..]);
 }
 
-/// Shows characters that turn text around, and leaves out those that steer a terminal.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+/// Shows characters that change the text direction as code points, and removes control characters
+/// and terminal sequences.
+pub(crate) fn make_visible(text: &str) -> Cow<'_, str> {
     let is_turn = |one: char| matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_odd = |one: char| (one.is_control() && one != '\n' && one != '\t') || is_turn(one);
     if !text.contains(is_odd) {
@@ -61,15 +63,14 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// How deep quotes, lists and emphases may be nested. The cleaner needs time by the square of the
-/// depth: 50,000 nested quotes took it 43 seconds.
+/// The maximum nesting of quotes, lists and emphases. The sanitizer needs time proportional to the
+/// square of the depth: 50,000 nested quotes took it 43 seconds.
 const MAX_NESTING: usize = 100;
 
-/// Renders Markdown. HTML in it is text, pictures are links, and what comes out is cleaned once
-/// more by a program that knows nothing of this one. A text that is nested too deep is shown as it
-/// was written.
-pub(super) fn markdown(text: &str, breaks: Breaks) -> String {
-    let text = visible(text);
+/// Renders Markdown. HTML in it becomes text, pictures become links, and the result is sanitized
+/// again by an independent library. A text that is nested too deep is shown as it was written.
+pub(super) fn render_markdown(text: &str, breaks: Breaks) -> String {
+    let text = make_visible(text);
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut page = String::with_capacity(text.len() * 5 / 4);
@@ -77,27 +78,27 @@ pub(super) fn markdown(text: &str, breaks: Breaks) -> String {
     let mut events = Tame { inner, code: None, breaks, depth: 0, deepest: 0 };
     html::push_html(&mut page, &mut events);
     if events.deepest > MAX_NESTING {
-        return format!("<pre>{}</pre>\n", escape(&text));
+        return format!("<pre>{}</pre>\n", escape_html(&text));
     }
     CLEANER.clean(&page).to_string()
 }
 
-/// What a line end inside a paragraph means.
+/// The meaning of a line end inside a paragraph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Breaks {
-    /// Nothing, as in Markdown.
+    /// A space, as in Markdown.
     Soft,
     /// A new line, as a person typed it.
     Hard,
 }
 
-/// Events with everything taken out that is not plain Markdown.
+/// Markdown events, with everything removed or converted that is not plain Markdown.
 struct Tame<'t, I: Iterator<Item = Event<'t>>> {
     inner: I,
-    /// Language and text of the code block being read.
+    /// The language and the text of the code block being read.
     code: Option<(String, String)>,
     breaks: Breaks,
-    /// How many tags are open, and how many were at most.
+    /// The number of open tags.
     depth: usize,
     deepest: usize,
 }
@@ -114,7 +115,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Tame<'t, I> {
                 _ => {}
             }
             self.deepest = self.deepest.max(self.depth);
-            if let Some(event) = self.tame(event) {
+            if let Some(event) = self.sanitize_event(event) {
                 return Some(event);
             }
         }
@@ -122,7 +123,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Tame<'t, I> {
 }
 
 impl<'t, I: Iterator<Item = Event<'t>>> Tame<'t, I> {
-    fn tame(&mut self, event: Event<'t>) -> Option<Event<'t>> {
+    fn sanitize_event(&mut self, event: Event<'t>) -> Option<Event<'t>> {
         match event {
             Event::Start(Tag::CodeBlock(kind)) => {
                 let language = match kind {
@@ -134,7 +135,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Tame<'t, I> {
             }
             Event::End(TagEnd::CodeBlock) => {
                 let (language, text) = self.code.take().unwrap_or_default();
-                Some(Event::Html(CowStr::from(highlight::block(&text, &language))))
+                Some(Event::Html(CowStr::from(highlight::highlighted_block(&text, &language))))
             }
             Event::Text(text) => match &mut self.code {
                 Some((_, code)) => {
@@ -163,7 +164,7 @@ fn first_word(info: &str) -> String {
     info.split([' ', ',', '{', '\t']).next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// What may stand on a page.
+/// The tags, attributes and addresses that are allowed on a page.
 static CLEANER: LazyLock<Builder<'static>> = LazyLock::new(|| {
     let tags = [
         "a",
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(markdown(text, Breaks::Soft).trim_end(), expected, "{text}");
+        assert_eq!(render_markdown(text, Breaks::Soft).trim_end(), expected, "{text}");
     }
 
     #[test]
@@ -225,7 +226,7 @@ mod tests {
             "[x](https://a.example/)",
             "<p><a href=\"https://a.example/\" rel=\"noopener noreferrer nofollow\">x</a></p>",
         );
-        assert_eq!(markdown("a\nb", Breaks::Hard).trim_end(), "<p>a<br>\nb</p>");
+        assert_eq!(render_markdown("a\nb", Breaks::Hard).trim_end(), "<p>a<br>\nb</p>");
     }
 
     #[test]
@@ -246,6 +247,6 @@ mod tests {
 
     #[test]
     fn what_turns_text_around_is_shown() {
-        assert_eq!(escape("a\u{202e}b\u{1b}[31mc\u{7}"), "a⟦U+202E⟧bc");
+        assert_eq!(escape_html("a\u{202e}b\u{1b}[31mc\u{7}"), "a⟦U+202E⟧bc");
     }
 }

@@ -1,25 +1,25 @@
-//! Recorded Markdown that makes its reader's viewer fetch nothing: pictures from elsewhere become
-//! links, and tags that load something become text. Code stays as it is.
+//! Removes remote content from recorded Markdown, so that a viewer fetches nothing: remote pictures
+//! become links, and tags that load something become text. Code is not changed.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Options as Extensions, Parser, Tag, TagEnd};
 
-use super::text::fenced;
+use super::text::fenced_code;
 
-/// Tags that make a viewer fetch something, or apply what was fetched.
+/// Tags that make a viewer fetch something, or apply fetched content.
 const FETCHING: &[&str] = &[
     "img", "image", "iframe", "frame", "video", "audio", "source", "track", "picture", "link",
     "style", "script", "object", "embed", "applet", "svg", "use", "base", "meta", "input",
     "portal", "feimage", "bgsound", "body",
 ];
 
-/// Attributes that do.
+/// Attributes that make a viewer fetch something.
 const ATTRIBUTES: &[&str] =
     &["src", "srcset", "poster", "background", "style", "xlink:href", "data", "lowsrc", "ping"];
 
-/// Returns a text without what a viewer would fetch from elsewhere.
+/// Returns a text without the content that a viewer would fetch from another machine.
 pub(super) fn without_remote(text: &str) -> Cow<'_, str> {
     if !text.contains("![") && !text.contains('<') {
         return text.into();
@@ -32,7 +32,7 @@ pub(super) fn without_remote(text: &str) -> Cow<'_, str> {
     let mut at = 0;
     for mark in marks {
         kept.push_str(&text[at..mark]);
-        // A second `!` before a link would make a picture of it again.
+        // A second `!` before the link would turn it into a picture again.
         let is_twice = text[..mark].ends_with('!');
         kept.push_str(match (&text[mark..=mark], is_twice) {
             ("<", _) => "&lt;",
@@ -42,10 +42,11 @@ pub(super) fn without_remote(text: &str) -> Cow<'_, str> {
         at = mark + 1;
     }
     kept.push_str(&text[at..]);
-    if remote_marks(&kept).is_empty() { kept.into() } else { fenced(text, "markdown").into() }
+    if remote_marks(&kept).is_empty() { kept.into() } else { fenced_code(text, "markdown").into() }
 }
 
-/// Returns where the signs stand that make pictures and tags of what should be none, in order.
+/// Returns the positions of the `!` and `<` signs that begin remote pictures and fetching tags, in
+/// order.
 fn remote_marks(text: &str) -> Vec<usize> {
     let extensions = Extensions::ENABLE_TABLES | Extensions::ENABLE_FOOTNOTES;
     let mut marks = Vec::new();
@@ -69,7 +70,7 @@ fn remote_marks(text: &str) -> Vec<usize> {
     marks
 }
 
-/// Whether an address leads to another machine.
+/// Returns whether an address is on another machine.
 fn is_remote(address: &str) -> bool {
     let address: String =
         address.chars().filter(|one| !one.is_control() && !one.is_whitespace()).collect();
@@ -80,16 +81,16 @@ fn is_remote(address: &str) -> bool {
         || lower.starts_with("https:")
 }
 
-/// Returns where tags begin in a piece of HTML that has one which fetches.
+/// Returns the positions of all tags in a piece of HTML, if one of them fetches something.
 fn tag_marks(text: &str, range: Range<usize>) -> Vec<usize> {
     let html = &text[range.clone()];
-    if !fetches(&html.to_ascii_lowercase()) {
+    if !can_fetch(&html.to_ascii_lowercase()) {
         return Vec::new();
     }
     html.match_indices('<').map(|(at, _)| range.start + at).collect()
 }
 
-fn fetches(lower: &str) -> bool {
+fn can_fetch(lower: &str) -> bool {
     let is_tag = lower.match_indices('<').any(|(at, _)| {
         let rest = lower[at + 1..].trim_start_matches('/');
         let name = rest.split(|one: char| !one.is_ascii_alphanumeric()).next().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Text that stays what it is, wherever it stands: fences that no content can break, answers
-//! that cannot swallow what follows them.
+//! Markdown that keeps its meaning in any context: fences that no content can break, and replies
+//! that cannot swallow the text after them.
 
 use pulldown_cmark::{Event, Options as Extensions, Parser, Tag, TagEnd};
 
-/// A fence longer than any run of backticks inside it.
-pub(super) fn fenced(text: &str, language: &str) -> String {
+/// Returns a text in a fence that is longer than any run of backticks in it.
+pub(super) fn fenced_code(text: &str, language: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     let is_name = |one: char| one.is_ascii_alphanumeric() || "+-_#".contains(one);
     let language: String = language.chars().filter(|one| is_name(*one)).collect();
@@ -12,8 +12,8 @@ pub(super) fn fenced(text: &str, language: &str) -> String {
     format!("{fence}{language}\n{text}{end}{fence}")
 }
 
-/// Code inside a line.
-pub(super) fn code(text: &str) -> String {
+/// Returns a text as inline code.
+pub(super) fn inline_code(text: &str) -> String {
     let fence = "`".repeat(longest_run(text) + 1);
     let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     let text = text.replace(['\n', '\r'], " ");
@@ -25,8 +25,8 @@ fn longest_run(text: &str) -> usize {
     runs.max().unwrap_or(0)
 }
 
-/// Quotes a text.
-pub(super) fn quote(text: &str) -> String {
+/// Returns a text as a block quote.
+pub(super) fn block_quote(text: &str) -> String {
     let lines = text.trim().lines().map(|line| match line {
         "" => ">".to_owned(),
         _ => format!("> {line}"),
@@ -34,8 +34,8 @@ pub(super) fn quote(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Moves a text into the list item above it.
-pub(super) fn indented(text: &str) -> String {
+/// Indents a text, so that it belongs to the list item above it.
+pub(super) fn indent_for_list(text: &str) -> String {
     let lines = text.lines().map(|line| match line {
         "" => String::new(),
         _ => format!("  {line}"),
@@ -43,8 +43,8 @@ pub(super) fn indented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Takes their meaning from the signs of Markdown and HTML.
-pub(super) fn escape(text: &str) -> String {
+/// Escapes a text for Markdown and HTML.
+pub(super) fn escape_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for one in text.chars() {
         if "\\`*_[]<>#|&~".contains(one) {
@@ -55,25 +55,25 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A text as a part of an anchor.
-pub(super) fn attribute(text: &str) -> String {
+/// Converts a text to a part of an anchor.
+pub(super) fn anchor_part(text: &str) -> String {
     text.chars()
         .map(|one| if one.is_ascii_alphanumeric() || one == '-' { one } else { '-' })
         .collect()
 }
 
-/// An answer as it was written, unless what follows it would become a part of it: then what is
-/// open is closed, or the whole stands in a fence.
-pub(super) fn closed(text: &str) -> String {
+/// Returns a reply as it was written, unless the text after it would become part of it. Then its
+/// open block is closed, or the whole reply is put into a fence.
+pub(super) fn self_contained_reply(text: &str) -> String {
     let text = text.trim_end();
     if is_closed(text) {
         return text.to_owned();
     }
     let fence = ["```", "~~~", "````"].iter().map(|fence| format!("{text}\n{fence}"));
-    fence.into_iter().find(|text| is_closed(text)).unwrap_or_else(|| fenced(text, "markdown"))
+    fence.into_iter().find(|text| is_closed(text)).unwrap_or_else(|| fenced_code(text, "markdown"))
 }
 
-/// Whether a paragraph written after a text is a paragraph of its own.
+/// Returns whether a paragraph after the text is a paragraph of its own.
 fn is_closed(text: &str) -> bool {
     const PROBE: &str = "agent-journal-probe";
     if text.contains(PROBE) {
@@ -106,15 +106,15 @@ mod tests {
 
     #[test]
     fn no_content_breaks_a_fence() {
-        assert_eq!(fenced("a ``` b ````` c", "rust"), "``````rust\na ``` b ````` c\n``````");
-        assert_eq!(fenced("plain\n", "a b\n```"), "```ab\nplain\n```");
-        assert_eq!(code("a `b` c"), "``a `b` c``");
-        assert_eq!(code("`b"), "`` `b ``");
+        assert_eq!(fenced_code("a ``` b ````` c", "rust"), "``````rust\na ``` b ````` c\n``````");
+        assert_eq!(fenced_code("plain\n", "a b\n```"), "```ab\nplain\n```");
+        assert_eq!(inline_code("a `b` c"), "``a `b` c``");
+        assert_eq!(inline_code("`b"), "`` `b ``");
     }
 
     #[test]
     fn an_answer_cannot_swallow_what_follows_it() {
-        let check = |text: &str, expected: &str| assert_eq!(closed(text), expected);
+        let check = |text: &str, expected: &str| assert_eq!(self_contained_reply(text), expected);
         check("Done.\n\n```rust\nfn a() {}\n```", "Done.\n\n```rust\nfn a() {}\n```");
         check("Look:\n```rust\nfn a() {}", "Look:\n```rust\nfn a() {}\n```");
         check("Look:\n~~~\ncut", "Look:\n~~~\ncut\n~~~");

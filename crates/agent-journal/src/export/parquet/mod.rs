@@ -1,26 +1,26 @@
-//! Sessions as tables, for those who ask in SQL: `sessions`, `messages`, `tool_calls` and
-//! `usage`, each a directory with a part for every month in which sessions began. `DuckDB`,
-//! pandas and Spark read such a directory as one table.
+//! Sessions as tables, for queries in SQL: `sessions`, `messages`, `tool_calls` and `usage`. Each
+//! table is a directory with one part for every month in which sessions began. `DuckDB`, pandas and
+//! Spark read such a directory as one table.
 
 mod table;
 
 use std::collections::HashSet;
 use std::io;
 
-use self::table::{Cell, Column, Kind, Out, Table};
-use super::schema::{Block, Message};
-use super::{Format, Frame, Options, Output, Pick, Together, Writer};
+use self::table::{CellValue, ColumnKind, ColumnSpec, TableFile, TableWriter};
+use super::schema::{DocumentBlock, DocumentMessage};
+use super::{ExportOptions, ExportOutput, Format, Pick, SessionFrame, SessionWriter, Together};
 use crate::model::{Json, Timestamp, Tokens, tool_name};
 
-use Kind::{Flag, Number, Text, Time};
+use ColumnKind::{Flag, Number, Text, Time};
 
-/// A table for each kind of thing.
+/// Sessions as Parquet tables.
 pub(super) struct Parquet;
 
-/// Opens a file of the tables by its place below their directory.
-pub type Open<'o> = dyn FnMut(&str) -> io::Result<Out> + 'o;
+/// Opens a file of the tables by its path below their directory.
+pub type OpenTableFile<'o> = dyn FnMut(&str) -> io::Result<TableFile> + 'o;
 
-const SESSIONS: &[Column] = &[
+const SESSIONS: &[ColumnSpec] = &[
     ("session_id", Text),
     ("agent", Text),
     ("title", Text),
@@ -45,7 +45,7 @@ const SESSIONS: &[Column] = &[
     ("messages", Number),
 ];
 
-const MESSAGES: &[Column] = &[
+const MESSAGES: &[ColumnSpec] = &[
     ("session_id", Text),
     ("agent", Text),
     ("message", Number),
@@ -61,7 +61,7 @@ const MESSAGES: &[Column] = &[
     ("thinking", Text),
 ];
 
-const TOOL_CALLS: &[Column] = &[
+const TOOL_CALLS: &[ColumnSpec] = &[
     ("session_id", Text),
     ("agent", Text),
     ("message", Number),
@@ -74,7 +74,7 @@ const TOOL_CALLS: &[Column] = &[
     ("is_error", Flag),
 ];
 
-const USAGE: &[Column] = &[
+const USAGE: &[ColumnSpec] = &[
     ("session_id", Text),
     ("agent", Text),
     ("called_at", Time),
@@ -90,32 +90,32 @@ const USAGE: &[Column] = &[
     ("kind", Text),
 ];
 
-/// A model call that counts, as the tables have it.
-pub(crate) struct Spending {
+/// A model call that counts, as a row of the `usage` table.
+pub(crate) struct UsageRowCells {
     pub(crate) at: Option<Timestamp>,
     pub(crate) model: Option<String>,
     pub(crate) tokens: Tokens,
     pub(crate) cache_creation_1h: u64,
     pub(crate) cost_micros: Option<u64>,
     pub(crate) is_recorded: bool,
-    /// Whether no message records the calls: the agent's own bill lists them.
+    /// Whether no message records the call, and only the agent's own bill lists it.
     pub(crate) is_unrecorded: bool,
 }
 
 impl Format for Parquet {
-    fn name(&self) -> &'static str {
+    fn format_name(&self) -> &'static str {
         "parquet"
     }
 
-    fn suffix(&self) -> &'static str {
+    fn file_suffix(&self) -> &'static str {
         "parquet"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "tables for DuckDB, pandas and Spark"
     }
 
-    fn together(&self) -> Together {
+    fn storage_of_several(&self) -> Together {
         Together::Tables
     }
 
@@ -123,63 +123,67 @@ impl Format for Parquet {
         false
     }
 
-    fn groups(&self) -> bool {
+    fn always_groups_results(&self) -> bool {
         true
     }
 
-    fn sub_agents(&self) -> Pick {
+    fn default_sub_agents(&self) -> Pick {
         Pick::With
     }
 
-    fn writer<'o>(&self, _: &'o mut dyn Output, _: &Options) -> Box<dyn Writer + 'o> {
+    fn create_writer<'o>(
+        &self,
+        _: &'o mut dyn ExportOutput,
+        _: &ExportOptions,
+    ) -> Box<dyn SessionWriter + 'o> {
         Box::new(Nowhere)
     }
 }
 
-/// Tables are several files: one output cannot hold them.
+/// Refuses to write: tables are several files, which one output cannot hold.
 struct Nowhere;
 
-impl Writer for Nowhere {
-    fn begin(&mut self, _: &Frame<'_>) -> io::Result<()> {
-        Err(io::Error::other("tables need a directory"))
+impl SessionWriter for Nowhere {
+    fn begin_session(&mut self, _: &SessionFrame<'_>) -> io::Result<()> {
+        Err(io::Error::other("Parquet tables need a directory"))
     }
 
-    fn message(&mut self, _: &Message) -> io::Result<()> {
+    fn write_message(&mut self, _: &DocumentMessage) -> io::Result<()> {
         Ok(())
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    fn end_session(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// The tables on their way, of one month at a time.
+/// Writes the tables, one month at a time.
 pub(crate) struct Tables<'o> {
-    open: &'o mut Open<'o>,
+    open: &'o mut OpenTableFile<'o>,
     month: String,
-    all: [Table; 4],
+    all: [TableWriter; 4],
     session_id: String,
     agent: String,
-    /// Calls that are told already: some agents repeat them.
+    /// Hashes of the tool calls already written. Some agents repeat them.
     called: HashSet<u64>,
 }
 
-/// The places of the tables.
+/// The indexes of the tables in `tables`.
 const SESSION: usize = 0;
 const MESSAGE: usize = 1;
 const CALL: usize = 2;
 const SPENDING: usize = 3;
 
 impl<'o> Tables<'o> {
-    pub(crate) fn new(open: &'o mut Open<'o>) -> Self {
+    pub(crate) fn new(open: &'o mut OpenTableFile<'o>) -> Self {
         Self {
             open,
             month: String::new(),
             all: [
-                Table::new("sessions", SESSIONS),
-                Table::new("messages", MESSAGES),
-                Table::new("tool_calls", TOOL_CALLS),
-                Table::new("usage", USAGE),
+                TableWriter::new("sessions", SESSIONS),
+                TableWriter::new("messages", MESSAGES),
+                TableWriter::new("tool_calls", TOOL_CALLS),
+                TableWriter::new("usage", USAGE),
             ],
             session_id: String::new(),
             agent: String::new(),
@@ -187,12 +191,12 @@ impl<'o> Tables<'o> {
         }
     }
 
-    /// Adds a model call of the session told last.
-    pub(crate) fn spending(&mut self, spending: &Spending) -> io::Result<()> {
-        let Spending { at, model, tokens, cache_creation_1h, cost_micros, .. } = spending;
+    /// Adds a model call of the session that was written last.
+    pub(crate) fn add_usage_row(&mut self, spending: &UsageRowCells) -> io::Result<()> {
+        let UsageRowCells { at, model, tokens, cache_creation_1h, cost_micros, .. } = spending;
         let kind = if spending.is_unrecorded { "not_in_transcript" } else { "call" };
         let (session, agent) = (self.session_id.clone(), self.agent.clone());
-        self.add(
+        self.add_row(
             SPENDING,
             &[
                 (&session).into(),
@@ -212,43 +216,47 @@ impl<'o> Tables<'o> {
         )
     }
 
-    /// Ends every file.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
+    /// Finishes all files.
+    pub(crate) fn finish_tables(&mut self) -> io::Result<()> {
         for at in 0..self.all.len() {
-            self.flush(at)?;
-            self.all[at].end()?;
+            self.flush_table(at)?;
+            self.all[at].finish_file()?;
         }
         Ok(())
     }
 
-    fn add(&mut self, at: usize, row: &[Cell<'_>]) -> io::Result<()> {
-        if self.all[at].add(row) { self.flush(at) } else { Ok(()) }
+    fn add_row(&mut self, at: usize, row: &[CellValue<'_>]) -> io::Result<()> {
+        if self.all[at].buffer_row(row) { self.flush_table(at) } else { Ok(()) }
     }
 
-    fn flush(&mut self, at: usize) -> io::Result<()> {
+    fn flush_table(&mut self, at: usize) -> io::Result<()> {
         let table = &mut self.all[at];
         if table.is_waiting() && !table.has_file() {
             let path = format!("{}/month={}/part-0.parquet", table.name, self.month);
-            table.begin((self.open)(&path)?)?;
+            table.begin_file((self.open)(&path)?)?;
         }
-        table.flush()
+        table.write_row_group()
     }
 
-    fn calls(&mut self, message: &Message) -> io::Result<()> {
+    fn add_call_rows(&mut self, message: &DocumentMessage) -> io::Result<()> {
         let (session, agent) = (self.session_id.clone(), self.agent.clone());
         for block in &message.content {
-            let Block::ToolUse { tool_id, tool_name: name, input } = block else { continue };
+            let DocumentBlock::ToolUse { tool_id, tool_name: name, input } = block else {
+                continue;
+            };
             let is_new = self.called.insert(xxhash_rust::xxh3::xxh3_64(tool_id.as_bytes()));
             if !is_new {
                 continue;
             }
             let answer = message.content.iter().find_map(|one| match one {
-                Block::ToolResult { tool_id: id, output, is_error, .. } if id == tool_id => {
+                DocumentBlock::ToolResult { tool_id: id, output, is_error, .. }
+                    if id == tool_id =>
+                {
                     Some((output, *is_error))
                 }
                 _ => None,
             });
-            self.add(
+            self.add_row(
                 CALL,
                 &[
                     (&session).into(),
@@ -258,7 +266,7 @@ impl<'o> Tables<'o> {
                     tool_id.into(),
                     name.into(),
                     (&*tool_name(name)).into(),
-                    input.as_str().into(),
+                    input.as_json_str().into(),
                     answer.map(|(output, _)| output).into(),
                     answer.map(|(_, is_error)| is_error).into(),
                 ],
@@ -268,24 +276,24 @@ impl<'o> Tables<'o> {
     }
 }
 
-impl Writer for Tables<'_> {
-    fn begin(&mut self, frame: &Frame<'_>) -> io::Result<()> {
+impl SessionWriter for Tables<'_> {
+    fn begin_session(&mut self, frame: &SessionFrame<'_>) -> io::Result<()> {
         let (head, session) = (frame.head, &frame.head.session);
-        let month = session.started_at.map_or("unknown".to_owned(), month);
+        let month = session.started_at.map_or("unknown".to_owned(), year_and_month);
         if month != self.month {
-            self.finish()?;
+            self.finish_tables()?;
             self.month = month;
         }
         self.agent.clone_from(&head.agent);
         self.session_id = format!("{}:{}", head.agent, session.id);
         self.called.clear();
-        let notes = session.notes();
+        let notes = session.parse_notes();
         let parent = session.parent_session_id.as_ref().map(|id| format!("{}:{id}", head.agent));
         let models = notes.models.join(", ");
         let kind = Json::from_value(&session.source.kind);
         let id = self.session_id.clone();
         let counts = &notes.counts;
-        self.add(
+        self.add_row(
             SESSION,
             &[
                 (&id).into(),
@@ -302,7 +310,7 @@ impl Writer for Tables<'_> {
                 Some(notes.active_s).filter(|seconds| *seconds > 0).into(),
                 session.is_agent_session.into(),
                 parent.as_ref().into(),
-                kind.as_str().trim_matches('"').into(),
+                kind.as_json_str().trim_matches('"').into(),
                 session.source.host.as_ref().into(),
                 (&session.source.path).into(),
                 counts.user_prompts.into(),
@@ -314,20 +322,21 @@ impl Writer for Tables<'_> {
         )
     }
 
-    fn message(&mut self, message: &Message) -> io::Result<()> {
-        let notes = message.notes();
-        let (role, origin) = (Json::from_value(&message.role), Json::from_value(&message.origin()));
+    fn write_message(&mut self, message: &DocumentMessage) -> io::Result<()> {
+        let notes = message.parse_message_notes();
+        let (role, origin) =
+            (Json::from_value(&message.role), Json::from_value(&message.recorded_origin()));
         let model = message.metadata.as_ref().and_then(|one| one.model.as_ref()?.name.as_ref());
         let (session, agent) = (self.session_id.clone(), self.agent.clone());
-        let text = joined(message, |block| match block {
-            Block::Text { text } => Some(text),
+        let text = joined_block_texts(message, |block| match block {
+            DocumentBlock::Text { text } => Some(text),
             _ => None,
         });
-        let thinking = joined(message, |block| match block {
-            Block::Thinking { thinking } => Some(thinking),
+        let thinking = joined_block_texts(message, |block| match block {
+            DocumentBlock::Thinking { thinking } => Some(thinking),
             _ => None,
         });
-        self.add(
+        self.add_row(
             MESSAGE,
             &[
                 (&session).into(),
@@ -335,8 +344,8 @@ impl Writer for Tables<'_> {
                 message.index.into(),
                 message.uuid.as_ref().into(),
                 message.parent_uuid.as_ref().into(),
-                role.as_str().trim_matches('"').into(),
-                origin.as_str().trim_matches('"').into(),
+                role.as_json_str().trim_matches('"').into(),
+                origin.as_json_str().trim_matches('"').into(),
                 message.timestamp.into(),
                 model.or(notes.model.as_ref()).into(),
                 notes.sidechain.into(),
@@ -345,22 +354,25 @@ impl Writer for Tables<'_> {
                 thinking.as_ref().into(),
             ],
         )?;
-        self.calls(message)
+        self.add_call_rows(message)
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    fn end_session(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// The texts of some blocks of a message.
-fn joined(message: &Message, pick: impl Fn(&Block) -> Option<&String>) -> Option<String> {
+/// Joins the texts of the blocks that `pick` selects.
+fn joined_block_texts(
+    message: &DocumentMessage,
+    pick: impl Fn(&DocumentBlock) -> Option<&String>,
+) -> Option<String> {
     let texts: Vec<&str> = message.content.iter().filter_map(pick).map(String::as_str).collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// The month of an instant.
-fn month(at: Timestamp) -> String {
+/// Returns the year and month of an instant, as `2026-01`.
+fn year_and_month(at: Timestamp) -> String {
     at.to_string()[..7].to_owned()
 }
 
@@ -368,7 +380,7 @@ fn month(at: Timestamp) -> String {
 mod tests {
     use super::{MESSAGES, SESSIONS, TOOL_CALLS, USAGE};
 
-    /// Words that `DuckDB` or `PostgreSQL` refuse as the plain name of a column.
+    /// Words that `DuckDB` or `PostgreSQL` refuse as an unquoted column name.
     const RESERVED: &str = "all analyse analyze and any array as asc asymmetric at authorization
         binary both case cast check collate collation column concurrently constraint create cross
         current_catalog current_date current_role current_schema current_time current_timestamp

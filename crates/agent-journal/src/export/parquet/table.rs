@@ -1,4 +1,4 @@
-//! One table: rows gathered by column, written a group of rows at a time.
+//! One Parquet table: rows are buffered by column, and written as row groups.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use parquet::schema::parser::parse_message_type;
 
 use crate::model::Timestamp;
 
-/// Rows are written when they have grown to this many bytes…
+/// The size in bytes at which buffered rows are written.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// …or to this many.
+/// The number of buffered rows at which they are written.
 const GROUP_ROWS: usize = 1 << 16;
 
-/// A file of a table on its way.
-pub(super) type Out = Box<dyn Write + Send>;
+/// The output of one file of a table.
+pub(super) type TableFile = Box<dyn Write + Send>;
 
-/// A column: its name and what is in it.
-pub(super) type Column = (&'static str, Kind);
+/// The name and the type of a column.
+pub(super) type ColumnSpec = (&'static str, ColumnKind);
 
-/// What is in a column.
+/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Text,
     Number,
     Flag,
@@ -34,104 +34,106 @@ pub(super) enum Kind {
 }
 
 /// One value.
-pub(super) enum Cell<'c> {
+pub(super) enum CellValue<'c> {
     Null,
     Text(&'c str),
     Number(i64),
     Flag(bool),
 }
 
-impl<'c> From<&'c str> for Cell<'c> {
+impl<'c> From<&'c str> for CellValue<'c> {
     fn from(text: &'c str) -> Self {
         Self::Text(text)
     }
 }
 
-impl<'c> From<&'c String> for Cell<'c> {
+impl<'c> From<&'c String> for CellValue<'c> {
     fn from(text: &'c String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Cell<'_> {
+impl From<u64> for CellValue<'_> {
     fn from(number: u64) -> Self {
         Self::Number(number as i64)
     }
 }
 
-impl From<bool> for Cell<'_> {
+impl From<bool> for CellValue<'_> {
     fn from(flag: bool) -> Self {
         Self::Flag(flag)
     }
 }
 
-impl From<Timestamp> for Cell<'_> {
+impl From<Timestamp> for CellValue<'_> {
     fn from(at: Timestamp) -> Self {
         Self::Number(at.as_millis())
     }
 }
 
-impl<'c, T: Into<Cell<'c>>> From<Option<T>> for Cell<'c> {
+impl<'c, T: Into<CellValue<'c>>> From<Option<T>> for CellValue<'c> {
     fn from(cell: Option<T>) -> Self {
         cell.map_or(Self::Null, Into::into)
     }
 }
 
-/// Values of a column that wait to be written, and whether each row has one.
-struct Waiting {
-    values: Values,
+/// The buffered values of a column. `present` is 1 for each row that has a value, and 0 for the
+/// others.
+struct BufferedColumn {
+    values: ColumnValues,
     present: Vec<i16>,
 }
 
-enum Values {
+enum ColumnValues {
     Texts(Vec<ByteArray>),
     Numbers(Vec<i64>),
     Flags(Vec<bool>),
 }
 
-/// A table on its way into files.
-pub(super) struct Table {
+/// A table that is being written to files.
+pub(super) struct TableWriter {
     pub(super) name: &'static str,
-    columns: &'static [Column],
-    waiting: Vec<Waiting>,
+    columns: &'static [ColumnSpec],
+    waiting: Vec<BufferedColumn>,
     rows: usize,
     bytes: usize,
-    file: Option<SerializedFileWriter<Out>>,
+    file: Option<SerializedFileWriter<TableFile>>,
 }
 
-impl Table {
-    pub(super) fn new(name: &'static str, columns: &'static [Column]) -> Self {
+impl TableWriter {
+    pub(super) fn new(name: &'static str, columns: &'static [ColumnSpec]) -> Self {
         let mut table = Self { name, columns, waiting: Vec::new(), rows: 0, bytes: 0, file: None };
-        table.forget();
+        table.clear_buffer();
         table
     }
 
-    fn forget(&mut self) {
-        let values = |kind: &Kind| match kind {
-            Kind::Text => Values::Texts(Vec::new()),
-            Kind::Number | Kind::Time => Values::Numbers(Vec::new()),
-            Kind::Flag => Values::Flags(Vec::new()),
+    fn clear_buffer(&mut self) {
+        let values = |kind: &ColumnKind| match kind {
+            ColumnKind::Text => ColumnValues::Texts(Vec::new()),
+            ColumnKind::Number | ColumnKind::Time => ColumnValues::Numbers(Vec::new()),
+            ColumnKind::Flag => ColumnValues::Flags(Vec::new()),
         };
-        let column = |(_, kind): &Column| Waiting { values: values(kind), present: Vec::new() };
+        let column =
+            |(_, kind): &ColumnSpec| BufferedColumn { values: values(kind), present: Vec::new() };
         self.waiting = self.columns.iter().map(column).collect();
         (self.rows, self.bytes) = (0, 0);
     }
 
-    /// Adds a row; whether there are enough of them to be written.
-    pub(super) fn add(&mut self, row: &[Cell<'_>]) -> bool {
+    /// Buffers a row. Returns whether the buffered rows should be written.
+    pub(super) fn buffer_row(&mut self, row: &[CellValue<'_>]) -> bool {
         debug_assert_eq!(row.len(), self.columns.len(), "{}", self.name);
         for (waiting, cell) in self.waiting.iter_mut().zip(row) {
             let is_put = match (&mut waiting.values, cell) {
-                (Values::Texts(texts), Cell::Text(text)) => {
+                (ColumnValues::Texts(texts), CellValue::Text(text)) => {
                     self.bytes += text.len();
                     texts.push(ByteArray::from(*text));
                     true
                 }
-                (Values::Numbers(numbers), Cell::Number(number)) => {
+                (ColumnValues::Numbers(numbers), CellValue::Number(number)) => {
                     numbers.push(*number);
                     true
                 }
-                (Values::Flags(flags), Cell::Flag(flag)) => {
+                (ColumnValues::Flags(flags), CellValue::Flag(flag)) => {
                     flags.push(*flag);
                     true
                 }
@@ -144,53 +146,54 @@ impl Table {
         self.bytes > GROUP_BYTES || self.rows >= GROUP_ROWS
     }
 
-    /// Whether a file has been begun.
+    /// Returns whether a file is open.
     pub(super) fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Whether rows wait.
+    /// Returns whether there are buffered rows.
     pub(super) fn is_waiting(&self) -> bool {
         self.rows > 0
     }
 
     /// Begins a file.
-    pub(super) fn begin(&mut self, out: Out) -> io::Result<()> {
-        let schema = Arc::new(parse_message_type(&self.schema()).map_err(failed)?);
-        let level = ZstdLevel::try_new(1).map_err(failed)?;
+    pub(super) fn begin_file(&mut self, out: TableFile) -> io::Result<()> {
+        let schema =
+            Arc::new(parse_message_type(&self.parquet_schema()).map_err(parquet_io_error)?);
+        let level = ZstdLevel::try_new(1).map_err(parquet_io_error)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_created_by(format!("agent-journal {}", env!("CARGO_PKG_VERSION")))
             .build();
         let file = SerializedFileWriter::new(out, schema, Arc::new(properties));
-        self.file = Some(file.map_err(failed)?);
+        self.file = Some(file.map_err(parquet_io_error)?);
         Ok(())
     }
 
-    /// Writes what waits as one group of rows.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    /// Writes the buffered rows as one row group.
+    pub(super) fn write_row_group(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| self.rows > 0) else { return Ok(()) };
-        write_group(file, &self.waiting).map_err(failed)?;
-        self.forget();
+        write_group(file, &self.waiting).map_err(parquet_io_error)?;
+        self.clear_buffer();
         Ok(())
     }
 
-    /// Ends the file.
-    pub(super) fn end(&mut self) -> io::Result<()> {
-        self.flush()?;
+    /// Writes the buffered rows and finishes the file.
+    pub(super) fn finish_file(&mut self) -> io::Result<()> {
+        self.write_row_group()?;
         match self.file.take() {
-            Some(file) => file.close().map(drop).map_err(failed),
+            Some(file) => file.close().map(drop).map_err(parquet_io_error),
             None => Ok(()),
         }
     }
 
-    /// The columns as Parquet names them. Every value may be missing.
-    fn schema(&self) -> String {
-        let column = |(name, kind): &Column| match kind {
-            Kind::Text => format!("OPTIONAL BYTE_ARRAY {name} (STRING);"),
-            Kind::Number => format!("OPTIONAL INT64 {name};"),
-            Kind::Flag => format!("OPTIONAL BOOLEAN {name};"),
-            Kind::Time => format!("OPTIONAL INT64 {name} (TIMESTAMP(MILLIS,true));"),
+    /// Returns the schema in Parquet's language. Every value is optional.
+    fn parquet_schema(&self) -> String {
+        let column = |(name, kind): &ColumnSpec| match kind {
+            ColumnKind::Text => format!("OPTIONAL BYTE_ARRAY {name} (STRING);"),
+            ColumnKind::Number => format!("OPTIONAL INT64 {name};"),
+            ColumnKind::Flag => format!("OPTIONAL BOOLEAN {name};"),
+            ColumnKind::Time => format!("OPTIONAL INT64 {name} (TIMESTAMP(MILLIS,true));"),
         };
         let columns: String = self.columns.iter().map(column).collect();
         format!("message {} {{ {columns} }}", self.name)
@@ -198,21 +201,21 @@ impl Table {
 }
 
 fn write_group(
-    file: &mut SerializedFileWriter<Out>,
-    waiting: &[Waiting],
+    file: &mut SerializedFileWriter<TableFile>,
+    waiting: &[BufferedColumn],
 ) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
-    for Waiting { values, present } in waiting {
+    for BufferedColumn { values, present } in waiting {
         let Some(mut column) = group.next_column()? else { break };
         let present = Some(present.as_slice());
         match values {
-            Values::Texts(texts) => {
+            ColumnValues::Texts(texts) => {
                 column.typed::<ByteArrayType>().write_batch(texts, present, None)?;
             }
-            Values::Numbers(numbers) => {
+            ColumnValues::Numbers(numbers) => {
                 column.typed::<Int64Type>().write_batch(numbers, present, None)?;
             }
-            Values::Flags(flags) => {
+            ColumnValues::Flags(flags) => {
                 column.typed::<BoolType>().write_batch(flags, present, None)?;
             }
         }
@@ -222,7 +225,7 @@ fn write_group(
     Ok(())
 }
 
-fn failed(error: ParquetError) -> io::Error {
+fn parquet_io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => io::Error::other(cause),
         other => io::Error::other(other),

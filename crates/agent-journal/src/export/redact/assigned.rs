@@ -1,15 +1,15 @@
-//! The value of a name: where it stands behind the name, how it is quoted, and whether it is a
-//! secret. Quotes may be escaped, as in JSON inside of JSON, or written as in addresses.
+//! Finds the value of a name: its position after the name, its quotes, and whether it is a secret.
+//! Quotes may be escaped, as in JSON inside JSON, or percent-encoded, as in URLs.
 
 use std::ops::Range;
 
 use super::judge;
-use super::likeness::randomness;
-use super::names::{self, Name, Strength};
+use super::likeness::randomness_bits;
+use super::names::{self, SecretName, Strength};
 
-/// Where a value stands, which says how likely it is a value and no code.
+/// The syntax around a value. It determines how likely the text is a value and not code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ValueSyntax {
     /// `DB_PASSWORD=value`
     Environment,
     /// `--password value`
@@ -30,107 +30,119 @@ pub(super) enum Place {
     Bare,
 }
 
-/// A value behind a name.
+/// A value that is assigned to a name.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
     pub(super) range: Range<usize>,
-    pub(super) place: Place,
-    /// Bits more that it has to have.
+    pub(super) place: ValueSyntax,
+    /// The bits of randomness that the value needs in addition.
     pub(super) doubt: f64,
 }
 
-/// What a mix of letters with digits or signs counts in a password.
+/// The bits that a password gains by mixing letters with digits or signs.
 const MIXED: f64 = 20.0;
 
-/// The longest value.
+/// The longest value, in bytes.
 const LONGEST: usize = 4096;
 
-/// A quote, with what escapes it.
+/// A quotation mark, with its escapes.
 #[derive(Clone, Copy)]
 struct Quote {
     byte: u8,
     escapes: usize,
-    /// Written in full, as `%22` in addresses.
+    /// The encoded form of the quote, such as `%22` in URLs; empty if it is a plain character.
     spelled: &'static str,
 }
 
 const SPELLED: &[&str] = &["%22", "%27", "&quot;", "&#34;", "&#39;", "\\u0022", "\\u0027"];
 
-/// Returns whether a value is a secret, by its name, its place and its looks.
-pub(super) fn is_secret(value: &str, strength: Strength, place: Place, doubt: f64) -> bool {
+/// Returns whether a value is a secret, judged by its name, its context and its characters.
+pub(super) fn is_secret(value: &str, strength: Strength, place: ValueSyntax, doubt: f64) -> bool {
     let is_password = strength == Strength::Password;
-    if value.len() < shortest(strength, place) || value.contains("://") {
+    if value.len() < shortest_value(strength, place) || value.contains("://") {
         return false;
     }
-    let is_other =
-        [judge::is_stand_in, judge::is_reference, judge::is_code, judge::is_term, judge::is_file];
+    let is_other = [
+        judge::is_stand_in,
+        judge::is_reference,
+        judge::is_code,
+        judge::is_term,
+        judge::is_file_name,
+    ];
     if is_other.iter().any(|is_other| is_other(value)) {
         return false;
     }
     let has_letter = value.bytes().any(|byte| byte.is_ascii_alphabetic() || byte >= 0x80);
     let is_written = matches!(
         place,
-        Place::Environment | Place::CommandOption | Place::Element | Place::Quoted | Place::Pair
+        ValueSyntax::Environment
+            | ValueSyntax::CommandOption
+            | ValueSyntax::Element
+            | ValueSyntax::Quoted
+            | ValueSyntax::Pair
     );
     if !has_letter {
         return is_password && is_written && value.bytes().all(|byte| byte.is_ascii_digit());
     }
     let mixed = match place {
         _ if !is_password || doubt > 2.0 || !judge::is_mixed(value) => 0.0,
-        // `Uint8Array` may be a type here.
-        Place::Bare => MIXED / 2.0 - 1.0,
+        // Without quotes, a word such as `Uint8Array` may be a type.
+        ValueSyntax::Bare => MIXED / 2.0 - 1.0,
         _ => MIXED,
     };
-    randomness(value) + mixed - doubt > least_bits(strength, place)
+    randomness_bits(value) + mixed - doubt > least_bits(strength, place)
 }
 
-/// Returns whether the name of a field makes a secret of its value.
+/// Returns whether the name of a field makes its value a secret.
 pub(super) fn is_field_secret(name: &str, value: &str) -> bool {
     if value.len() < 6 || value.len() > LONGEST || value.contains(char::is_whitespace) {
         return false;
     }
     let Some((strength, doubt)) = names::strength_of(name) else { return false };
     let is_login = name.eq_ignore_ascii_case("auth") && judge::is_encoded_login(value);
-    is_login || is_secret(value, strength, Place::Quoted, doubt)
+    is_login || is_secret(value, strength, ValueSyntax::Quoted, doubt)
 }
 
-fn shortest(strength: Strength, place: Place) -> usize {
+fn shortest_value(strength: Strength, place: ValueSyntax) -> usize {
     match (strength, place) {
-        (Strength::Password, Place::Environment | Place::Element | Place::Pair) => 4,
+        (
+            Strength::Password,
+            ValueSyntax::Environment | ValueSyntax::Element | ValueSyntax::Pair,
+        ) => 4,
         (Strength::Password, _) => 6,
-        (Strength::Key, Place::Prose | Place::Cell) => 10,
+        (Strength::Key, ValueSyntax::Prose | ValueSyntax::Cell) => 10,
         (Strength::Key, _) => 8,
-        (Strength::Weak, Place::AddressQuery) => 12,
+        (Strength::Weak, ValueSyntax::AddressQuery) => 12,
         (Strength::Weak, _) => 16,
     }
 }
 
-/// Returns how many bits of chance a value needs.
-fn least_bits(strength: Strength, place: Place) -> f64 {
+/// Returns the bits of randomness that a value must exceed.
+fn least_bits(strength: Strength, place: ValueSyntax) -> f64 {
     match strength {
         Strength::Password => match place {
-            Place::Environment | Place::Element => -60.0,
-            Place::Pair => -12.0,
-            Place::Quoted | Place::CommandOption | Place::AddressQuery => 0.0,
-            Place::Cell | Place::Prose | Place::Bare => 4.0,
+            ValueSyntax::Environment | ValueSyntax::Element => -60.0,
+            ValueSyntax::Pair => -12.0,
+            ValueSyntax::Quoted | ValueSyntax::CommandOption | ValueSyntax::AddressQuery => 0.0,
+            ValueSyntax::Cell | ValueSyntax::Prose | ValueSyntax::Bare => 4.0,
         },
         Strength::Key => match place {
-            Place::Environment | Place::Pair => -6.0,
-            Place::Element | Place::AddressQuery => -2.0,
-            Place::Quoted => 2.0,
-            Place::CommandOption => 0.0,
-            Place::Cell | Place::Bare | Place::Prose => 3.0,
+            ValueSyntax::Environment | ValueSyntax::Pair => -6.0,
+            ValueSyntax::Element | ValueSyntax::AddressQuery => -2.0,
+            ValueSyntax::Quoted => 2.0,
+            ValueSyntax::CommandOption => 0.0,
+            ValueSyntax::Cell | ValueSyntax::Bare | ValueSyntax::Prose => 3.0,
         },
         Strength::Weak => match place {
-            Place::Environment => 10.0,
-            Place::AddressQuery => 3.0,
+            ValueSyntax::Environment => 10.0,
+            ValueSyntax::AddressQuery => 3.0,
             _ => f64::INFINITY,
         },
     }
 }
 
-/// Finds the value of a name, if one stands behind it.
-pub(super) fn value_after(text: &str, name: &Name) -> Option<Value> {
+/// Finds the value that is assigned to a name, if there is one.
+pub(super) fn value_after(text: &str, name: &SecretName) -> Option<Value> {
     let bytes = text.as_bytes();
     let (closed, is_quoted) = skip_closers(bytes, name.range.end);
     let at = skip_spaces(bytes, closed);
@@ -140,43 +152,47 @@ pub(super) fn value_after(text: &str, name: &Name) -> Option<Value> {
             let more =
                 left[1..].iter().take(2).take_while(|byte| matches!(byte, b'=' | b'>')).count();
             let from = at + 1 + more;
-            let is_tight = at == name.range.end && more == 0 && !is_blank(bytes.get(from));
+            let is_tight = at == name.range.end && more == 0 && !is_blank_byte(bytes.get(from));
             let place = equals_place(bytes, name, is_tight);
-            assigned(text, from, place)
+            value_after_separator(text, from, place)
         }
         [b':', b':', ..] => None,
         // `arn:aws:secretsmanager:…:secret:name`
         [b':', ..] if text[..name.range.start].ends_with(':') => None,
         [b':', rest @ ..] => {
             let from = at + 1 + usize::from(rest.first() == Some(&b'='));
-            typed(text, from).or_else(|| assigned(text, from, Place::Bare))
+            typed_value(text, from).or_else(|| value_after_separator(text, from, ValueSyntax::Bare))
         }
-        [b'%', b'3', b'D' | b'd' | b'A' | b'a', ..] => encoded(text, at + 3),
-        [b'>', ..] if at == closed => element(text, name, at + 1),
-        [b'|', ..] => cell(text, name, at + 1),
-        [b',', ..] if is_quoted => argument(text, at + 1).or_else(|| pair(text, name, closed)),
+        [b'%', b'3', b'D' | b'd' | b'A' | b'a', ..] => percent_encoded_value(text, at + 3),
+        [b'>', ..] if at == closed => element_content(text, name, at + 1),
+        [b'|', ..] => next_table_cell(text, name, at + 1),
+        [b',', ..] if is_quoted => {
+            quoted_argument(text, at + 1).or_else(|| value_of_named_pair(text, name, closed))
+        }
         // `WITH PASSWORD '…'`
         [b'\'' | b'"', ..] if at > closed && name.strength == Strength::Password => {
-            assigned_here(text, at, Place::Quoted)
+            assigned_here(text, at, ValueSyntax::Quoted)
         }
-        _ if name.is_option && at > closed => option(text, at),
-        [b'i', b's' | b'n', b' ' | b':', ..] | [b'w', b'a', b's', b' ', ..] => said(text, at),
-        _ => pair(text, name, closed),
+        _ if name.is_option && at > closed => option_value(text, at),
+        [b'i', b's' | b'n', b' ' | b':', ..] | [b'w', b'a', b's', b' ', ..] => {
+            value_in_sentence(text, at)
+        }
+        _ => value_of_named_pair(text, name, closed),
     }
 }
 
-/// Where a value stands behind an equals sign.
-fn equals_place(bytes: &[u8], name: &Name, is_tight: bool) -> Place {
+/// Returns the context of a value after an equals sign.
+fn equals_place(bytes: &[u8], name: &SecretName, is_tight: bool) -> ValueSyntax {
     let before = name.range.start.checked_sub(1).and_then(|at| bytes.get(at));
     match before {
-        Some(b'?' | b'&') if is_tight => Place::AddressQuery,
-        _ if is_tight && name.is_option => Place::CommandOption,
-        _ if is_tight && name.is_upper => Place::Environment,
-        _ => Place::Bare,
+        Some(b'?' | b'&') if is_tight => ValueSyntax::AddressQuery,
+        _ if is_tight && name.is_option => ValueSyntax::CommandOption,
+        _ if is_tight && name.is_upper => ValueSyntax::Environment,
+        _ => ValueSyntax::Bare,
     }
 }
 
-fn is_blank(byte: Option<&u8>) -> bool {
+fn is_blank_byte(byte: Option<&u8>) -> bool {
     byte.is_none_or(u8::is_ascii_whitespace)
 }
 
@@ -184,7 +200,8 @@ fn skip_spaces(bytes: &[u8], from: usize) -> usize {
     from + bytes[from..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-/// Passes over what closes a name: quotes, brackets, emphasis, marks of optional fields.
+/// Skips the characters that close a name: quotes, brackets, emphasis, marks of optional fields.
+/// Returns the position after them, and whether there was a quote.
 fn skip_closers(bytes: &[u8], from: usize) -> (usize, bool) {
     let (mut at, mut is_quoted) = (from, false);
     for _ in 0..4 {
@@ -200,7 +217,7 @@ fn skip_closers(bytes: &[u8], from: usize) -> (usize, bool) {
     (at, is_quoted)
 }
 
-/// Reads a quote, with the backslashes before it.
+/// Reads a quotation mark, with the backslashes before it. Returns it and the position after it.
 fn quote_at(bytes: &[u8], at: usize) -> Option<(Quote, usize)> {
     let left = bytes.get(at..)?;
     if matches!(left.first(), Some(b'%' | b'&' | b'\\'))
@@ -214,7 +231,7 @@ fn quote_at(bytes: &[u8], at: usize) -> Option<(Quote, usize)> {
     is_quote.then_some((Quote { byte, escapes, spelled: "" }, at + escapes + 1))
 }
 
-/// Finds the end of a quoted text.
+/// Returns the end of a quoted text.
 fn end_of_quoted(bytes: &[u8], from: usize, quote: Quote) -> Option<usize> {
     let most = bytes.len().min(from + LONGEST);
     if !quote.spelled.is_empty() {
@@ -241,27 +258,29 @@ fn end_of_quoted(bytes: &[u8], from: usize, quote: Quote) -> Option<usize> {
     None
 }
 
-/// Reads the value behind a separator.
-fn assigned(text: &str, from: usize, place: Place) -> Option<Value> {
+/// Reads the value after a separator.
+fn value_after_separator(text: &str, from: usize, place: ValueSyntax) -> Option<Value> {
     let bytes = text.as_bytes();
     let mut at = skip_spaces(bytes, from);
     at += bytes[at..].iter().take(3).take_while(|byte| **byte == b'*').count();
     at = skip_spaces(bytes, at);
-    if place == Place::Bare
+    if place == ValueSyntax::Bare
         && let Some(next) = next_line(bytes, at)
     {
-        let value = assigned_here(text, next, Place::Bare)?;
+        let value = assigned_here(text, next, ValueSyntax::Bare)?;
         let after = text.as_bytes().get(value.range.end);
-        if value.place == Place::Bare && !after.is_none_or(|byte| matches!(byte, b'\n' | b'\r')) {
+        if value.place == ValueSyntax::Bare
+            && !after.is_none_or(|byte| matches!(byte, b'\n' | b'\r'))
+        {
             return None;
         }
-        // Over two lines only what nobody takes for something else.
+        // A value on the next line needs more evidence.
         return Some(Value { doubt: value.doubt + 2.0, ..value });
     }
     assigned_here(text, at, place)
 }
 
-/// Returns where the value begins that YAML has on the line below.
+/// Returns the start of a YAML value that begins on the next line.
 fn next_line(bytes: &[u8], at: usize) -> Option<usize> {
     let marks =
         bytes[at..].iter().take(2).take_while(|byte| matches!(byte, b'|' | b'>' | b'-')).count();
@@ -274,30 +293,32 @@ fn next_line(bytes: &[u8], at: usize) -> Option<usize> {
     (next > end + 1).then_some(next)
 }
 
-fn assigned_here(text: &str, at: usize, place: Place) -> Option<Value> {
+fn assigned_here(text: &str, at: usize, place: ValueSyntax) -> Option<Value> {
     let bytes = text.as_bytes();
     if let Some((quote, from)) = quote_at(bytes, at) {
         let end = end_of_quoted(bytes, from, quote)?;
-        let place = if place == Place::Bare { Place::Quoted } else { place };
-        return quoted(text, from..end, place);
+        let place = if place == ValueSyntax::Bare { ValueSyntax::Quoted } else { place };
+        return quoted_value(text, from..end, place);
     }
-    // A letter that says how a string is meant, or a call around it.
+    // A string prefix, or a call around the string.
     let is_marked = matches!(bytes.get(at), Some(b'b' | b'f' | b'r' | b'u' | b'@' | b'$'));
     if is_marked && let Some((quote, from)) = quote_at(bytes, at + 1) {
-        return quoted(text, from..end_of_quoted(bytes, from, quote)?, Place::Quoted);
+        return quoted_value(text, from..end_of_quoted(bytes, from, quote)?, ValueSyntax::Quoted);
     }
     let is_callee =
         |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'!');
     let callee = bytes[at..].iter().take(48).take_while(is_callee).count();
     if bytes.get(at + callee) == Some(&b'(') {
         let (quote, from) = quote_at(bytes, at + callee + 1)?;
-        let value = quoted(text, from..end_of_quoted(bytes, from, quote)?, Place::Quoted)?;
+        let value =
+            quoted_value(text, from..end_of_quoted(bytes, from, quote)?, ValueSyntax::Quoted)?;
         return tuple_or(text, &value, callee == 0);
     }
-    bare(text, at, place)
+    bare_value(text, at, place)
 }
 
-/// Takes the second of two quoted texts in parentheses: `auth=('me', 'value')`.
+/// Returns the second of two quoted texts in parentheses, as in `auth=('me', 'value')`, or the
+/// first if there is no second.
 fn tuple_or(text: &str, first: &Value, is_tuple: bool) -> Option<Value> {
     let bytes = text.as_bytes();
     if !is_tuple {
@@ -309,23 +330,25 @@ fn tuple_or(text: &str, first: &Value, is_tuple: bool) -> Option<Value> {
         return Some(first.clone());
     }
     let (quote, from) = quote_at(bytes, skip_spaces(bytes, comma + 1))?;
-    quoted(text, from..end_of_quoted(bytes, from, quote)?, Place::Element)
+    quoted_value(text, from..end_of_quoted(bytes, from, quote)?, ValueSyntax::Element)
 }
 
-fn quoted(text: &str, range: Range<usize>, place: Place) -> Option<Value> {
+fn quoted_value(text: &str, range: Range<usize>, place: ValueSyntax) -> Option<Value> {
     let value = text.get(range.clone())?;
-    if value.contains(char::is_whitespace) && place != Place::Environment {
+    if value.contains(char::is_whitespace) && place != ValueSyntax::Environment {
         return None;
     }
     Some(Value { range, place, doubt: 0.0 })
 }
 
 /// Reads a value without quotes.
-fn bare(text: &str, from: usize, place: Place) -> Option<Value> {
+fn bare_value(text: &str, from: usize, place: ValueSyntax) -> Option<Value> {
     let bytes = text.as_bytes();
     let ends = |byte: u8| match place {
-        Place::Environment | Place::CommandOption => matches!(byte, b'<' | b'>' | b'|' | b';'),
-        Place::AddressQuery => {
+        ValueSyntax::Environment | ValueSyntax::CommandOption => {
+            matches!(byte, b'<' | b'>' | b'|' | b';')
+        }
+        ValueSyntax::AddressQuery => {
             matches!(byte, b'&' | b'#' | b'<' | b'>' | b')' | b']' | b',' | b'|' | b';')
         }
         _ => matches!(
@@ -346,8 +369,8 @@ fn bare(text: &str, from: usize, place: Place) -> Option<Value> {
         }
         end += 1;
     }
-    // What goes on as a call, an index or a type is code.
-    if place == Place::Bare && matches!(bytes.get(end), Some(b'(' | b'[' | b'{' | b'<')) {
+    // A value followed by a call, an index or a type is code.
+    if place == ValueSyntax::Bare && matches!(bytes.get(end), Some(b'(' | b'[' | b'{' | b'<')) {
         return None;
     }
     let value = text.get(from..end)?;
@@ -356,7 +379,7 @@ fn bare(text: &str, from: usize, place: Place) -> Option<Value> {
 }
 
 /// Reads `: type = "value"`.
-fn typed(text: &str, from: usize) -> Option<Value> {
+fn typed_value(text: &str, from: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let is_type = |byte: &&u8| {
         byte.is_ascii_alphanumeric()
@@ -372,26 +395,26 @@ fn typed(text: &str, from: usize) -> Option<Value> {
     let at = skip_spaces(bytes, from + length + 1);
     let at = at + usize::from(matches!(bytes.get(at), Some(b'b' | b'r' | b'f' | b'u')));
     let (quote, start) = quote_at(bytes, at)?;
-    quoted(text, start..end_of_quoted(bytes, start, quote)?, Place::Quoted)
+    quoted_value(text, start..end_of_quoted(bytes, start, quote)?, ValueSyntax::Quoted)
 }
 
-/// Reads a value that is written as in addresses.
-fn encoded(text: &str, from: usize) -> Option<Value> {
+/// Reads a percent-encoded value.
+fn percent_encoded_value(text: &str, from: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let from = from + 3 * usize::from(bytes[from..].starts_with(b"%20"));
     if let Some((quote, start)) = quote_at(bytes, from) {
         let end = end_of_quoted(bytes, start, quote)?;
-        return quoted(text, start..end, Place::Quoted);
+        return quoted_value(text, start..end, ValueSyntax::Quoted);
     }
-    let value = bare(text, from, Place::AddressQuery)?;
+    let value = bare_value(text, from, ValueSyntax::AddressQuery)?;
     let told = text.get(value.range.clone())?;
     let ends = ["%26", "%22", "%2C", "%2c", "%7D", "%7d", "%0A", "%0a", "%27"];
     let end = ends.iter().filter_map(|end| told.find(end)).min().unwrap_or(told.len());
     Some(Value { range: from..from + end, ..value })
 }
 
-/// Reads what an element holds: `<password>value</password>`.
-fn element(text: &str, name: &Name, from: usize) -> Option<Value> {
+/// Reads the content of an element: `<password>value</password>`.
+fn element_content(text: &str, name: &SecretName, from: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let before = text[..name.range.start].bytes().next_back();
     if !matches!(before, Some(b'<' | b':' | b'"' | b'\'' | b'.')) {
@@ -403,13 +426,17 @@ fn element(text: &str, name: &Name, from: usize) -> Option<Value> {
     let value = held.trim();
     let start = from + held.len() - held.trim_start().len();
     let fits = is_closed && !value.is_empty() && !value.contains(char::is_whitespace);
-    fits.then_some(Value { range: start..start + value.len(), place: Place::Element, doubt: 0.0 })
+    fits.then_some(Value {
+        range: start..start + value.len(),
+        place: ValueSyntax::Element,
+        doubt: 0.0,
+    })
 }
 
-/// The longest line of a table.
+/// The longest line of a table, in bytes.
 const LONGEST_LINE: usize = 512;
 
-/// Returns what stands on a line before a place, as far as it is near.
+/// Returns the part of a line before a position, limited to `MAX_TABLE_LINE_BYTES`.
 pub(super) fn line_before(text: &str, at: usize) -> &str {
     let mut from = at.saturating_sub(LONGEST_LINE);
     while !text.is_char_boundary(from) {
@@ -419,8 +446,8 @@ pub(super) fn line_before(text: &str, at: usize) -> &str {
     near.rfind('\n').map_or(near, |end| &near[end + 1..])
 }
 
-/// Reads the next cell of a table.
-fn cell(text: &str, name: &Name, from: usize) -> Option<Value> {
+/// Reads the next cell of a table row.
+fn next_table_cell(text: &str, name: &SecretName, from: usize) -> Option<Value> {
     if !line_before(text, name.range.start).contains('|') {
         return None;
     }
@@ -434,11 +461,15 @@ fn cell_value(text: &str, range: Range<usize>) -> Option<Value> {
     let value = held.trim_matches(is_frame);
     let start = range.start + held.len() - held.trim_start_matches(is_frame).len();
     let fits = !value.is_empty() && !value.contains(char::is_whitespace);
-    fits.then_some(Value { range: start..start + value.len(), place: Place::Cell, doubt: 0.0 })
+    fits.then_some(Value {
+        range: start..start + value.len(),
+        place: ValueSyntax::Cell,
+        doubt: 0.0,
+    })
 }
 
-/// Finds the values below the heading of a column.
-pub(super) fn column(text: &str, name: &Name) -> Vec<Value> {
+/// Finds the values in the column below a heading.
+pub(super) fn values_below_heading(text: &str, name: &SecretName) -> Vec<Value> {
     let number = line_before(text, name.range.start).matches('|').count();
     if number == 0 {
         return Vec::new();
@@ -463,38 +494,39 @@ pub(super) fn column(text: &str, name: &Name) -> Vec<Value> {
     values
 }
 
-/// The line below the head of a table: `|---|:-:|`.
+/// Returns whether a line is the rule below the header of a table: `|---|:-:|`.
 fn is_rule(line: &str) -> bool {
     line.contains("--")
         && line.chars().all(|one| matches!(one, '|' | '-' | ':' | ' ' | '\r' | '\t'))
 }
 
 /// Reads the next argument, which must be quoted.
-fn argument(text: &str, from: usize) -> Option<Value> {
+fn quoted_argument(text: &str, from: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let at = from + bytes[from..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let (quote, start) = quote_at(bytes, at)?;
-    let value = quoted(text, start..end_of_quoted(bytes, start, quote)?, Place::Quoted)?;
+    let value =
+        quoted_value(text, start..end_of_quoted(bytes, start, quote)?, ValueSyntax::Quoted)?;
     if text.get(value.range.clone()) == Some("value") {
         return None;
     }
     Some(Value { doubt: 6.0, ..value })
 }
 
-/// Reads the word behind an option of a command.
-fn option(text: &str, at: usize) -> Option<Value> {
+/// Reads the word after an option of a command.
+fn option_value(text: &str, at: usize) -> Option<Value> {
     if let Some((quote, start)) = quote_at(text.as_bytes(), at) {
-        return quoted(
+        return quoted_value(
             text,
             start..end_of_quoted(text.as_bytes(), start, quote)?,
-            Place::CommandOption,
+            ValueSyntax::CommandOption,
         );
     }
-    bare(text, at, Place::CommandOption)
+    bare_value(text, at, ValueSyntax::CommandOption)
 }
 
-/// Reads what a sentence says: "the password is value".
-fn said(text: &str, at: usize) -> Option<Value> {
+/// Reads the value in a sentence: "the password is value".
+fn value_in_sentence(text: &str, at: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let verb = bytes[at..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let from = at + verb + usize::from(bytes.get(at + verb) == Some(&b':'));
@@ -502,13 +534,13 @@ fn said(text: &str, at: usize) -> Option<Value> {
     if let Some((quote, start)) = quote_at(bytes, from)
         && let Some(end) = end_of_quoted(bytes, start, quote)
     {
-        return quoted(text, start..end, Place::Prose);
+        return quoted_value(text, start..end, ValueSyntax::Prose);
     }
-    bare(text, from, Place::Prose)
+    bare_value(text, from, ValueSyntax::Prose)
 }
 
 /// Reads the value of a pair whose name is a value itself: `name: DB_PASSWORD`, `value: …`.
-fn pair(text: &str, name: &Name, closed: usize) -> Option<Value> {
+fn value_of_named_pair(text: &str, name: &SecretName, closed: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let is_frame = |byte: &&u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\');
     let framed = bytes[..name.range.start].iter().rev().take(24).take_while(is_frame).count();
@@ -516,11 +548,11 @@ fn pair(text: &str, name: &Name, closed: usize) -> Option<Value> {
     if !matches!(bytes[before], b':' | b'=') {
         return None;
     }
-    paired(text, closed)
+    following_pair_value(text, closed)
 }
 
-/// Reads the value that follows as `value: …`.
-pub(super) fn paired(text: &str, closed: usize) -> Option<Value> {
+/// Reads a value that follows as `value: …`.
+pub(super) fn following_pair_value(text: &str, closed: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let is_between = |byte: &&u8| {
         byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'\\' | b'n')
@@ -535,6 +567,6 @@ pub(super) fn paired(text: &str, closed: usize) -> Option<Value> {
     if !matches!(bytes.get(at), Some(b':' | b'=')) {
         return None;
     }
-    let value = assigned_here(text, skip_spaces(bytes, at + 1), Place::Pair)?;
-    Some(Value { place: Place::Pair, ..value })
+    let value = assigned_here(text, skip_spaces(bytes, at + 1), ValueSyntax::Pair)?;
+    Some(Value { place: ValueSyntax::Pair, ..value })
 }

@@ -1,14 +1,14 @@
-//! Passwords on command lines that have no name beside them: `curl -u me:value`, `mysql -pvalue`.
+//! Finds passwords on command lines that have no name: `curl -u me:value`, `mysql -pvalue`.
 
 use std::ops::Range;
 
 /// A command that takes a password.
-struct Command {
-    /// How it begins, in lower case.
+struct PasswordCommand {
+    /// The first words of the command, in lower case.
     word: &'static str,
     /// The options that a password follows.
     options: &'static [&'static str],
-    /// What stands there.
+    /// The form of the password after the option.
     takes: Takes,
 }
 
@@ -16,17 +16,21 @@ struct Command {
 enum Takes {
     /// `user:password`
     Login,
-    /// The password, with no space between.
+    /// The password directly after the option.
     Joined,
-    /// The password, after a space.
+    /// The password after a space.
     Separate,
 }
 
-const fn command(word: &'static str, options: &'static [&'static str], takes: Takes) -> Command {
-    Command { word, options, takes }
+const fn command(
+    word: &'static str,
+    options: &'static [&'static str],
+    takes: Takes,
+) -> PasswordCommand {
+    PasswordCommand { word, options, takes }
 }
 
-const COMMANDS: &[Command] = &[
+const COMMANDS: &[PasswordCommand] = &[
     command("curl", &["-u", "--user", "--proxy-user", "-U"], Takes::Login),
     command("httpie", &["-a", "--auth"], Takes::Login),
     command("mysql", &["-p"], Takes::Joined),
@@ -51,8 +55,8 @@ const COMMANDS: &[Command] = &[
     command("htpasswd", &["-b", "-nb", "-nbB"], Takes::Login),
 ];
 
-/// Returns the words that commands begin with.
-pub(super) fn words() -> impl Iterator<Item = &'static str> {
+/// Returns the words that commands begin with, each once.
+pub(super) fn command_words() -> impl Iterator<Item = &'static str> {
     let mut known: Vec<&str> = Vec::new();
     COMMANDS.iter().filter_map(move |command| {
         let is_new = !known.contains(&command.word);
@@ -61,17 +65,18 @@ pub(super) fn words() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The longest command that is looked through.
+/// The longest command that is searched, in bytes.
 const LONGEST: usize = 600;
 
-/// Finds the passwords on the command line that begins with a word at a place.
+/// Finds the passwords on the command line that begins with a word, and calls the callback with
+/// their ranges.
 pub(super) fn passwords_at(text: &str, word: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let is_name = |byte: Option<&u8>| {
         byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
     };
     let before = word.start.checked_sub(1).and_then(|at| bytes.get(at));
-    // What follows an escaped line end begins anew.
+    // After an escaped line end a new word begins.
     let is_escape = word.start >= 2 && bytes[word.start - 2] == b'\\' && before == Some(&b'n');
     if is_name(before) && !is_escape || !matches!(bytes.get(word.end), Some(b' ' | b'\t')) {
         return;
@@ -80,15 +85,15 @@ pub(super) fn passwords_at(text: &str, word: Range<usize>, tell: &mut dyn FnMut(
     for command in
         COMMANDS.iter().filter(|command| text[word.clone()].eq_ignore_ascii_case(command.word))
     {
-        for (at, option) in options(line, command) {
-            if let Some(range) = taken(line, at + option.len(), command.takes) {
+        for (at, option) in password_options(line, command) {
+            if let Some(range) = password_range(line, at + option.len(), command.takes) {
                 tell(word.end + range.start..word.end + range.end);
             }
         }
     }
 }
 
-/// Returns the rest of a command line, up to what ends the command.
+/// Returns the rest of a command line, up to the end of the command.
 fn line_from(text: &str, from: usize) -> &str {
     let mut end = from;
     let bytes = text.as_bytes();
@@ -105,10 +110,10 @@ fn line_from(text: &str, from: usize) -> &str {
     &text[from..end]
 }
 
-/// Returns where the options of a command stand on its line.
-fn options<'l>(
+/// Iterates over the positions of a command's password options on its line.
+fn password_options<'l>(
     line: &'l str,
-    command: &'l Command,
+    command: &'l PasswordCommand,
 ) -> impl Iterator<Item = (usize, &'static str)> + 'l {
     command.options.iter().flat_map(move |option| {
         line.match_indices(option).filter_map(move |(at, _)| {
@@ -119,8 +124,8 @@ fn options<'l>(
     })
 }
 
-/// Returns where the password stands behind an option.
-fn taken(line: &str, from: usize, takes: Takes) -> Option<Range<usize>> {
+/// Returns the range of the password after an option.
+fn password_range(line: &str, from: usize, takes: Takes) -> Option<Range<usize>> {
     let rest = line.get(from..)?;
     let start = match takes {
         Takes::Joined => from,
@@ -150,7 +155,7 @@ fn taken(line: &str, from: usize, takes: Takes) -> Option<Range<usize>> {
     is_known.then_some(start..start + password.len())
 }
 
-/// Reads a word as a shell does, without its quotes.
+/// Returns the range of a shell word, without its quotes.
 fn shell_word(line: &str, from: usize) -> Option<(usize, usize)> {
     let bytes = line.as_bytes();
     let escapes = bytes.get(from..)?.iter().take(4).take_while(|byte| **byte == b'\\').count();

@@ -1,9 +1,8 @@
-//! Whether something that stands where a secret would stand is one: not an example, not code, not
-//! words.
+//! Decides whether a value in the position of a secret is one, and not an example, code or words.
 
-use super::likeness::randomness;
+use super::likeness::randomness_bits;
 
-/// Words that stand for a secret instead of being one.
+/// Words that people write in place of a secret.
 const STAND_INS: &[&str] = &[
     "placeholder",
     "undefined",
@@ -72,11 +71,11 @@ const STAND_INS: &[&str] = &[
     "a",
 ];
 
-/// Rows of characters that people type instead of a secret.
+/// Rows of characters that people type in place of a secret.
 const ROWS: &[&str] =
     &["abcdefghijklmnopqrstuvwxyz", "01234567890123456789", "qwertyuiop", "9876543210"];
 
-/// Words that stand for a token even in its form: `ghp_your_token_here`.
+/// Words that people write in place of a token, even after its prefix: `ghp_your_token_here`.
 const BLANKS: &[&str] = &[
     "placeholder",
     "redacted",
@@ -94,26 +93,26 @@ const BLANKS: &[&str] = &[
     "my",
 ];
 
-/// As many characters that are no part of an example make a secret.
+/// The number of characters outside of placeholder words from which on a value is a secret.
 const REST: usize = 6;
 
-/// Returns whether a value stands for a secret: words such as `your_api_key_here`, dots, stars,
-/// one character again and again, a row of the keyboard.
+/// Returns whether a value is a placeholder: words such as `your_api_key_here`, dots, stars, one
+/// repeated character, a row of the keyboard.
 pub(super) fn is_stand_in(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    rest(&lower, STAND_INS, ROWS) < REST.min(text.len().div_ceil(2))
+    count_informative_characters(&lower, STAND_INS, ROWS) < REST.min(text.len().div_ceil(2))
 }
 
-/// Returns whether what has the form of a token is an example all the same.
-pub(super) fn is_blank(text: &str) -> bool {
+/// Returns whether a text with the form of a token is an example.
+pub(super) fn is_example(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     text.ends_with("EXAMPLE")
         || text.ends_with("EXAMPLEKEY")
-        || rest(&lower, BLANKS, &[]) < 8.min(text.len().div_ceil(2))
+        || count_informative_characters(&lower, BLANKS, &[]) < 8.min(text.len().div_ceil(2))
 }
 
-/// Counts the letters and digits of a text that no example explains.
-fn rest(lower: &str, words: &[&str], rows: &[&str]) -> usize {
+/// Counts the letters and digits of a text that belong to no placeholder word, repetition or row.
+fn count_informative_characters(lower: &str, words: &[&str], rows: &[&str]) -> usize {
     let bytes = lower.as_bytes();
     let mut rest = 0;
     let mut at = 0;
@@ -122,7 +121,7 @@ fn rest(lower: &str, words: &[&str], rows: &[&str]) -> usize {
         let same = left.iter().take_while(|byte| **byte == left[0]).count();
         let word = if left[0].is_ascii_lowercase() {
             let found = words.iter().find(|word| left.starts_with(word.as_bytes()));
-            // A short word counts only by itself.
+            // A short word only counts if it stands alone.
             found
                 .filter(|word| word.len() > 3 || is_alone(bytes, at, word.len()))
                 .map_or(0, |word| word.len())
@@ -145,20 +144,19 @@ fn is_alone(bytes: &[u8], at: usize, length: usize) -> bool {
         && !is_letter(bytes.get(at + length))
 }
 
-/// Returns how many characters of a row a text begins with, wherever in the row it begins.
+/// Returns the length of the part of a row, beginning anywhere in it, that a text begins with.
 fn row_length(left: &[u8], row: &str) -> usize {
     let Some(start) = row.bytes().position(|byte| byte == left[0]) else { return 0 };
     row.as_bytes()[start..].iter().zip(left).take_while(|(one, other)| one == other).count()
 }
 
-/// Returns whether a value only names where the secret is: `$TOKEN`, `process.env.TOKEN`,
-/// `{{ token }}`.
+/// Returns whether a value only refers to the secret: `$TOKEN`, `process.env.TOKEN`, `{{ token }}`.
 pub(super) fn is_reference(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_name = |name: &str| {
         !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && (name.len() <= 2 || randomness(name) < 2.0 || is_spelled_name(name))
+            && (name.len() <= 2 || randomness_bits(name) < 2.0 || is_spelled_name(name))
     };
     match bytes {
         []
@@ -182,18 +180,18 @@ pub(super) fn is_reference(text: &str) -> bool {
         }
         [b'.' | b'~' | b'/' | b'-' | b'\\' | b'#' | b'=', ..] => {
             let rest = text.trim_start_matches(['.', '~', '/', '-', '\\', '#', '=']);
-            rest.len() < 8 || randomness(rest) < 8.0
+            rest.len() < 8 || randomness_bits(rest) < 8.0
         }
         _ => begins_as_code(text),
     }
 }
 
-/// A name in capitals as variables have: `DB_PASS_2`.
+/// Returns whether a name is written like a constant: `DB_PASS_2`.
 fn is_spelled_name(name: &str) -> bool {
     name.contains('_')
         && name.split('_').all(|part| {
             part.len() <= 2
-                || part.bytes().all(|byte| byte.is_ascii_uppercase()) && randomness(part) < 8.0
+                || part.bytes().all(|byte| byte.is_ascii_uppercase()) && randomness_bits(part) < 8.0
         })
 }
 
@@ -228,8 +226,8 @@ fn begins_as_code(text: &str) -> bool {
     CODE.iter().any(|begin| text.starts_with(begin))
 }
 
-/// Returns whether a value is a member, a call, a path of a module: `config.token1`,
-/// `Tokens::next`, `user?.token`.
+/// Returns whether a value is a member, a call or a module path: `config.token1`, `Tokens::next`,
+/// `user?.token`.
 pub(super) fn is_code(text: &str) -> bool {
     let text = text.trim_end_matches(['!', '?', ')', '(', '.', '*']);
     let dotted = text.contains(['.', '>']) || text.contains("::");
@@ -241,20 +239,21 @@ pub(super) fn is_code(text: &str) -> bool {
     parts.all(|part| {
         part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
             && !part.starts_with(|one: char| one.is_ascii_digit())
-            && randomness(part) < 4.0
+            && randomness_bits(part) < 4.0
     })
 }
 
-/// Returns whether a value is the name of a file: `server.pem`.
-pub(super) fn is_file(text: &str) -> bool {
+/// Returns whether a value is a file name: `server.pem`.
+pub(super) fn is_file_name(text: &str) -> bool {
     let Some((stem, suffix)) = text.rsplit_once('.') else { return false };
     (2..=5).contains(&suffix.len())
         && suffix.bytes().all(|byte| byte.is_ascii_lowercase())
         && !stem.is_empty()
-        && randomness(stem) < 12.0
+        && randomness_bits(stem) < 12.0
 }
 
-/// Returns whether a value is a term with a number in it, which passwords are said to be.
+/// Returns whether a value is a technical term with a number, such as `sha256`. Texts about
+/// passwords often contain them.
 pub(super) fn is_term(text: &str) -> bool {
     const TERMS: &[&str] = &[
         "base64", "base32", "base58", "sha1", "sha224", "sha256", "sha384", "sha512", "sha3",
@@ -267,11 +266,10 @@ pub(super) fn is_term(text: &str) -> bool {
     let has_term = text
         .split(|one: char| !one.is_ascii_alphanumeric())
         .any(|word| TERMS.iter().any(|term| word.eq_ignore_ascii_case(term)));
-    has_term && words.all(|word| randomness(word) < 12.0)
+    has_term && words.all(|word| randomness_bits(word) < 12.0)
 }
 
-/// Returns whether a value has the mix of letters with digits or signs that passwords have and
-/// words have not.
+/// Returns whether a value mixes letters with digits or signs, as passwords do and words do not.
 pub(super) fn is_mixed(text: &str) -> bool {
     let has_letter = text.bytes().any(|byte| byte.is_ascii_alphabetic());
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
@@ -279,7 +277,7 @@ pub(super) fn is_mixed(text: &str) -> bool {
     has_letter && (has_digit || has_sign)
 }
 
-/// Returns whether a text is base64 of `user:password`, as Docker and HTTP write it.
+/// Returns whether a text is Base64 of `user:password`, as Docker and HTTP write it.
 pub(super) fn is_encoded_login(text: &str) -> bool {
     use base64::Engine;
     let text = text.trim_end_matches('=');
@@ -291,7 +289,7 @@ pub(super) fn is_encoded_login(text: &str) -> bool {
     is_plain && plain.split_once(':').is_some_and(|(_, password)| password.len() >= 3)
 }
 
-/// Returns whether base64 begins a JSON object with one of these names.
+/// Returns whether a text is Base64 of JSON with one of these names near its beginning.
 pub(super) fn is_encoded_json(text: &str, names: &[&str]) -> bool {
     use base64::Engine;
     let length = text.len().min(120) / 4 * 4;

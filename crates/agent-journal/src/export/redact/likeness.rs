@@ -1,14 +1,14 @@
-//! Whether a value is made of words or drawn at random: the evidence that tells a token from the
+//! Measures whether a value consists of words or is random. That distinguishes a token from the
 //! name of a type.
 //!
-//! Two ways to write a value down are compared, in bits. Words: pieces of camel case, numbers and
-//! separators, each letter as likely as it is after the letter before it. Chance: every character
-//! as likely as any other of its alphabet. Words cost some 4 bits a letter the first way, random
-//! letters some 7.
+//! The cost of a value, in bits, is compared under two models. Words: pieces of camel case, numbers
+//! and separators, with the probability of each letter depending on the letter before it. Chance:
+//! all characters of the alphabet are equally probable. Under the first model words cost about 4
+//! bits per letter, and random letters about 7.
 
-/// What a letter costs after another one, in tenths of a bit; row and column 0 are the edge of a
-/// word. Counted over the words of 2,500 source files and documents of published crates, each
-/// word weighed by the root of how often it occurs.
+/// The cost of a letter after another one, in tenths of a bit. Row and column 0 are the edge of a
+/// word. Counted over the words of 2,500 source files and documents of published crates, each word
+/// weighted by the square root of its frequency.
 const LETTER_COSTS: [[u8; 27]; 27] = [
     [
         99, 40, 46, 36, 42, 42, 44, 56, 55, 42, 74, 68, 48, 43, 48, 51, 39, 71, 41, 33, 41, 50, 56,
@@ -120,29 +120,30 @@ const LETTER_COSTS: [[u8; 27]; 27] = [
     ],
 ];
 
-/// What it costs that a word begins, by its length: words of one or two letters are rare.
+/// The cost of beginning a word, by its length, in tenths of a bit. Words of one or two letters are
+/// rare.
 const WORD_COSTS: [u32; 5] = [0, 50, 30, 20, 10];
 
-/// What a number costs beside its digits.
+/// The cost of a number in addition to its digits, in tenths of a bit.
 const NUMBER_COST: u32 = 40;
 
-/// What a digit costs.
+/// The cost of a digit, in tenths of a bit.
 const DIGIT_COST: u32 = 33;
 
-/// What a sign between words costs.
+/// The cost of a separator between words, in tenths of a bit.
 const SEPARATOR_COST: u32 = 20;
 
-/// What any other character costs among words.
+/// The cost of any other character among words, in tenths of a bit.
 const ODD_COST: u32 = 75;
 
-/// Returns by how many bits chance explains a value better than words do: above zero it looks
-/// random, below zero like words.
-pub(super) fn randomness(text: &str) -> f64 {
+/// Returns by how many bits chance explains a value better than words do. A value above zero looks
+/// random, one below zero like words.
+pub(super) fn randomness_bits(text: &str) -> f64 {
     let chance = bits_of_alphabet(text) * text.chars().count() as f64;
     f64::from(word_cost(text.as_bytes())) / 10.0 - chance
 }
 
-/// Returns what a text costs as words, in tenths of a bit.
+/// Returns the cost of a text as words, in tenths of a bit.
 fn word_cost(bytes: &[u8]) -> u32 {
     let mut cost = 0;
     let mut at = 0;
@@ -153,7 +154,7 @@ fn word_cost(bytes: &[u8]) -> u32 {
             b'0'..=b'9' => NUMBER_COST + DIGIT_COST * length as u32,
             byte if byte.is_ascii_alphabetic() => WORD_COSTS[length.min(4)] + letters_cost(piece),
             b'_' | b'-' | b'.' | b'/' | b':' => SEPARATOR_COST,
-            // The other bytes of a character cost nothing.
+            // Continuation bytes of a character cost nothing.
             0x80..=0xbf => 0,
             _ => ODD_COST,
         };
@@ -162,8 +163,8 @@ fn word_cost(bytes: &[u8]) -> u32 {
     cost
 }
 
-/// Returns the length of the piece that a text begins with: a word of camel case, a number, or one
-/// other character.
+/// Returns the length of the first piece of a text: a word of camel case, a number, or one other
+/// character.
 fn piece_length(bytes: &[u8]) -> usize {
     let run = |test: fn(&u8) -> bool, from: usize| {
         bytes[from..].iter().take_while(|byte| test(byte)).count()
@@ -196,7 +197,8 @@ fn letters_cost(letters: &[u8]) -> u32 {
     cost + u32::from(LETTER_COSTS[before][0])
 }
 
-/// Returns what a character costs that is any of the alphabet a text is written in.
+/// Returns the cost of one character, in bits, if all characters of the text's alphabet are equally
+/// probable.
 fn bits_of_alphabet(text: &str) -> f64 {
     let (mut lower, mut upper, mut digit, mut joint, mut odd) = (0, 0, 0, 0, 0);
     let mut is_hex = true;
@@ -225,12 +227,12 @@ mod tests {
         for words in
             ["Uint8Array", "access_token_v2", "ArrowDown", "my-app-secret", "ListBucketsV2"]
         {
-            assert!(randomness(words) < 0.0, "{words}: {}", randomness(words));
+            assert!(randomness_bits(words) < 0.0, "{words}: {}", randomness_bits(words));
         }
         for random in
             ["RuokXXPLNfjxsaqVBWuM0CqT", "kqzvwhtmbxrplj", "8c1f0a7be3d94265", "k9Lm2Qx8Vt5Zn"]
         {
-            assert!(randomness(random) > 8.0, "{random}: {}", randomness(random));
+            assert!(randomness_bits(random) > 8.0, "{random}: {}", randomness_bits(random));
         }
     }
 }

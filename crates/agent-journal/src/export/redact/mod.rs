@@ -1,5 +1,5 @@
-//! Secrets and names taken out of what leaves: each becomes a placeholder that is the same
-//! wherever the same secret stands, and says nothing of it.
+//! Redaction: replaces secrets, home directories and user names in exported text. The placeholder
+//! of a secret is the same wherever the secret occurs, and reveals nothing about it.
 
 mod assigned;
 mod commands;
@@ -25,40 +25,43 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::piece::find_in_piece;
 use self::place::People;
-use super::schema::{Block, Message, Session};
+use super::schema::{DocumentBlock, DocumentMessage, DocumentSession};
 use crate::model::{self, Json};
 
-/// How often each kind of thing was taken out.
-pub type Redactions = BTreeMap<&'static str, u64>;
+/// The number of replacements by kind.
+pub type RedactionCounts = BTreeMap<&'static str, u64>;
 
-/// Takes secrets, home directories and user names out of texts.
+/// Replaces secrets, home directories and user names in texts.
 #[derive(Clone, Debug)]
 pub struct Redactor {
-    /// Who must not be named; none when homes and names stay.
+    /// The users whose names are replaced; `None` keeps home directories and names.
     people: Option<People>,
-    counts: Redactions,
+    counts: RedactionCounts,
 }
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
-    /// What kind of secret.
+    /// The kind of the secret.
     pub rule: &'static str,
-    /// What stands for it in exports: the same for every place of the same secret.
+    /// The text that replaces the secret in exports. It is the same for every occurrence of a
+    /// secret.
     pub placeholder: String,
-    /// As much of it as helps its owner to know it again.
+    /// The length of the secret and, if it is long, its first characters, by which its owner can
+    /// recognize it.
     pub hint: String,
-    /// Where it stands in the text, in bytes.
+    /// The byte range of the secret in the text.
     #[serde(skip)]
     pub range: Range<usize>,
 }
 
-/// A text that a piece may be cut out of, with the name that it has in its message.
+/// A text that an excerpt may come from, with its field name in the message.
 #[derive(Clone, Debug, Default)]
 pub struct NamedText {
-    /// The name of the field; empty when it has none.
+    /// The name of the field; empty if it has none.
     pub name: String,
-    /// The text.
+    /// The content of the field.
     pub text: String,
 }
 
@@ -69,25 +72,25 @@ impl From<String> for NamedText {
 }
 
 /// Finds the secrets in a text, in order.
-pub fn find(text: &str) -> Vec<Finding> {
-    let found = scan::matches(text).into_iter();
-    found.map(|one| finding(one.rule, &text[one.range.clone()], one.range)).collect()
+pub fn find_secrets(text: &str) -> Vec<Finding> {
+    let found = scan::scan_text(text).into_iter();
+    found.map(|one| new_finding(one.rule, &text[one.range.clone()], one.range)).collect()
 }
 
-/// Judges the value of a named field: a name such as `password` makes a secret of what would be
-/// none by itself.
+/// Finds the secrets in the value of a named field. A name such as `password` makes a secret of a
+/// value that would be none by itself.
 pub fn find_value(name: &str, value: &str) -> Vec<Finding> {
-    let found = find(value);
+    let found = find_secrets(value);
     let is_whole = found.first().is_some_and(|one| one.range == (0..value.len()));
     if !is_whole && assigned::is_field_secret(name, value) {
-        return vec![finding("secret", value, 0..value.len())];
+        return vec![new_finding("secret", value, 0..value.len())];
     }
     found
 }
 
-fn finding(rule: &'static str, secret: &str, range: Range<usize>) -> Finding {
+fn new_finding(rule: &'static str, secret: &str, range: Range<usize>) -> Finding {
     let hash = xxh3_64(secret.as_bytes());
-    // Few bits: enough to tell one key from another, too few to try passwords against.
+    // Few bits of the hash: enough to distinguish two keys, too few to test guessed passwords.
     let placeholder = match rule {
         "secret" | "password" | "url-password" | "netrc" => format!("[redacted:{rule}]"),
         _ => format!("[redacted:{rule}:{:03x}]", hash & 0xfff),
@@ -99,43 +102,43 @@ fn finding(rule: &'static str, secret: &str, range: Range<usize>) -> Finding {
 
 impl Default for Redactor {
     fn default() -> Self {
-        Self { people: Some(People::default()), counts: Redactions::new() }
+        Self { people: Some(People::default()), counts: RedactionCounts::new() }
     }
 }
 
 impl Redactor {
-    /// Takes out secrets alone: homes and names stay.
+    /// Creates a redactor for secrets only. Home directories and names stay.
     pub fn of_secrets() -> Self {
-        Self { people: None, counts: Redactions::new() }
+        Self { people: None, counts: RedactionCounts::new() }
     }
 
-    /// Takes out secrets, and the owner of a home directory.
+    /// Creates a redactor for secrets, and for the owner of a home directory.
     pub fn new(home: &Path) -> Self {
         let mut people = People::default();
-        people.add_home(&home.to_string_lossy());
-        Self { people: Some(people), counts: Redactions::new() }
+        people.add_home_directory(&home.to_string_lossy());
+        Self { people: Some(people), counts: RedactionCounts::new() }
     }
 
-    /// How often each kind of thing was taken out so far.
-    pub fn counts(&self) -> &Redactions {
+    /// Returns the number of replacements by kind.
+    pub fn replacement_counts(&self) -> &RedactionCounts {
         &self.counts
     }
 
-    /// Returns how many secrets were taken out so far: names and homes are none.
-    pub fn secrets(&self) -> u64 {
+    /// Returns the number of replaced secrets, without names and home directories.
+    pub fn secret_count(&self) -> u64 {
         let are_secrets = |rule: &str| !matches!(rule, "home" | "user-name");
         self.counts.iter().filter(|(rule, _)| are_secrets(rule)).map(|(_, times)| times).sum()
     }
 
-    /// Cleans a text.
-    pub fn text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        let found = find(text);
-        self.replace(text, found)
+    /// Redacts a text.
+    pub fn redact_text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        let found = find_secrets(text);
+        self.replace_findings(text, found)
     }
 
-    /// Cleans a piece that was cut out of one of these texts, and moves places in it along; those
-    /// inside of what is taken out are left out.
-    pub fn piece(
+    /// Redacts an excerpt of one of these texts, and moves the given ranges of the excerpt
+    /// accordingly. Ranges that overlap a replaced secret are removed.
+    pub fn redact_excerpt(
         &mut self,
         piece: &str,
         texts: &[NamedText],
@@ -145,54 +148,57 @@ impl Redactor {
         if !found.is_empty() {
             move_places(places, &found);
         }
-        let clean = self.replace(piece, found).into_owned();
-        // Homes and names have no places of their own: without them only what fits is kept.
+        let clean = self.replace_findings(piece, found).into_owned();
+        // Replaced home directories and names are not tracked, so only ranges that are still valid
+        // are kept.
         places.retain(|range| clean.get(range.clone()).is_some());
         clean
     }
 
-    /// Cleans a recorded message.
-    pub fn recorded(&mut self, message: &mut model::Message) {
+    /// Redacts a recorded message.
+    pub fn redact_recorded_message(&mut self, message: &mut model::Message) {
         for block in &mut message.blocks {
             match block {
-                model::Block::Text(text) | model::Block::Thinking(text) => self.own(text),
-                model::Block::ToolCall { input, .. } => self.json(input),
-                model::Block::ToolResult { output, .. } => self.own(output),
+                model::Block::Text(text) | model::Block::Thinking(text) => {
+                    self.redact_in_place(text);
+                }
+                model::Block::ToolCall { input, .. } => self.redact_json(input),
+                model::Block::ToolResult { output, .. } => self.redact_in_place(output),
                 model::Block::Image(image) => {
                     if let Some(location) = &mut image.location {
-                        self.own(location);
+                        self.redact_in_place(location);
                     }
                 }
-                model::Block::Other(raw) => self.json(raw),
+                model::Block::Other(raw) => self.redact_json(raw),
             }
         }
         for text in message.cwd.iter_mut().chain(&mut message.branch) {
-            self.own(text);
+            self.redact_in_place(text);
         }
         for value in message.extensions.values_mut() {
-            self.json(value);
+            self.redact_json(value);
         }
     }
 
-    /// Cleans what is recorded about a session as a whole.
-    pub fn account(&mut self, account: &mut model::Session) {
+    /// Redacts the titles, summaries and documents of a session's metadata.
+    pub fn redact_metadata(&mut self, account: &mut model::Session) {
         for title in &mut account.titles {
-            title.text = self.piece(&title.text, &[], &mut Vec::new());
+            title.text = self.redact_excerpt(&title.text, &[], &mut Vec::new());
         }
         for summary in &mut account.summaries {
-            self.own(&mut summary.text);
+            self.redact_in_place(&mut summary.text);
         }
         for (_, text) in &mut account.documents {
-            self.own(text);
+            self.redact_in_place(text);
         }
     }
 
-    fn value<'t>(&mut self, name: &str, value: &'t str) -> Cow<'t, str> {
+    fn redact_named_value<'t>(&mut self, name: &str, value: &'t str) -> Cow<'t, str> {
         let found = find_value(name, value);
-        self.replace(value, found)
+        self.replace_findings(value, found)
     }
 
-    fn replace<'t>(&mut self, text: &'t str, found: Vec<Finding>) -> Cow<'t, str> {
+    fn replace_findings<'t>(&mut self, text: &'t str, found: Vec<Finding>) -> Cow<'t, str> {
         if found.is_empty() {
             return self.without_people(text.into());
         }
@@ -211,70 +217,70 @@ impl Redactor {
     fn without_people<'t>(&mut self, text: Cow<'t, str>) -> Cow<'t, str> {
         let Some(people) = &self.people else { return text };
         match text {
-            Cow::Borrowed(text) => people.clean(text, &mut self.counts),
-            Cow::Owned(text) => people.clean(&text, &mut self.counts).into_owned().into(),
+            Cow::Borrowed(text) => people.redact_people(text, &mut self.counts),
+            Cow::Owned(text) => people.redact_people(&text, &mut self.counts).into_owned().into(),
         }
     }
 
-    /// Remembers the owner of a home directory that a path leads into, so as not to name him.
-    pub fn add_home(&mut self, path: &str) {
+    /// Adds the owner of the home directory that a path is in to the names to replace.
+    pub fn add_home_owner(&mut self, path: &str) {
         if let Some(people) = &mut self.people {
-            people.add_home(path);
+            people.add_home_directory(path);
         }
     }
 
-    /// Cleans what is known of a session; its directory tells whose home to look for.
-    pub(crate) fn session(&mut self, session: &mut Session) {
-        self.add_home(&session.workspace);
-        self.add_home(&session.source.path);
-        self.own(&mut session.workspace);
-        self.own(&mut session.workspace_encoded);
-        self.own(&mut session.source.path);
+    /// Redacts the head of a document. Its directories determine whose name is replaced.
+    pub(crate) fn redact_session(&mut self, session: &mut DocumentSession) {
+        self.add_home_owner(&session.workspace);
+        self.add_home_owner(&session.source.path);
+        self.redact_in_place(&mut session.workspace);
+        self.redact_in_place(&mut session.workspace_encoded);
+        self.redact_in_place(&mut session.source.path);
         for value in session.extensions.values_mut() {
-            self.json(value);
+            self.redact_json(value);
         }
     }
 
-    /// Cleans a message.
-    pub(crate) fn message(&mut self, message: &mut Message) {
+    /// Redacts a message of a document.
+    pub(crate) fn redact_message(&mut self, message: &mut DocumentMessage) {
         for block in &mut message.content {
             match block {
-                Block::Text { text } => self.own(text),
-                Block::Thinking { thinking } => self.own(thinking),
-                Block::ToolUse { input, .. } => self.json(input),
-                Block::ToolResult { output, .. } => self.own(output),
-                Block::Image { location, .. } => {
+                DocumentBlock::Text { text } => self.redact_in_place(text),
+                DocumentBlock::Thinking { thinking } => self.redact_in_place(thinking),
+                DocumentBlock::ToolUse { input, .. } => self.redact_json(input),
+                DocumentBlock::ToolResult { output, .. } => self.redact_in_place(output),
+                DocumentBlock::Image { location, .. } => {
                     if let Some(location) = location {
-                        self.own(location);
+                        self.redact_in_place(location);
                     }
                 }
-                Block::Other { raw } => self.json(raw),
+                DocumentBlock::Other { raw } => self.redact_json(raw),
             }
         }
         if let Some(metadata) = &mut message.metadata {
             for text in metadata.cwd.iter_mut().chain(&mut metadata.git_branch) {
-                self.own(text);
+                self.redact_in_place(text);
             }
         }
         for value in message.extensions.values_mut() {
-            self.json(value);
+            self.redact_json(value);
         }
     }
 
-    /// Cleans a text in its place.
-    pub fn own(&mut self, text: &mut String) {
-        if let Cow::Owned(clean) = self.text(text) {
+    /// Redacts a text in place.
+    pub fn redact_in_place(&mut self, text: &mut String) {
+        if let Cow::Owned(clean) = self.redact_text(text) {
             *text = clean;
         }
     }
 
-    /// Cleans the strings of a JSON text; everything else stays as it was written.
-    pub fn json(&mut self, json: &mut Json) {
-        let text = json.as_str();
+    /// Redacts the strings of a JSON text. Everything else stays as it was written.
+    pub fn redact_json(&mut self, json: &mut Json) {
+        let text = json.as_json_str();
         let mut clean = String::new();
         let mut kept = 0;
-        walk(text, &mut |range, name, value| {
-            if let Cow::Owned(cleaned) = self.value(name, value) {
+        walk_json_strings(text, &mut |range, name, value| {
+            if let Cow::Owned(cleaned) = self.redact_named_value(name, value) {
                 clean.push_str(&text[kept..range.start]);
                 clean.push_str(&serde_json::Value::String(cleaned).to_string());
                 kept = range.end;
@@ -289,7 +295,7 @@ impl Redactor {
     }
 }
 
-/// Moves places in a text to where they are once its secrets are replaced.
+/// Moves ranges in a text to their positions after its secrets are replaced.
 fn move_places(places: &mut Vec<Range<usize>>, found: &[Finding]) {
     places.retain(|range| {
         found.iter().all(|one| range.end <= one.range.start || range.start >= one.range.end)
@@ -303,18 +309,18 @@ fn move_places(places: &mut Vec<Range<usize>>, found: &[Finding]) {
     }
 }
 
-/// Tells every string of a JSON text with the name it stands under.
+/// Calls the callback with the field name and the value of every string of a JSON text.
 pub(crate) fn each_string(json: &str, tell: &mut dyn FnMut(&str, &str)) {
-    walk(json, &mut |_, name, value| tell(name, value));
+    walk_json_strings(json, &mut |_, name, value| tell(name, value));
 }
 
-/// Visits the strings of a JSON text: where each stands, its name, and what it says. The value of
-/// a pair, `"name": "DB_PASSWORD", "value": "…"`, has the name that the pair gives it.
-fn walk(text: &str, visit: &mut dyn FnMut(Range<usize>, &str, &str)) {
-    let mut name = String::new();
-    let mut pair = String::new();
-    for range in strings(text) {
-        let Ok(value) = serde_json::from_str::<String>(&text[range.clone()]) else { continue };
+/// Visits the strings of a JSON text with their range, field name and value. The value of a pair,
+/// `"name": "DB_PASSWORD", "value": "…"`, gets the name from the pair.
+fn walk_json_strings(text: &str, visit: &mut dyn FnMut(Range<usize>, &str, &str)) {
+    let mut name = Cow::Borrowed("");
+    let mut pair = Cow::Borrowed("");
+    for range in json_string_ranges(text) {
+        let Some(value) = unescaped(&text[range.clone()]) else { continue };
         if text[range.end..].trim_start().starts_with(':') {
             visit(range, "", &value);
             name = value;
@@ -324,12 +330,21 @@ fn walk(text: &str, visit: &mut dyn FnMut(Range<usize>, &str, &str)) {
         visit(range, if is_value && !pair.is_empty() { &pair } else { &name }, &value);
         let is_name =
             ["name", "key", "id", "variable"].iter().any(|one| name.eq_ignore_ascii_case(one));
-        pair = if is_name { value } else { String::new() };
+        pair = if is_name { value } else { Cow::Borrowed("") };
     }
 }
 
-/// Where the strings of a JSON text stand, quotes included.
-fn strings(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+/// Returns the content of a JSON string, copied only if it contains escapes.
+fn unescaped(string: &str) -> Option<Cow<'_, str>> {
+    let content = &string[1..string.len() - 1];
+    if memchr::memchr(b'\\', content.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(content));
+    }
+    serde_json::from_str(string).ok().map(Cow::Owned)
+}
+
+/// Iterates over the ranges of the strings of a JSON text, quotes included.
+fn json_string_ranges(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,32 +1,32 @@
-//! Names that say that their value is a secret: `DB_PASSWORD`, `apiKey`, `--token`, "the API key".
+//! Finds names whose values are secrets: `DB_PASSWORD`, `apiKey`, `--token`, "the API key".
 
 use std::ops::Range;
 
-/// How much a name says.
+/// The strength of a name as evidence for a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
-    /// A key of some kind: only a random value makes it a secret.
+    /// A key of some kind. Only a random value is a secret.
     Weak,
     /// A token, a secret, a key to something.
     Key,
-    /// A password: people choose words.
+    /// A password. People choose words, so the value need not be random.
     Password,
 }
 
-/// A name in a text.
+/// A name in a text whose value may be a secret.
 #[derive(Clone, Debug)]
-pub(super) struct Name {
+pub(super) struct SecretName {
     pub(super) range: Range<usize>,
     pub(super) strength: Strength,
-    /// Bits more that a value has to have, because the name says more than "secret".
+    /// The bits of randomness that a value needs in addition, because the name has further words.
     pub(super) doubt: f64,
-    /// Whether it is written as variables of the environment are.
+    /// Whether the name is written like an environment variable.
     pub(super) is_upper: bool,
-    /// Whether dashes lead it, as an option of a command.
+    /// Whether dashes precede the name, as for an option of a command.
     pub(super) is_option: bool,
 }
 
-/// Words that the scanner looks for to find names.
+/// Words that the scanner searches for to find names.
 pub(super) const WORDS: &[&str] =
     &["pass", "pwd", "secret", "token", "key", "credential", "auth", "sig"];
 
@@ -49,7 +49,7 @@ const SECRETS: &[&str] = &[
     "masterkey",
 ];
 
-/// What makes a secret of a key.
+/// Words before `key` that make it a secret.
 const KEYS_TO: &[&str] = &[
     "api",
     "access",
@@ -78,7 +78,7 @@ const KEYS_TO: &[&str] = &[
     "server",
 ];
 
-/// What a name goes on with that is about a secret and is none.
+/// Words after a secret's name that make it a fact about the secret, such as its length.
 const ABOUT: &[&str] = &[
     "name",
     "names",
@@ -209,7 +209,7 @@ const ABOUT: &[&str] = &[
     "from",
 ];
 
-/// What a name goes on with that changes nothing.
+/// Words after a secret's name that do not change its meaning.
 const STILL: &[&str] = &[
     "value",
     "prod",
@@ -234,12 +234,11 @@ const STILL: &[&str] = &[
     "backup",
 ];
 
-/// The longest name, to either side of the word.
+/// The maximum length of a name before and after the word, in bytes.
 const LONGEST: usize = 48;
 
-/// Returns the name that a word which was found in a text belongs to, if it says that its value is
-/// a secret.
-pub(super) fn name_at(text: &str, word: Range<usize>) -> Option<Name> {
+/// Returns the name around a word in a text, if its value may be a secret.
+pub(super) fn name_at(text: &str, word: Range<usize>) -> Option<SecretName> {
     let bytes = text.as_bytes();
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let left = bytes[..word.start].iter().rev().take(LONGEST).take_while(is_part).count();
@@ -258,8 +257,8 @@ pub(super) fn name_at(text: &str, word: Range<usize>) -> Option<Name> {
     if text[..range.start].ends_with("::") {
         return None;
     }
-    let (strength, doubt) = strength(name, before(text, range.start))?;
-    Some(Name {
+    let (strength, doubt) = name_strength(name, preceding_word(text, range.start))?;
+    Some(SecretName {
         strength,
         doubt,
         is_upper: !name.bytes().any(|byte| byte.is_ascii_lowercase()) && name.len() >= 3,
@@ -268,24 +267,25 @@ pub(super) fn name_at(text: &str, word: Range<usize>) -> Option<Name> {
     })
 }
 
-/// Returns what the name of a field says of its value.
+/// Returns the strength of a field name, and the bits of randomness that its value needs in
+/// addition.
 pub(super) fn strength_of(name: &str) -> Option<(Strength, f64)> {
     if name.len() > 2 * LONGEST {
         return None;
     }
-    strength(name, "")
+    name_strength(name, "")
 }
 
-/// Returns the word before a place, if a single space or nothing but that is between.
-fn before(text: &str, at: usize) -> &str {
+/// Returns the word before a position, if only a single space is between them.
+fn preceding_word(text: &str, at: usize) -> &str {
     let Some(head) = text[..at].strip_suffix(' ') else { return "" };
     let word = head.bytes().rev().take(16).take_while(u8::is_ascii_alphabetic).count();
     &head[head.len() - word..]
 }
 
-fn strength(name: &str, before: &str) -> Option<(Strength, f64)> {
+fn name_strength(name: &str, before: &str) -> Option<(Strength, f64)> {
     let mut parts: [&str; 12] = [""; 12];
-    let count = split(name, &mut parts);
+    let count = split_name(name, &mut parts);
     let parts = &parts[..count];
     if parts.iter().any(|part| is_any(part, &["public", "publishable", "pub"])) {
         return None;
@@ -324,8 +324,8 @@ fn ends_with(part: &str, word: &str) -> bool {
     at.and_then(|at| part.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(word))
 }
 
-/// Splits a name at its separators, where a capital follows a small letter, and before digits.
-fn split<'n>(name: &'n str, parts: &mut [&'n str; 12]) -> usize {
+/// Splits a name at separators, between a lower-case and an upper-case letter, and around digits.
+fn split_name<'n>(name: &'n str, parts: &mut [&'n str; 12]) -> usize {
     let bytes = name.as_bytes();
     let (mut start, mut count) = (0, 0);
     for at in 0..=bytes.len() {

@@ -1,29 +1,29 @@
-//! Pieces of longer texts: titles, snippets. A secret that a cut went through no longer looks like
-//! one, so it is looked for in the whole text.
+//! Secrets in excerpts of longer texts, such as titles and snippets. A secret that was cut no
+//! longer looks like one, so it is searched in the complete text.
 
 use std::ops::Range;
 
-use super::{Finding, NamedText, find, find_value, finding, scan};
+use super::{Finding, NamedText, find_secrets, find_value, new_finding, scan};
 use crate::escape::without_escapes;
 
-/// Fewer characters of a secret tell nothing.
+/// The number of bytes of a secret below which a part of it reveals nothing.
 const TELLING: usize = 6;
 
-/// Finds what a piece holds of the secrets in the texts that it may be cut out of, in order. White
-/// space may differ: a piece has single spaces where a text has lines.
+/// Finds the parts of an excerpt that belong to secrets in the texts it may come from, in order.
+/// White space may differ: an excerpt has single spaces where a text has line ends.
 pub fn find_in_piece(piece: &str, texts: &[NamedText]) -> Vec<Finding> {
     let begin = piece.len() - piece.trim_start_matches(['…', '.', ' ']).len();
     let core = piece[begin..].trim_end_matches(['…', '.', ' ']);
-    let mut findings = find(core);
+    let mut findings = find_secrets(core);
     let mut is_located = false;
     for text in texts {
         let clean = without_escapes(&text.text);
-        let (flat, words) = flattened(&clean);
+        let (flat, words) = flatten_text(&clean);
         let mut secrets = find_value(&text.name, &clean);
         for secret in &mut secrets {
-            secret.range = moved(&words, &secret.range);
+            secret.range = flattened_range(&words, &secret.range);
         }
-        let places = places(&flat, core, core.len() < piece.len());
+        let places = excerpt_positions(&flat, core, core.len() < piece.len());
         is_located |= !places.is_empty();
         for secret in &secrets {
             for place in &places {
@@ -35,7 +35,7 @@ pub fn find_in_piece(piece: &str, texts: &[NamedText]) -> Vec<Finding> {
                 }
             }
             if places.is_empty() && core.len() >= TELLING {
-                let found = overlaps(core, &flat[secret.range.clone()]);
+                let found = overlapping_parts(core, &flat[secret.range.clone()]);
                 findings.extend(found.into_iter().map(|range| Finding { range, ..secret.clone() }));
             }
         }
@@ -43,16 +43,16 @@ pub fn find_in_piece(piece: &str, texts: &[NamedText]) -> Vec<Finding> {
     if !is_located && begin + core.len() < piece.len() {
         findings.extend(open_end(core));
     }
-    let mut findings = joined(findings);
+    let mut findings = merge_findings(findings);
     for one in &mut findings {
         one.range = one.range.start + begin..one.range.end + begin;
     }
     findings
 }
 
-/// Returns where a piece may be cut out of a text: anywhere when it says that it was cut, else only
-/// at the beginning. A short word stands in too many places to say anything.
-fn places(flat: &str, core: &str, is_cut: bool) -> Vec<usize> {
+/// Returns the positions of an excerpt in a text: all of them if it is marked as cut, else only the
+/// beginning. A short word occurs too often to be evidence.
+fn excerpt_positions(flat: &str, core: &str, is_cut: bool) -> Vec<usize> {
     if core.len() < TELLING {
         return Vec::new();
     }
@@ -60,15 +60,15 @@ fn places(flat: &str, core: &str, is_cut: bool) -> Vec<usize> {
     found.filter(|at| is_cut || *at == 0).collect()
 }
 
-/// A word of a text, and where it stands in the text's one line.
+/// A word of a text, with its position in the text and in the flattened text.
 struct FlatWord {
     from: usize,
     to: usize,
     length: usize,
 }
 
-/// Returns a text in one line, and where its words went.
-fn flattened(text: &str) -> (String, Vec<FlatWord>) {
+/// Returns a text in one line, with the positions of its words.
+fn flatten_text(text: &str) -> (String, Vec<FlatWord>) {
     let is_gap = |one: char| one.is_whitespace() || one.is_control();
     let mut flat = String::with_capacity(text.len());
     let mut words = Vec::new();
@@ -87,8 +87,8 @@ fn flattened(text: &str) -> (String, Vec<FlatWord>) {
     (flat, words)
 }
 
-/// Returns where a part of a text stands in its one line.
-fn moved(words: &[FlatWord], range: &Range<usize>) -> Range<usize> {
+/// Converts a range of a text to a range of the flattened text.
+fn flattened_range(words: &[FlatWord], range: &Range<usize>) -> Range<usize> {
     let inside = |at: usize| {
         let after = words.partition_point(|word| word.from + word.length < at);
         words.get(after).map_or_else(
@@ -99,9 +99,9 @@ fn moved(words: &[FlatWord], range: &Range<usize>) -> Range<usize> {
     inside(range.start)..inside(range.end).max(inside(range.start))
 }
 
-/// Returns the parts of a piece that are a part of a secret: all of it wherever it stands, or one
-/// of its ends at an edge of the piece.
-fn overlaps(piece: &str, secret: &str) -> Vec<Range<usize>> {
+/// Returns the parts of an excerpt that are parts of a secret: the complete secret anywhere, or one
+/// end of it at an edge of the excerpt.
+fn overlapping_parts(piece: &str, secret: &str) -> Vec<Range<usize>> {
     let whole = piece.match_indices(secret).map(|(at, _)| at..at + secret.len());
     let mut found: Vec<Range<usize>> = whole.collect();
     let ends = secret.char_indices().map(|(at, _)| at);
@@ -114,17 +114,17 @@ fn overlaps(piece: &str, secret: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Takes the last word of a piece for a secret when it may be the beginning of one and the whole
-/// text is not known.
+/// Treats the last word of an excerpt as a secret if it may be the beginning of one. It is for
+/// excerpts whose complete text is unknown.
 fn open_end(piece: &str) -> Option<Finding> {
     let at = piece.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let word = piece.get(at..).unwrap_or_default();
     let is_telling = word.len() >= TELLING && scan::has_word(word);
-    is_telling.then(|| finding("cut", word, at..piece.len()))
+    is_telling.then(|| new_finding("cut", word, at..piece.len()))
 }
 
-/// Returns findings in order; those that overlap become one.
-fn joined(mut findings: Vec<Finding>) -> Vec<Finding> {
+/// Returns the findings in order. Overlapping ones are merged.
+fn merge_findings(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_key(|one| (one.range.start, usize::MAX - one.range.len()));
     let mut kept: Vec<Finding> = Vec::new();
     for one in findings {

@@ -1,13 +1,14 @@
-//! Home directories and user names: `/home/sam/web` leaves as `~/web`, `sam` as `user`.
+//! Replaces home directories and user names: `/home/sam/web` becomes `~/web`, and `sam` becomes
+//! `user`.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::Redactions;
+use super::RedactionCounts;
 
-/// Names that say nothing about anybody.
+/// User names that identify nobody.
 const COMMON: &[&str] = &[
     "admin",
     "agent",
@@ -39,7 +40,7 @@ const COMMON: &[&str] = &[
     "workspace",
 ];
 
-/// Shorter names occur inside everything.
+/// The shortest replaced name, in bytes. Shorter names occur inside too many words.
 const SHORTEST: usize = 4;
 
 static HOMES: LazyLock<Regex> = LazyLock::new(|| {
@@ -53,15 +54,15 @@ static ENCODED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("the pattern is a constant")
 });
 
-/// Who must not be named.
+/// The users whose names are replaced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct People {
     names: Vec<String>,
 }
 
 impl People {
-    /// Takes the owner's name from a path in a home directory.
-    pub(super) fn add_home(&mut self, path: &str) {
+    /// Adds the owner of the home directory that a path is in.
+    pub(super) fn add_home_directory(&mut self, path: &str) {
         let Some(found) = HOMES.captures(path).filter(|found| found["before"].is_empty()) else {
             return;
         };
@@ -72,24 +73,28 @@ impl People {
         }
     }
 
-    /// Cleans a text of homes and names.
-    pub(super) fn clean<'t>(&self, text: &'t str, counts: &mut Redactions) -> Cow<'t, str> {
-        let mut clean = homes(text, counts);
+    /// Replaces home directories and user names in a text.
+    pub(super) fn redact_people<'t>(
+        &self,
+        text: &'t str,
+        counts: &mut RedactionCounts,
+    ) -> Cow<'t, str> {
+        let mut clean = redact_homes(text, counts);
         for name in &self.names {
             if memchr::memmem::find(clean.as_bytes(), name.as_bytes()).is_some() {
-                clean = Cow::Owned(self::names(&clean, name, counts));
+                clean = Cow::Owned(self::redact_name(&clean, name, counts));
             }
         }
         clean
     }
 }
 
-fn homes<'t>(text: &'t str, counts: &mut Redactions) -> Cow<'t, str> {
+fn redact_homes<'t>(text: &'t str, counts: &mut RedactionCounts) -> Cow<'t, str> {
     let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
     let mut clean = Cow::Borrowed(text);
     if has("/home/") || has("Users") {
         clean = HOMES.replace_all(text, |found: &Captures<'_>| {
-            // `example.com/home/page` is no home.
+            // `example.com/home/page` is not a home directory.
             if !found["before"].is_empty() {
                 return found[0].to_owned();
             }
@@ -109,8 +114,8 @@ fn homes<'t>(text: &'t str, counts: &mut Redactions) -> Cow<'t, str> {
     clean
 }
 
-/// Replaces a name where it stands as a word.
-fn names(text: &str, name: &str, counts: &mut Redactions) -> String {
+/// Replaces a name where it is a separate word.
+fn redact_name(text: &str, name: &str, counts: &mut RedactionCounts) -> String {
     let is_part = |one: char| one.is_alphanumeric();
     let mut clean = String::with_capacity(text.len());
     let mut at = 0;

@@ -1,40 +1,41 @@
-//! What secrets look like that are known by their form: two tables. Beginnings of tokens, with the
-//! characters that follow them, and a few patterns for what has no beginning of its own.
+//! Rules for secrets that are recognized by their form, in two tables: tokens with a known prefix,
+//! and patterns for secrets without one.
 
-use Body::{Alnum, Base64, Dotted, Hex, Upper, Word};
-use Check::{Form, Random, Value};
+use TokenAlphabet::{Alnum, Base64, Dotted, Hex, Upper, Word};
+use TokenCheck::{Form, Random, Value};
 
-/// Tokens of one kind that begin alike.
-pub(super) struct Token {
-    /// The kind's name in placeholders and reports.
+/// A kind of token with a known prefix.
+pub(super) struct TokenKind {
+    /// The name of the kind in placeholders and reports.
     pub(super) name: &'static str,
-    /// What they begin with, letter by letter.
+    /// The prefix, case-sensitive.
     pub(super) prefix: &'static str,
-    /// Which characters follow.
-    pub(super) body: Body,
-    /// How many at least.
+    /// The characters after the prefix.
+    pub(super) body: TokenAlphabet,
+    /// The minimum number of characters after the prefix.
     pub(super) min: usize,
-    /// How many at most: of more it is something else where both are the same.
+    /// The maximum number of characters after the prefix. If it equals the minimum, a longer text
+    /// is not a token.
     pub(super) max: usize,
-    /// What else must hold.
-    pub(super) check: Check,
+    /// The condition that the token must also meet.
+    pub(super) check: TokenCheck,
 }
 
 /// The characters of a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum TokenAlphabet {
     Alnum,
     Upper,
     Hex,
     /// Letters, digits, `_` and `-`.
     Word,
-    /// Those, and dots.
+    /// Letters, digits, `_`, `-` and dots.
     Dotted,
     Base64,
 }
 
-impl Body {
-    pub(super) fn has(self, byte: u8) -> bool {
+impl TokenAlphabet {
+    pub(super) fn contains_byte(self, byte: u8) -> bool {
         match self {
             Alnum => byte.is_ascii_alphanumeric(),
             Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
@@ -48,29 +49,29 @@ impl Body {
     }
 }
 
-/// What must hold beyond the form.
+/// The condition that a text with the right form must meet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Check {
-    /// The form is unmistakable; it must not be an example.
+pub(super) enum TokenCheck {
+    /// The form is unmistakable. The text must not be an example.
     Form,
-    /// It must look random, too.
+    /// The text must also look random.
     Random,
-    /// It stands where a secret stands: it must be no example and no code.
+    /// The text is in the position of a secret. It must not be an example or code.
     Value,
 }
 
 const fn token(
     name: &'static str,
     prefix: &'static str,
-    body: Body,
+    body: TokenAlphabet,
     length: (usize, usize),
-    check: Check,
-) -> Token {
-    Token { name, prefix, body, min: length.0, max: length.1, check }
+    check: TokenCheck,
+) -> TokenKind {
+    TokenKind { name, prefix, body, min: length.0, max: length.1, check }
 }
 
-/// The tokens that are known by their beginning.
-pub(super) const TOKENS: &[Token] = &[
+/// Tokens that are recognized by their prefix.
+pub(super) const TOKENS: &[TokenKind] = &[
     token("age-key", "AGE-SECRET-KEY-1", Upper, (50, 62), Form),
     token("aws-key-id", "AKIA", Upper, (16, 16), Form),
     token("aws-key-id", "ASIA", Upper, (16, 16), Form),
@@ -176,16 +177,17 @@ pub(super) const TOKENS: &[Token] = &[
     token("service-key", "key-", Hex, (32, 32), Random),
 ];
 
-/// A pattern for what has no beginning of its own.
-pub(super) struct Pattern {
+/// A pattern for a kind of secret without a known prefix.
+pub(super) struct SecretPattern {
     pub(super) name: &'static str,
-    /// What is looked for first, in lower case.
+    /// The word that triggers the pattern, in lower case.
     pub(super) word: &'static str,
-    /// How many bytes before the word it may begin.
+    /// The number of bytes before the word at which a match may begin.
     pub(super) back: usize,
-    /// The pattern; its first group is the secret, without one the whole match is.
+    /// The regular expression. Its first group is the secret; without a group the complete match
+    /// is.
     pub(super) regex: &'static str,
-    pub(super) check: Check,
+    pub(super) check: TokenCheck,
 }
 
 const fn pattern(
@@ -193,13 +195,13 @@ const fn pattern(
     word: &'static str,
     back: usize,
     regex: &'static str,
-    check: Check,
-) -> Pattern {
-    Pattern { name, word, back, regex, check }
+    check: TokenCheck,
+) -> SecretPattern {
+    SecretPattern { name, word, back, regex, check }
 }
 
-/// The patterns.
-pub(super) const PATTERNS: &[Pattern] = &[
+/// Secrets that are recognized by a pattern.
+pub(super) const PATTERNS: &[SecretPattern] = &[
     pattern(
         "webhook",
         "hooks.slack.com",

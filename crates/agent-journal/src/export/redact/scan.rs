@@ -1,5 +1,5 @@
-//! Looks through a text once for the words that secrets come with, and around each of them for the
-//! secret. A text without such a word costs one pass.
+//! Scans a text once for trigger words, and searches around each of them for the secret. A text
+//! without a trigger word costs one pass.
 
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
@@ -7,19 +7,19 @@ use std::sync::{LazyLock, OnceLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::Regex;
 
-use super::likeness::randomness;
+use super::likeness::randomness_bits;
 use super::names::{self, Strength};
-use super::rules::{Body, Check, PATTERNS, TOKENS, Token};
+use super::rules::{PATTERNS, TOKENS, TokenAlphabet, TokenCheck, TokenKind};
 use super::{assigned, commands, judge, pem};
 
-/// A secret in a text: its kind, and where it stands.
+/// A secret in a text: its kind and its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Match {
+pub(super) struct SecretMatch {
     pub(super) rule: &'static str,
     pub(super) range: Range<usize>,
 }
 
-/// What a word leads to.
+/// The search that a trigger word starts.
 #[derive(Clone, Copy)]
 enum Lead {
     Token(usize),
@@ -37,15 +37,15 @@ enum Lead {
 struct Scanner {
     words: AhoCorasick,
     leads: Vec<Lead>,
-    /// Made when they are first tried: that takes longer than most texts.
+    /// Compiled at their first use, because compiling takes longer than scanning most texts.
     patterns: Vec<OnceLock<Regex>>,
     address: OnceLock<Regex>,
 }
 
-/// What `-----BEGIN` is in base64.
+/// The beginning of `-----BEGIN` in Base64.
 const ENCODED_BEGIN: &str = "LS0tLS1CRUdJTi";
 
-/// The longest text that a pattern is tried on, behind its word.
+/// The number of bytes after its trigger word that a pattern is applied to.
 const AHEAD: usize = 600;
 
 static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
@@ -53,7 +53,7 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     words.extend(TOKENS.iter().enumerate().map(|(at, token)| (token.prefix, Lead::Token(at))));
     words.extend(PATTERNS.iter().enumerate().map(|(at, one)| (one.word, Lead::Pattern(at))));
     words.extend(names::WORDS.iter().map(|word| (*word, Lead::Name)));
-    words.extend(commands::words().map(|word| (word, Lead::Command)));
+    words.extend(commands::command_words().map(|word| (word, Lead::Command)));
     words.extend([
         (pem::WORD, Lead::Key),
         (ENCODED_BEGIN, Lead::EncodedKey),
@@ -74,33 +74,33 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     }
 });
 
-/// `://user:value@host`
+/// Matches the password in `://user:value@host`.
 const ADDRESS: &str =
     r#"^://[^ \t\r\n:/@"'<>`\\]{0,80}:([^ \t\r\n/"'<>`\\]{3,120})@[0-9A-Za-z_\[]"#;
 
-fn compiled<'r>(place: &'r OnceLock<Regex>, pattern: &str) -> &'r Regex {
+fn compiled_regex<'r>(place: &'r OnceLock<Regex>, pattern: &str) -> &'r Regex {
     place.get_or_init(|| Regex::new(pattern).expect("the patterns are constants"))
 }
 
-/// Whether a text has a word that secrets come with.
+/// Returns whether a text contains a trigger word.
 pub(super) fn has_word(text: &str) -> bool {
     SCANNER.words.is_match(text)
 }
 
-/// Finds the secrets in a text, in order; those that overlap are one.
-pub(super) fn matches(text: &str) -> Vec<Match> {
-    let mut search = Search { text, scanner: &SCANNER, found: Vec::new(), named: 0 };
+/// Finds the secrets in a text, in order. Overlapping ones are merged.
+pub(super) fn scan_text(text: &str) -> Vec<SecretMatch> {
+    let mut search = SecretScan { text, scanner: &SCANNER, found: Vec::new(), named: 0 };
     for word in search.scanner.words.find_overlapping_iter(text) {
         let lead = search.scanner.leads[word.pattern().as_usize()];
-        search.follow(lead, word.start()..word.end());
+        search.follow_lead(lead, word.start()..word.end());
     }
-    united(search.found)
+    merge_matches(search.found)
 }
 
-/// Sorts matches, and makes one of those that overlap: the earlier and longer gives its name.
-fn united(mut found: Vec<Match>) -> Vec<Match> {
+/// Sorts matches and merges overlapping ones. The kind of the earlier and longer one is kept.
+fn merge_matches(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
     found.sort_by_key(|one| (one.range.start, usize::MAX - one.range.len(), one.rule == "secret"));
-    let mut kept: Vec<Match> = Vec::with_capacity(found.len());
+    let mut kept: Vec<SecretMatch> = Vec::with_capacity(found.len());
     for one in found {
         match kept.last_mut() {
             Some(last) if one.range.start < last.range.end => {
@@ -112,50 +112,50 @@ fn united(mut found: Vec<Match>) -> Vec<Match> {
     kept
 }
 
-struct Search<'t> {
+struct SecretScan<'t> {
     text: &'t str,
     scanner: &'static Scanner,
-    found: Vec<Match>,
-    /// Where the name ends that was looked at last.
+    found: Vec<SecretMatch>,
+    /// The end of the last name that was examined.
     named: usize,
 }
 
-impl Search<'_> {
-    fn follow(&mut self, lead: Lead, word: Range<usize>) {
+impl SecretScan<'_> {
+    fn follow_lead(&mut self, lead: Lead, word: Range<usize>) {
         match lead {
-            Lead::Token(at) => self.token(&TOKENS[at], word.start),
-            Lead::Pattern(at) => self.pattern(at, word),
-            Lead::Name => self.name(word),
+            Lead::Token(at) => self.match_token(&TOKENS[at], word.start),
+            Lead::Pattern(at) => self.match_pattern(at, word),
+            Lead::Name => self.match_name(word),
             Lead::Command => {
                 let found = &mut self.found;
                 commands::passwords_at(self.text, word, &mut |range| {
-                    found.push(Match { rule: "password", range });
+                    found.push(SecretMatch { rule: "password", range });
                 });
             }
             Lead::Key => {
                 let key = pem::key_at(self.text, word);
-                self.add("private-key", key);
+                self.add_match("private-key", key);
             }
             Lead::EncodedKey => self.encoded_key(word.start),
-            Lead::Jwt => self.jwt(word.start),
-            Lead::Cookie => self.cookies(word),
-            Lead::Address => self.address(word.start),
-            Lead::Basic => self.basic(word.end),
+            Lead::Jwt => self.match_jwt(word.start),
+            Lead::Cookie => self.match_cookies(word),
+            Lead::Address => self.match_address(word.start),
+            Lead::Basic => self.match_basic_login(word.end),
         }
     }
 
-    fn add(&mut self, rule: &'static str, range: Option<Range<usize>>) {
-        self.found.extend(range.map(|range| Match { rule, range }));
+    fn add_match(&mut self, rule: &'static str, range: Option<Range<usize>>) {
+        self.found.extend(range.map(|range| SecretMatch { rule, range }));
     }
 
-    /// Whether a token may begin at a place: not inside of a word.
-    fn begins(&self, at: usize) -> bool {
+    /// Returns whether a token may begin at a position: not inside a word.
+    fn may_begin_token(&self, at: usize) -> bool {
         let bytes = self.text.as_bytes();
         match at.checked_sub(1).map(|before| bytes[before]) {
             None => true,
-            // `\n` before a token in a string is no letter of a word.
+            // The letter of an escape such as `\n` before a token is not part of a word.
             Some(b'n' | b't' | b'r') => at >= 2 && bytes[at - 2] == b'\\',
-            // `%3D` before a token in an address.
+            // `%3D` before a token in a URL.
             Some(byte) if byte.is_ascii_hexdigit() => {
                 at >= 3 && bytes[at - 3] == b'%' && bytes[at - 2].is_ascii_digit()
             }
@@ -163,9 +163,9 @@ impl Search<'_> {
         }
     }
 
-    fn token(&mut self, token: &Token, at: usize) {
+    fn match_token(&mut self, token: &TokenKind, at: usize) {
         let text = self.text;
-        if !text[at..].starts_with(token.prefix) || !self.begins(at) {
+        if !text[at..].starts_with(token.prefix) || !self.may_begin_token(at) {
             return;
         }
         let from = at + token.prefix.len();
@@ -179,21 +179,21 @@ impl Search<'_> {
         } else if !is_long_enough || length > token.max && token.min == token.max {
             return;
         }
-        // A sentence ends after a token, a token does not end in a dot.
+        // A dot after a token ends the sentence and is not part of the token.
         while matches!(text.as_bytes()[end - 1], b'.' | b'-' | b'_') && end > from {
             end -= 1;
         }
         let body = text.get(from..end).unwrap_or_default();
         let is_one = match token.check {
-            Check::Form | Check::Value => !judge::is_blank(body),
-            Check::Random => !judge::is_stand_in(body) && randomness(body) > 0.0,
+            TokenCheck::Form | TokenCheck::Value => !judge::is_example(body),
+            TokenCheck::Random => !judge::is_stand_in(body) && randomness_bits(body) > 0.0,
         };
         if is_one {
-            self.found.push(Match { rule: token.name, range: at..end });
+            self.found.push(SecretMatch { rule: token.name, range: at..end });
         }
     }
 
-    fn pattern(&mut self, at: usize, word: Range<usize>) {
+    fn match_pattern(&mut self, at: usize, word: Range<usize>) {
         let rule = &PATTERNS[at];
         let mut start = word.start.saturating_sub(rule.back);
         while !self.text.is_char_boundary(start) {
@@ -204,27 +204,27 @@ impl Search<'_> {
             end -= 1;
         }
         let Some(captures) =
-            compiled(&self.scanner.patterns[at], rule.regex).captures(&self.text[start..end])
+            compiled_regex(&self.scanner.patterns[at], rule.regex).captures(&self.text[start..end])
         else {
             return;
         };
         let Some(secret) = captures.get(1).or_else(|| captures.get(0)) else { return };
         let value = secret.as_str().trim_end_matches('.');
         let is_one = match rule.check {
-            Check::Form => !judge::is_blank(value),
-            Check::Value => !judge::is_stand_in(value) && !judge::is_reference(value),
-            Check::Random => {
+            TokenCheck::Form => !judge::is_example(value),
+            TokenCheck::Value => !judge::is_stand_in(value) && !judge::is_reference(value),
+            TokenCheck::Random => {
                 !judge::is_stand_in(value) && !judge::is_code(value) && is_random(value)
             }
         };
         if is_one {
             let from = start + secret.start();
-            self.found.push(Match { rule: rule.name, range: from..from + value.len() });
+            self.found.push(SecretMatch { rule: rule.name, range: from..from + value.len() });
         }
     }
 
-    fn name(&mut self, word: Range<usize>) {
-        // `aws_secret_access_key` has several words and is one name.
+    fn match_name(&mut self, word: Range<usize>) {
+        // `aws_secret_access_key` contains several trigger words, but is one name.
         if word.start < self.named {
             return;
         }
@@ -240,46 +240,47 @@ impl Search<'_> {
                     || is_login
                         && (judge::is_encoded_login(text) || is_second(self.text, &value, text));
             if is_one {
-                let range = self.unwrapped(value.range);
-                self.found.push(Match { rule: "secret", range });
+                let range = self.extend_over_wrap(value.range);
+                self.found.push(SecretMatch { rule: "secret", range });
             }
         }
         if name.strength > Strength::Weak {
-            self.column(&name);
+            self.match_column(&name);
         }
     }
 
-    fn column(&mut self, name: &names::Name) {
-        for value in assigned::column(self.text, name) {
+    fn match_column(&mut self, name: &names::SecretName) {
+        for value in assigned::values_below_heading(self.text, name) {
             let Some(text) = self.text.get(value.range.clone()) else { continue };
             if assigned::is_secret(text, name.strength, value.place, name.doubt) {
-                self.found.push(Match { rule: "secret", range: value.range });
+                self.found.push(SecretMatch { rule: "secret", range: value.range });
             }
         }
     }
 
-    /// Adds what a terminal or an editor moved to the next line.
-    fn unwrapped(&self, range: Range<usize>) -> Range<usize> {
+    /// Extends a range by the part of a value that a terminal or an editor wrapped to the next
+    /// line.
+    fn extend_over_wrap(&self, range: Range<usize>) -> Range<usize> {
         let before = assigned::line_before(self.text, range.start).len();
         let is_full = before + range.len() >= 76 && range.len() >= 24;
-        let next = continuation(self.text, range.end).filter(|_| is_full);
+        let next = continuation_start(self.text, range.end).filter(|_| is_full);
         let Some(next) = next else { return range };
-        let length = body_length(self.text.as_bytes(), next, Body::Base64, 200);
+        let length = body_length(self.text.as_bytes(), next, TokenAlphabet::Base64, 200);
         let is_rest = length >= 4 && ends_line(self.text, next + length);
-        let is_more = is_rest && randomness(&self.text[next..next + length]) > 4.0;
+        let is_more = is_rest && randomness_bits(&self.text[next..next + length]) > 4.0;
         if is_more { range.start..next + length } else { range }
     }
 
-    fn jwt(&mut self, at: usize) {
+    fn match_jwt(&mut self, at: usize) {
         let bytes = self.text.as_bytes();
-        if !self.text[at..].starts_with("eyJ") || !self.begins(at) {
+        if !self.text[at..].starts_with("eyJ") || !self.may_begin_token(at) {
             return;
         }
-        let head = body_length(bytes, at, Body::Word, 4096);
+        let head = body_length(bytes, at, TokenAlphabet::Word, 4096);
         let mut end = at + head;
         let mut parts = 1;
         while bytes.get(end) == Some(&b'.') && parts < 5 {
-            let part = body_length(bytes, end + 1, Body::Word, 16 << 10);
+            let part = body_length(bytes, end + 1, TokenAlphabet::Word, 16 << 10);
             if part == 0 {
                 break;
             }
@@ -293,38 +294,38 @@ impl Search<'_> {
         if !is_one {
             return;
         }
-        // A line may end anywhere in it.
-        let mut next = continuation(self.text, end);
+        // The token may be wrapped at any position.
+        let mut next = continuation_start(self.text, end);
         while let Some(from) = next {
-            let length = body_length(bytes, from, Body::Dotted, 4096);
+            let length = body_length(bytes, from, TokenAlphabet::Dotted, 4096);
             if length < 8
                 || !ends_line(self.text, from + length)
-                || randomness(&self.text[from..from + length]) < 8.0
+                || randomness_bits(&self.text[from..from + length]) < 8.0
             {
                 break;
             }
             end = from + length;
-            next = continuation(self.text, end);
+            next = continuation_start(self.text, end);
         }
-        self.found.push(Match { rule: "jwt", range: at..end });
+        self.found.push(SecretMatch { rule: "jwt", range: at..end });
     }
 
     fn encoded_key(&mut self, at: usize) {
         use base64::Engine;
         let bytes = self.text.as_bytes();
-        if !self.text[at..].starts_with(ENCODED_BEGIN) || !self.begins(at) {
+        if !self.text[at..].starts_with(ENCODED_BEGIN) || !self.may_begin_token(at) {
             return;
         }
-        let length = body_length(bytes, at, Body::Base64, 64 << 10);
+        let length = body_length(bytes, at, TokenAlphabet::Base64, 64 << 10);
         let begin = &self.text[at..at + length.min(64) / 4 * 4];
         let plain = base64::engine::general_purpose::STANDARD.decode(begin).unwrap_or_default();
         if memchr::memmem::find(&plain, b"PRIVATE KEY").is_some() {
-            self.found.push(Match { rule: "private-key", range: at..at + length });
+            self.found.push(SecretMatch { rule: "private-key", range: at..at + length });
         }
     }
 
-    /// `Cookie: session=value; theme=dark`
-    fn cookies(&mut self, word: Range<usize>) {
+    /// Finds secrets in `Cookie: session=value; theme=dark`.
+    fn match_cookies(&mut self, word: Range<usize>) {
         let bytes = self.text.as_bytes();
         let mut at = word.end;
         let is_mark =
@@ -346,7 +347,7 @@ impl Search<'_> {
             let length = bytes[from..].iter().take(4096).take_while(is_value).count();
             let value = self.text.get(from..from + length).unwrap_or_default();
             if is_cookie(&self.text[at..at + name], value) {
-                self.found.push(Match { rule: "cookie", range: from..from + length });
+                self.found.push(SecretMatch { rule: "cookie", range: from..from + length });
             }
             at = from + length;
             let gap =
@@ -365,8 +366,8 @@ impl Search<'_> {
         }
     }
 
-    /// `postgres://user:value@host`
-    fn address(&mut self, at: usize) {
+    /// Finds the password in `postgres://user:value@host`.
+    fn match_address(&mut self, at: usize) {
         let before = at.checked_sub(1).map(|before| self.text.as_bytes()[before]);
         if !before.is_some_and(|byte| byte.is_ascii_alphanumeric()) {
             return;
@@ -375,7 +376,8 @@ impl Search<'_> {
         while !self.text.is_char_boundary(end) {
             end -= 1;
         }
-        let Some(captures) = compiled(&self.scanner.address, ADDRESS).captures(&self.text[at..end])
+        let Some(captures) =
+            compiled_regex(&self.scanner.address, ADDRESS).captures(&self.text[at..end])
         else {
             return;
         };
@@ -384,64 +386,64 @@ impl Search<'_> {
         let is_other = judge::is_stand_in(value)
             || judge::is_reference(value)
             || value.starts_with(['{', '$', '<']);
-        if !is_other && (judge::is_mixed(value) || randomness(value) > -2.0) {
-            self.found.push(Match {
+        if !is_other && (judge::is_mixed(value) || randomness_bits(value) > -2.0) {
+            self.found.push(SecretMatch {
                 rule: "url-password",
                 range: at + secret.start()..at + secret.end(),
             });
         }
     }
 
-    /// `Authorization: Basic dXNlcjp2YWx1ZQ==`
-    fn basic(&mut self, end: usize) {
+    /// Finds the login in `Authorization: Basic dXNlcjp2YWx1ZQ==`.
+    fn match_basic_login(&mut self, end: usize) {
         let bytes = self.text.as_bytes();
         let gap = bytes[end..].iter().take(3).take_while(|byte| **byte == b' ').count();
         let from = end + gap;
-        let length = body_length(bytes, from, Body::Base64, 400);
+        let length = body_length(bytes, from, TokenAlphabet::Base64, 400);
         if gap > 0 && length >= 8 && judge::is_encoded_login(&self.text[from..from + length]) {
-            self.found.push(Match { rule: "authorization", range: from..from + length });
+            self.found.push(SecretMatch { rule: "authorization", range: from..from + length });
         }
     }
 }
 
-/// Whether the value of `auth` is the second of a pair.
+/// Returns whether the value of `auth` is the second of a pair.
 fn is_second(text: &str, value: &assigned::Value, password: &str) -> bool {
     let before = text[..value.range.start].trim_end_matches(['"', '\'', '\\', ' ']);
-    value.place == assigned::Place::Element
+    value.place == assigned::ValueSyntax::Element
         && before.ends_with(',')
         && assigned::is_secret(password, Strength::Password, value.place, 0.0)
 }
 
-/// Whether the value of a cookie lets somebody in.
+/// Returns whether the value of a cookie grants access.
 fn is_cookie(name: &str, value: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_telling = ["sess", "sid", "auth", "token", "jwt", "login", "csrf", "xsrf"]
         .iter()
         .any(|word| lower.contains(word));
-    let bits = randomness(value);
+    let bits = randomness_bits(value);
     if judge::is_stand_in(value) || judge::is_reference(value) {
         return false;
     }
     is_telling && value.len() >= 8 && bits > 2.0 || value.len() >= 16 && bits > 12.0
 }
 
-/// Whether a value of at least 20 characters or so looks random.
+/// Returns whether a value of about 20 characters or more looks random.
 fn is_random(value: &str) -> bool {
-    randomness(value) > 4.0
+    randomness_bits(value) > 4.0
 }
 
-fn body_length(bytes: &[u8], from: usize, body: Body, most: usize) -> usize {
+fn body_length(bytes: &[u8], from: usize, body: TokenAlphabet, most: usize) -> usize {
     bytes
         .get(from..)
         .unwrap_or_default()
         .iter()
         .take(most)
-        .take_while(|byte| body.has(**byte))
+        .take_while(|byte| body.contains_byte(**byte))
         .count()
 }
 
-/// Returns where a line goes on that ends at a place.
-fn continuation(text: &str, end: usize) -> Option<usize> {
+/// Returns the start of the text on the next line, if a line ends at this position.
+fn continuation_start(text: &str, end: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = end + usize::from(bytes.get(end) == Some(&b'\\'));
     at += usize::from(bytes.get(at) == Some(&b'\r'));
@@ -458,15 +460,15 @@ fn ends_line(text: &str, at: usize) -> bool {
     })
 }
 
-/// Returns the end of a token that goes on in the next line.
+/// Returns the end of a token that continues on the next line.
 fn wrapped_end(
     text: &str,
     start: usize,
     end: usize,
-    token: &Token,
+    token: &TokenKind,
     is_whole: bool,
 ) -> Option<usize> {
-    let next = continuation(text, end)?;
+    let next = continuation_start(text, end)?;
     let so_far = end - start - token.prefix.len();
     let length = body_length(text.as_bytes(), next, token.body, token.max - so_far.min(token.max));
     if length < 2 || !ends_line(text, next + length) || so_far < 4 {
@@ -476,11 +478,11 @@ fn wrapped_end(
     let joined = format!("{}{rest}", &text[start + token.prefix.len()..end]);
     let column = end - start + assigned::line_before(text, start).len();
     let fits = if is_whole {
-        column >= 60 && length >= 8 && randomness(rest) > 8.0
+        column >= 60 && length >= 8 && randomness_bits(rest) > 8.0
     } else {
         joined.len() >= token.min
-            && randomness(&joined) > 12.0
-            && (length < 6 || randomness(rest) > 0.0)
+            && randomness_bits(&joined) > 12.0
+            && (length < 6 || randomness_bits(rest) > 0.0)
     };
     fits.then_some(next + length)
 }

@@ -1,72 +1,72 @@
-//! The parts of a message.
+//! The blocks of a message.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::Json;
 
-/// One part of a message.
+/// One block of a message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Block"))]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Block {
-    /// Text.
+pub enum DocumentBlock {
+    /// A text.
     Text {
-        /// The text, as Markdown where a model wrote it.
+        /// The text, as Markdown if a model wrote it.
         text: String,
     },
-    /// A request for a tool.
+    /// A tool call.
     ToolUse {
-        /// Joins the call with its result.
+        /// The id that links the call to its result.
         tool_id: String,
-        /// The tool's name.
+        /// The name of the tool.
         tool_name: String,
-        /// The arguments.
+        /// The arguments of the call.
         #[cfg_attr(test, schemars(with = "serde_json::Value"))]
         input: Json,
     },
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult {
-        /// The call that is answered.
+        /// The id of the call.
         tool_id: String,
-        /// The tool's name.
+        /// The name of the tool.
         tool_name: String,
-        /// The answer.
+        /// The output of the tool.
         output: String,
-        /// Whether it failed.
+        /// Whether the call failed.
         is_error: bool,
     },
-    /// The model's readable reasoning (since 1.1).
+    /// The readable reasoning of the model (since 1.1).
     Thinking {
-        /// The reasoning.
+        /// The text of the reasoning.
         thinking: String,
     },
     /// A picture (since 1.1).
     Image {
-        /// Its media type.
+        /// The media type of the picture.
         #[serde(skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
-        /// Its size in bytes.
+        /// The size of the picture in bytes.
         bytes: u64,
-        /// Where it lies, when it is not in the record.
+        /// The path or address of the picture, if it is not in the record.
         #[serde(skip_serializing_if = "Option::is_none")]
         location: Option<String>,
-        /// Its content hash in the journal.
+        /// The content hash of the picture in the journal.
         #[serde(skip_serializing_if = "Option::is_none")]
         hash: Option<String>,
-        /// The picture itself in Base64.
+        /// The picture in Base64.
         #[serde(skip_serializing_if = "Option::is_none")]
         data: Option<String>,
     },
     /// Anything else, as the agent recorded it (since 1.1).
     Other {
-        /// The record.
+        /// The record as JSON.
         #[cfg_attr(test, schemars(with = "serde_json::Value"))]
         raw: Json,
     },
 }
 
-/// Every field of every block: what a tagged enum cannot read while raw JSON is kept as it is.
+/// The fields of all blocks. A tagged enum cannot be deserialized while keeping raw JSON unchanged.
 #[derive(Deserialize)]
 struct AnyBlock {
     #[serde(rename = "type")]
@@ -91,10 +91,10 @@ struct AnyBlock {
     raw: Option<Json>,
 }
 
-impl<'de> Deserialize<'de> for Block {
+impl<'de> Deserialize<'de> for DocumentBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let whole = Json::deserialize(deserializer)?;
-        let any: AnyBlock = serde_json::from_str(whole.as_str()).map_err(D::Error::custom)?;
+        let any: AnyBlock = serde_json::from_str(whole.as_json_str()).map_err(D::Error::custom)?;
         let nothing = || Json::from_value(&serde_json::Value::Null);
         Ok(match any.kind.as_str() {
             "text" => Self::Text { text: any.text.unwrap_or_default() },
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Block {
                 data: any.data,
             },
             "other" => Self::Other { raw: any.raw.unwrap_or_else(nothing) },
-            // A later minor version may know more kinds.
+            // A later minor version may define more kinds.
             _ => Self::Other { raw: whole },
         })
     }

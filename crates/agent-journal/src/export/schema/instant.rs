@@ -1,9 +1,9 @@
-//! How the published schema describes instants.
+//! The description of instants in the published schema.
 
-/// An instant as the schema names it.
-pub(super) struct Instant;
+/// An instant in the schema.
+pub(super) struct SchemaInstant;
 
-/// An instant that may be unknown, but is always spoken of.
+/// An instant that may be null, but is always present.
 pub(super) struct InstantOrNull;
 
 macro_rules! describe {
@@ -24,5 +24,5 @@ macro_rules! describe {
     };
 }
 
-describe!(Instant, "string");
+describe!(SchemaInstant, "string");
 describe!(InstantOrNull, ["string", "null"]);

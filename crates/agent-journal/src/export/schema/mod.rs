@@ -1,5 +1,5 @@
-//! The unified document: one shape for the sessions of every agent. These types are the format;
-//! `docs/schema/session.schema.json` is made of them.
+//! The unified document: one format for the sessions of all agents. These types define the format,
+//! and `docs/schema/session.schema.json` is generated from them.
 
 mod block;
 mod notes;
@@ -7,7 +7,7 @@ mod notes;
 #[cfg(test)]
 mod instant;
 
-pub use block::Block;
+pub use block::DocumentBlock;
 pub use notes::{MessageNotes, SessionNotes, TaskNotes};
 
 use std::collections::BTreeMap;
@@ -17,85 +17,86 @@ use serde::{Deserialize, Serialize};
 use crate::model::{ATTACHMENTS, Json, Origin, Timestamp, attachment_names};
 
 #[cfg(test)]
-use instant::{Instant, InstantOrNull};
+use instant::{InstantOrNull, SchemaInstant};
 
-/// Under this name the journal's own facts stand among the extensions.
+/// The key of the journal's own data among the extensions.
 pub const OWN: &str = "agent-journal";
 
 /// One session as one document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Document {
-    /// Version of this schema: `1.0`, or `1.1` when there are blocks that 1.0 does not know.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Document"))]
+pub struct UnifiedDocument {
+    /// The version of this schema: `1.0`, or `1.1` if there are blocks that 1.0 does not define.
     pub schema_version: String,
-    /// When the document was made.
-    #[cfg_attr(test, schemars(with = "Instant"))]
+    /// The time of the export.
+    #[cfg_attr(test, schemars(with = "SchemaInstant"))]
     pub export_timestamp: Timestamp,
     /// The canonical id of the agent.
     pub agent: String,
-    /// What is known of the session as a whole.
-    pub session: Session,
+    /// The metadata of the session.
+    pub session: DocumentSession,
     /// The messages in the order they were recorded.
-    pub messages: Vec<Message>,
-    /// How the messages follow each other.
+    pub messages: Vec<DocumentMessage>,
+    /// The order and the branches of the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Graph>,
 }
 
-/// What comes before the messages.
+/// The part of a document before the messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
-    /// Version of the schema.
+    /// The version of the schema.
     pub schema_version: String,
-    /// When the document was made.
+    /// The time of the export.
     pub export_timestamp: Timestamp,
-    /// The agent's id.
+    /// The canonical id of the agent.
     pub agent: String,
-    /// What is known of the session as a whole.
-    pub session: Session,
+    /// The metadata of the session.
+    pub session: DocumentSession,
 }
 
-/// What is known of a session as a whole.
+/// The metadata of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Session {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Session"))]
+pub struct DocumentSession {
     /// The agent's own id of the session.
     pub id: String,
-    /// The working directory; empty when it is not recorded.
+    /// The working directory; empty if it is not recorded.
     pub workspace: String,
-    /// The working directory as one file name.
+    /// The working directory encoded as a file name.
     pub workspace_encoded: String,
-    /// The first recorded instant; null when none is recorded.
+    /// The first recorded instant; null if none is recorded.
     #[cfg_attr(test, schemars(with = "InstantOrNull"))]
     pub started_at: Option<Timestamp>,
-    /// The last recorded instant; null when none is recorded.
+    /// The last recorded instant; null if none is recorded.
     #[cfg_attr(test, schemars(with = "InstantOrNull"))]
     pub ended_at: Option<Timestamp>,
-    /// Where the session was read.
-    pub source: Source,
-    /// Whether another session's agent ran it.
+    /// The source of the session.
+    pub source: DocumentSource,
+    /// Whether the session is a sub-agent of another session.
     pub is_agent_session: bool,
-    /// The session that started this one.
+    /// The id of the session that started this one.
     pub parent_session_id: Option<String>,
-    /// The sub-agent's id.
+    /// The id of the sub-agent.
     pub agent_id: Option<String>,
-    /// What does not map, by agent; under `agent-journal` what the journal itself knows, with
-    /// `calls`: those that count for the session and stand in none of its messages, or not in full.
+    /// Data without a field in this schema, by agent. The key `agent-journal` contains the
+    /// journal's own data. Its `calls` are the model calls of the session that are in none of its
+    /// messages, or not completely.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(test, schemars(with = "BTreeMap<String, BTreeMap<String, serde_json::Value>>"))]
     pub extensions: BTreeMap<String, Json>,
 }
 
-/// Where a session was read.
+/// The source of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Source {
-    /// `local`, `wsl`, `windows` or `remote`.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Source"))]
+pub struct DocumentSource {
+    /// The kind of machine: `local`, `wsl`, `windows` or `remote`.
     #[serde(rename = "type")]
     pub kind: SourceKind,
     /// The other machine or the WSL distribution.
     pub host: Option<String>,
-    /// The file.
+    /// The path of the file.
     pub path: String,
 }
 
@@ -104,116 +105,118 @@ pub struct Source {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
-    /// This one.
+    /// This machine.
     #[default]
     Local,
-    /// A Linux inside Windows.
+    /// A Linux distribution inside Windows (WSL).
     Wsl,
-    /// A Windows around this Linux.
+    /// The Windows system around this WSL distribution.
     Windows,
-    /// Another one.
+    /// Another machine.
     Remote,
 }
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Message {
-    /// Its number, from 1.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Message"))]
+pub struct DocumentMessage {
+    /// The number of the message, counted from 1.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub index: u64,
-    /// Its id.
+    /// The id of the message.
     #[serde(default)]
     pub uuid: Option<String>,
-    /// The message it follows.
+    /// The id of the message that this one follows.
     #[serde(default)]
     pub parent_uuid: Option<String>,
-    /// Whose turn it is.
-    pub role: Role,
-    /// When it was recorded.
+    /// The side of the conversation that the message belongs to.
+    pub role: DocumentRole,
+    /// The time at which the message was recorded.
     #[serde(default)]
-    #[cfg_attr(test, schemars(with = "Option<Instant>"))]
+    #[cfg_attr(test, schemars(with = "Option<SchemaInstant>"))]
     pub timestamp: Option<Timestamp>,
-    /// What it says, in order.
-    pub content: Vec<Block>,
-    /// The circumstances.
+    /// The blocks of the message, in order.
+    pub content: Vec<DocumentBlock>,
+    /// The metadata of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Metadata>,
-    /// What does not map, by agent; under `agent-journal` what the journal itself knows.
+    pub metadata: Option<DocumentMetadata>,
+    /// Data without a field in this schema, by agent. The key `agent-journal` contains the
+    /// journal's own data.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(test, schemars(with = "BTreeMap<String, BTreeMap<String, serde_json::Value>>"))]
     pub extensions: BTreeMap<String, Json>,
 }
 
-/// Whose turn a message is. Results of tools are the user's side, as the APIs have it.
+/// The side of the conversation that a message belongs to. Tool results belong to the user's side,
+/// as in the APIs of the providers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Role"))]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The person's side.
+pub enum DocumentRole {
+    /// The person.
     User,
-    /// The model's side.
+    /// The model.
     Assistant,
-    /// Notices of the program.
+    /// The program, with a notice.
     System,
 }
 
-/// The circumstances of a message.
+/// The metadata of a message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Metadata"))]
 #[serde(default)]
-pub struct Metadata {
+pub struct DocumentMetadata {
     /// The working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The git branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
-    /// The agent's version.
+    /// The version of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
     /// The kind of user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_type: Option<String>,
-    /// Whether the program, and neither side of the conversation, put the message there.
+    /// Whether the program inserted the message, and neither the person nor the model wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_meta: Option<bool>,
-    /// Whether the message only carries the results of tools.
+    /// Whether the message only contains tool results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_tool_result: Option<bool>,
     /// The model; on assistant messages only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<Model>,
-    /// The tokens of the call; on assistant messages only.
+    pub model: Option<DocumentModel>,
+    /// The tokens of the model call; on assistant messages only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_usage: Option<TokenUsage>,
-    /// The request at the model's provider.
+    /// The id of the request at the provider of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
 /// The model that wrote a message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Model"))]
 #[serde(default)]
-pub struct Model {
-    /// Its name.
+pub struct DocumentModel {
+    /// The name of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Why it stopped.
+    /// The reason why the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
-    /// The sequence it stopped at.
+    /// The sequence that the model stopped at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_sequence: Option<String>,
 }
 
-/// Tokens of one call, in classes that do not overlap.
+/// The tokens of one model call, in classes that do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TokenUsage {
-    /// Fresh input.
+    /// Input that was not cached.
     pub input_tokens: u64,
     /// Everything the model wrote.
     pub output_tokens: u64,
@@ -223,15 +226,16 @@ pub struct TokenUsage {
     pub cache_read_tokens: u64,
 }
 
-/// How the messages follow each other. With every message's `parent_uuid` it gives the whole tree.
+/// The branches of a session. Together with the `parent_uuid` of every message it gives the
+/// complete tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Graph {
-    /// Whether nobody ever went back.
+    /// Whether there is only one branch.
     pub is_linear: bool,
-    /// Where somebody went back and began another branch.
+    /// The messages at which another branch begins.
     pub fork_points: Vec<Fork>,
-    /// Ids of the messages from the first to the latest, on the branch that was kept.
+    /// The ids of the messages on the branch that was kept, from the first to the latest.
     pub active_path: Vec<String>,
 }
 
@@ -239,68 +243,68 @@ pub struct Graph {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fork {
-    /// Its id.
+    /// The id of the message.
     pub uuid: String,
-    /// Its number.
+    /// The number of the message.
     pub index: u64,
     /// The first message of each branch.
-    pub branches: Vec<Branch>,
+    pub branches: Vec<GraphBranch>,
 }
 
 /// The first message of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Branch {
-    /// Its id.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Branch"))]
+pub struct GraphBranch {
+    /// The id of the message.
     pub uuid: String,
-    /// Its number.
+    /// The number of the message.
     pub index: u64,
 }
 
-impl Session {
-    /// Reads the journal's own facts; a document of another program has none.
-    pub fn notes(&self) -> SessionNotes {
-        self.extensions.get(OWN).and_then(Json::parse).unwrap_or_default()
+impl DocumentSession {
+    /// Parses the journal's own data. A document of another program has none.
+    pub fn parse_notes(&self) -> SessionNotes {
+        self.extensions.get(OWN).and_then(Json::parse_as).unwrap_or_default()
     }
 
-    /// The title, or what stands in for one.
-    pub fn title(&self) -> String {
-        let title = self.notes().title;
+    /// Returns the title, or the id of the session if it has none.
+    pub fn title_or_id(&self) -> String {
+        let title = self.parse_notes().title;
         if title.trim().is_empty() { self.id.clone() } else { title }
     }
 }
 
-impl Message {
-    /// Reads the journal's own facts; a document of another program has none.
-    pub fn notes(&self) -> MessageNotes {
-        self.extensions.get(OWN).and_then(Json::parse).unwrap_or_default()
+impl DocumentMessage {
+    /// Parses the journal's own data. A document of another program has none.
+    pub fn parse_message_notes(&self) -> MessageNotes {
+        self.extensions.get(OWN).and_then(Json::parse_as).unwrap_or_default()
     }
 
-    /// Returns the files that were attached to the message, by path or else by name.
-    pub fn attachments(&self) -> Vec<String> {
+    /// Returns the paths of the attached files, or their names if no path is recorded.
+    pub fn attachment_names(&self) -> Vec<String> {
         let recorded = self.extensions.iter().filter(|(name, _)| *name != OWN);
-        let recorded = recorded.filter_map(|(_, facts)| facts.parse::<BTreeMap<String, Json>>());
+        let recorded = recorded.filter_map(|(_, facts)| facts.parse_as::<BTreeMap<String, Json>>());
         let attached = recorded.filter_map(|mut facts| facts.remove(ATTACHMENTS));
         attached.flat_map(|attached| attachment_names(&attached)).collect()
     }
 
-    /// Who really made the message, as recorded or as its content lets one think.
-    pub fn origin(&self) -> Origin {
-        let says = |block: &Block| !matches!(block, Block::ToolResult { .. });
+    /// Returns the recorded author of the message, or the one that its role and content suggest.
+    pub fn recorded_origin(&self) -> Origin {
+        let says = |block: &DocumentBlock| !matches!(block, DocumentBlock::ToolResult { .. });
         let is_meta = self.metadata.as_ref().is_some_and(|metadata| metadata.is_meta == Some(true));
-        self.notes().origin.unwrap_or(match self.role {
-            Role::Assistant => Origin::Assistant,
-            Role::System => Origin::System,
-            Role::User if is_meta => Origin::Injected,
-            Role::User if self.content.iter().any(says) => Origin::Human,
-            Role::User => Origin::Tool,
+        self.parse_message_notes().origin.unwrap_or(match self.role {
+            DocumentRole::Assistant => Origin::Assistant,
+            DocumentRole::System => Origin::System,
+            DocumentRole::User if is_meta => Origin::Injected,
+            DocumentRole::User if self.content.iter().any(says) => Origin::Human,
+            DocumentRole::User => Origin::Tool,
         })
     }
 }
 
-impl Document {
-    /// The part before the messages.
-    pub fn head(&self) -> Head {
+impl UnifiedDocument {
+    /// Returns the part of the document before the messages.
+    pub fn document_head(&self) -> Head {
         Head {
             schema_version: self.schema_version.clone(),
             export_timestamp: self.export_timestamp,

@@ -1,38 +1,38 @@
-//! What the journal itself knows: the extensions under its own name.
+//! The journal's own data: the extensions under the key `agent-journal`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Continuation, Counts, Json, Kind, ModelCall, Origin, Ref, Summary, Timestamp, Title, Tokens,
-    Usage,
+    Continuation, Json, ModelCall, Origin, Ref, SessionCounts, SessionKind, Summary, Timestamp,
+    Title, Tokens, Usage,
 };
 
-/// What the journal knows of a session beyond the schema.
+/// The journal's data about a session that the schema has no fields for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionNotes {
-    /// The title.
+    /// The title of the session.
     pub title: String,
-    /// Where the title comes from.
+    /// The origin of the title.
     pub title_source: String,
-    /// Whether a person, an agent or the machine started it.
-    pub kind: Kind,
-    /// The session that this one continues, where the format names it, and how much of it.
+    /// Whether a person, an agent or the machine started the session.
+    pub kind: SessionKind,
+    /// The session that this one continues, and how much of it is shared, if the format records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continues: Option<Continuation>,
     /// Whether the file shows that its first messages were copied from another session.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub begins_with_copy: bool,
-    /// The project's name.
+    /// The name of the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// The project's directory.
+    /// The directory of the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_path: Option<String>,
-    /// The repository, where the agent names one.
+    /// The repository, if the agent records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// The root directory of the repository, where the agent records it.
+    /// The root directory of the repository, if the agent records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// The latest branch.
@@ -41,59 +41,59 @@ pub struct SessionNotes {
     /// The latest version of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
-    /// The model the agent names for the session as a whole.
+    /// The model that the agent records for the session itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The models, the most used first.
     pub models: Vec<String>,
-    /// Seconds of activity: gaps count up to five minutes.
+    /// The active time in seconds. A gap counts as at most five minutes.
     pub active_s: u64,
-    /// When the files record something that became no message, at most once a minute.
+    /// The times of recorded events that became no message, at most one per minute.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<Timestamp>,
-    /// What is counted.
-    pub counts: Counts,
-    /// Tokens of the calls that count for the session, without its sub-agents; null when none
-    /// are recorded.
+    /// The numbers of messages, prompts, tool calls and so on.
+    pub counts: SessionCounts,
+    /// The tokens of the model calls of the session, without its sub-agents; null if none are
+    /// recorded.
     pub tokens: Option<Tokens>,
-    /// What these calls cost.
+    /// The cost of these calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Json>,
-    /// Of these tokens, those of calls that no message records: the agent's own bill lists them.
+    /// The part of these tokens whose calls no message records. The agent's own bill lists them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_in_transcript: Option<Tokens>,
-    /// The same together with the sub-agents of the session, when there are some.
+    /// The figures of the session together with its sub-agents, if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_subagents: Option<TaskNotes>,
-    /// Calls that count for the session and stand in none of its messages, or not in full there:
-    /// other files of the session record them, or a working copy that is not shown.
+    /// The model calls of the session that are in none of its messages, or not completely. Other
+    /// files of the session record them, or a working copy that is not shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ModelCall>,
-    /// Sessions that this one started.
+    /// The ids of the sessions that this one started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<String>,
-    /// Every title on record.
+    /// All recorded titles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub titles: Vec<Title>,
-    /// Summaries that name the message they end at.
+    /// The summaries that name the message they end at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub summaries: Vec<Summary>,
-    /// Summaries about the session that are not its title, wherever they stand.
+    /// The summaries of the session that are not its title, from any source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_summaries: Vec<String>,
-    /// Longer texts about the session.
+    /// The documents of the session: names and texts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<(String, String)>,
     /// Commits, pull requests and issues.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<Ref>,
-    /// Files the agent lists as touched.
+    /// The files that the agent lists as touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }
 
 impl SessionNotes {
-    /// Returns the longer texts about the session, each with its name: plans, checkpoints, and the
+    /// Returns the names and texts of the documents of the session: plans, checkpoints, and the
     /// summaries that are not its title.
     pub fn all_documents(&self) -> Vec<(String, String)> {
         let summaries = self.other_summaries.iter();
@@ -102,43 +102,43 @@ impl SessionNotes {
     }
 }
 
-/// What a session and its sub-agents did and spent together.
+/// The figures of a session together with its sub-agents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskNotes {
-    /// How many sub-agents there are, at any depth.
+    /// The number of sub-agents, at any depth.
     pub subagents: u64,
-    /// Calls of tools.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// Of these, how many failed.
+    /// The number of failed tool calls.
     pub tool_errors: u64,
-    /// Tokens; null when none are recorded.
+    /// The tokens; null if none are recorded.
     pub tokens: Option<Tokens>,
-    /// What they cost.
+    /// The cost of the model calls.
     pub cost: Option<Json>,
 }
 
-/// What the journal knows of a message beyond the schema.
+/// The journal's data about a message that the schema has no fields for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MessageNotes {
-    /// Who really made it.
+    /// The author of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The model's own id for the answer.
+    /// The provider's id of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_id: Option<String>,
-    /// The parent as the agent recorded it, where no message of the document has that id as its
-    /// own: it was folded into another message, or is not there.
+    /// The parent id as the agent recorded it, if no message of the document has this id: the
+    /// record was merged into another message, or does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded_parent: Option<String>,
-    /// Ids of further records folded into this message.
+    /// The ids of further records that were merged into this message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub part_uuids: Vec<String>,
-    /// Part of a side conversation.
+    /// Whether the message is part of a side conversation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sidechain: bool,
-    /// A failure of the agent's own.
+    /// Whether the message is a failure of the agent itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
     /// `imported`, on a message that an imported file adds to a session of this machine.
@@ -147,10 +147,10 @@ pub struct MessageNotes {
     /// The model, on a message that is not the assistant's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Why the model stopped, on a message that is not the assistant's.
+    /// The reason why the model stopped, on a message that is not the assistant's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
-    /// The call's usage with everything that `token_usage` has no word for.
+    /// The usage of the model call, if `token_usage` does not contain all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }

@@ -1,5 +1,4 @@
-//! Which embedder is used: the user's own model where there is one, else the one that is part of
-//! the program.
+//! Chooses the embedder: the user's own model if there is one, otherwise the built-in table.
 
 use std::path::Path;
 
@@ -9,15 +8,15 @@ use crate::config::{Fallback, Meaning};
 /// An embedder that any thread may use.
 pub(crate) type AnyEmbedder = Box<dyn Embedder>;
 
-/// What was chosen, and what stood in the way of something better.
+/// The chosen embedder, and the reason why no better one is used.
 pub(crate) struct Choice {
-    /// The embedder; none when nothing is found by meaning.
+    /// The embedder; `None` when nothing is found by meaning.
     pub(crate) embedder: Option<AnyEmbedder>,
-    /// Why the user's own model is not used.
+    /// The reason why the user's own model is not used.
     pub(crate) problem: Option<String>,
 }
 
-/// Chooses the embedder the user asked for.
+/// Chooses the embedder that the configuration asks for.
 pub(crate) fn choose(meaning: &Meaning) -> Choice {
     if meaning.off {
         return Choice { embedder: None, problem: None };
@@ -26,7 +25,7 @@ pub(crate) fn choose(meaning: &Meaning) -> Choice {
     match model.map(load) {
         None if meaning.fallback == Fallback::None => {
             let place = meaning.model_path.as_deref().unwrap_or(Path::new(""));
-            let problem = format!("there is no model in {}", place.display());
+            let problem = format!("no model in {}", place.display());
             Choice { embedder: None, problem: Some(problem) }
         }
         None => Choice { embedder: Some(Box::new(Table::builtin())), problem: None },
@@ -41,12 +40,13 @@ pub(crate) fn choose(meaning: &Meaning) -> Choice {
     }
 }
 
-/// The embedders that are always there: vectors they made may serve while better ones are made.
+/// Returns the embedders that are always available: their vectors can be searched while better ones
+/// are computed.
 pub(crate) fn always() -> [AnyEmbedder; 2] {
     [Box::new(Table::builtin()), Box::new(HashEmbedder)]
 }
 
-/// Whether a directory holds a model.
+/// Returns whether a directory holds a model.
 fn is_model(directory: &Path) -> bool {
     ["model.onnx", "tokenizer.json"].iter().all(|name| directory.join(name).is_file())
 }
@@ -61,7 +61,7 @@ fn load(directory: &Path) -> Result<AnyEmbedder, String> {
 
 #[cfg(not(feature = "onnx"))]
 fn load(directory: &Path) -> Result<AnyEmbedder, String> {
-    Err(unusable(directory, "this program was built without `onnx`"))
+    Err(unusable(directory, "this build does not include `onnx`"))
 }
 
 fn unusable(directory: &Path, problem: &str) -> String {

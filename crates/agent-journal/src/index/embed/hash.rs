@@ -1,12 +1,12 @@
-//! The embedder of last resort: every token has one component, chosen by its hash. It finds the
-//! same words, not the same meaning.
+//! The fallback embedder: every token has one component, chosen by its hash. It finds the same
+//! words, not the same meaning.
 
 use super::table::{Counted, START, Table, fnv1a};
 use super::{Embedder, normalise};
 
 const DIMENSIONS: usize = 1024;
 
-/// Embeds by hash. How rare a token is, and so how much it weighs, is told by its rank in the
+/// Embeds by hash. The weight of a token follows from its rarity, given by its rank in the
 /// vocabulary of the built-in table: no text of the journal has to be counted before.
 pub(crate) struct HashEmbedder;
 

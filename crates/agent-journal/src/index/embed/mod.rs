@@ -1,8 +1,8 @@
-//! What does a text mean, as a vector? Texts that mean the same lie in the same direction.
+//! Converts texts to vectors. Texts with a similar meaning point in a similar direction.
 //!
-//! An [`Embedder`] is shared by all threads: each reading thread embeds what it reads with
-//! [`embed_passage`] and hands the rows to the writer of the vector file; a query is embedded with
-//! [`Embedder::embed`]. Nothing is parsed before the first call.
+//! All threads share an [`Embedder`]: each reading thread embeds passages with [`embed_passage`]
+//! and passes the rows to the writer of the vector file; a query is embedded with
+//! [`Embedder::embed`]. No model is parsed before the first call.
 
 mod choose;
 mod hash;
@@ -22,18 +22,19 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use windows::windows;
 
-use super::vectors::{Key, Place, Rows};
-use super::{Passage, TextKind};
+use super::Passage;
+use super::vectors::{VectorKey, VectorPlace, VectorRows};
+use crate::filter::TextKind;
 
-/// Turns texts into vectors of length one.
+/// Converts texts to vectors of length one.
 pub(crate) trait Embedder: Send + Sync {
-    /// A name that changes whenever the same text would get another vector.
+    /// Returns a name that changes whenever the same text would get another vector.
     fn id(&self) -> &str;
 
-    /// How many components a vector has.
+    /// Returns the number of components of a vector.
     fn dimensions(&self) -> usize;
 
-    /// Writes the vector of a text; `false` when there is nothing in it to embed.
+    /// Writes the vector of a text; returns `false` when the text has nothing to embed.
     fn embed(&self, text: &str, into: &mut [f32]) -> bool;
 }
 
@@ -51,36 +52,36 @@ impl<E: Embedder + ?Sized> Embedder for &E {
     }
 }
 
-/// Embeds a passage window by window, if it is of a kind that is searched by meaning.
+/// Embeds a passage window by window, if its kind is searched by meaning.
 pub(crate) fn embed_passage(
     embedder: &dyn Embedder,
-    (telling, position): (u64, Option<u64>),
+    recording: u64,
+    position: Option<u64>,
     passage: &Passage<'_>,
-    rows: &mut Rows,
+    rows: &mut VectorRows,
 ) {
     if !has_meaning(passage.kind) {
         return;
     }
-    let place = Place { telling, position, kind: passage.kind };
+    let place = VectorPlace { recording, position, kind: passage.kind };
     for window in windows(passage.text) {
-        let key = Key { place, content: xxh3_64(window.as_bytes()) };
+        let key = VectorKey { place, content: xxh3_64(window.as_bytes()) };
         rows.add_with(key, |vector| embedder.embed(window, vector));
     }
 }
 
-/// The window of a text that was embedded and has a hash; none when the text was cut in another
-/// way.
+/// Returns the window of a text that has this hash; `None` when the text was split differently.
 pub(crate) fn window_of(text: &str, content: u64) -> Option<&str> {
     windows(text).find(|window| xxh3_64(window.as_bytes()) == content)
 }
 
-/// Whether texts of a kind are searched by meaning: what people and models said, not what tools
-/// were given and returned.
+/// Returns whether texts of a kind are searched by meaning: prompts, replies and documents, not the
+/// input and output of tools.
 pub(crate) fn has_meaning(kind: TextKind) -> bool {
     matches!(kind, TextKind::Title | TextKind::Document | TextKind::Prompt | TextKind::Reply)
 }
 
-/// Scales a vector to length one; `false` when it has no direction.
+/// Scales a vector to length one; returns `false` when it has no direction.
 fn normalise(vector: &mut [f32]) -> bool {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     if length <= 0.0 {
@@ -96,13 +97,13 @@ fn normalise(vector: &mut [f32]) -> bool {
 mod tests {
     use crate::config::Precision;
 
-    use super::super::vectors::{Shape, VectorWriter, Vectors};
+    use super::super::vectors::{VectorShape, VectorWriter, Vectors};
     use super::*;
 
     #[test]
     fn the_passage_that_means_it_is_found_without_its_words() {
         let embedder: &dyn Embedder = Table::builtin();
-        let shape = Shape {
+        let shape = VectorShape {
             journal: 1,
             embedder: embedder.id().to_owned(),
             dimensions: embedder.dimensions(),
@@ -111,7 +112,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vectors");
         let mut writer = VectorWriter::open(&path, &shape).unwrap().0;
-        let mut rows = Rows::new(&shape);
+        let mut rows = VectorRows::new(&shape);
         let filler = "The chart is drawn in blue and the legend below it in grey. ".repeat(100);
         let texts = [
             (TextKind::Prompt, format!("{filler}\n\nretry the request with exponential backoff")),
@@ -123,7 +124,7 @@ mod tests {
         ];
         for (position, (kind, text)) in texts.iter().enumerate() {
             let passage = Passage::whole(*kind, text);
-            embed_passage(embedder, (4, Some(position as u64)), &passage, &mut rows);
+            embed_passage(embedder, 4, Some(position as u64), &passage, &mut rows);
         }
         writer.append(rows).unwrap();
         writer.commit(1).unwrap();

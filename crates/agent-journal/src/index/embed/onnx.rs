@@ -1,5 +1,5 @@
-//! A model of the user's own: `model.onnx` with its `tokenizer.json`, as sentence encoders are
-//! published. Run in Rust, on the processor.
+//! An embedder for the user's own model: `model.onnx` with its `tokenizer.json`, as sentence
+//! encoders are published. It runs in Rust, on the CPU.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -14,17 +14,18 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{Embedder, normalise};
 
-/// More tokens than this are cut off: encoders know no positions beyond.
+/// The maximum number of tokens; the rest is cut off, because encoders have no positions beyond.
 const MAX_TOKENS: usize = 512;
 
-/// The parts of a large file that its name is made from.
+/// The number of bytes at each end of a file that its id is computed from.
 const SAMPLE: u64 = 64 << 10;
 
-/// The model that was loaded last: loading is slow, and the same one is asked for again.
+/// The model that was loaded last: loading is slow, and the same one is requested again.
 static LOADED: Mutex<Option<Arc<Onnx>>> = Mutex::new(None);
 
 thread_local! {
-    /// The tokenizer of a model, by its name: unlike the model it cannot be shared.
+    /// The tokenizer of a model, by the model's id: unlike the model it cannot be shared between
+    /// threads.
     static TOKENIZER: RefCell<Option<(String, Tokenizer)>> = const { RefCell::new(None) };
 }
 
@@ -33,13 +34,13 @@ pub(crate) struct Onnx {
     id: String,
     dimensions: usize,
     model: Model,
-    /// `tokenizer.json`.
+    /// The content of `tokenizer.json`.
     tokenizer: String,
     inputs: Vec<(NodeId, Input)>,
     output: NodeId,
 }
 
-/// What an input of the model wants to know of each token.
+/// The kind of value that an input of the model expects for each token.
 #[derive(Clone, Copy)]
 enum Input {
     Ids,
@@ -50,7 +51,7 @@ enum Input {
 }
 
 impl Onnx {
-    /// Loads the model in a directory; the error says what is wrong with it.
+    /// Loads the model in a directory; the error describes the problem.
     pub(crate) fn load(directory: &Path) -> Result<Arc<Self>, String> {
         let (model, tokenizer) = (directory.join("model.onnx"), directory.join("tokenizer.json"));
         let id = identify(&[&model, &tokenizer]).map_err(|error| error.to_string())?;
@@ -75,21 +76,21 @@ impl Onnx {
                 "input_ids" => Input::Ids,
                 "attention_mask" => Input::Mask,
                 "token_type_ids" => Input::Types,
-                other => return Err(format!("it has an input `{other}`")),
+                other => return Err(format!("unsupported model input `{other}`")),
             };
             Ok((*node, input))
         });
         let inputs = inputs.collect::<Result<Vec<_>, String>>()?;
-        // Encoders that add up their tokens themselves say so.
+        // Encoders that sum their tokens themselves have this output.
         let outputs = model.output_ids();
         let whole = outputs.iter().find(|node| name(node) == "sentence_embedding");
-        let output = *whole.or(outputs.first()).ok_or("it has no output")?;
+        let output = *whole.or(outputs.first()).ok_or("the model has no output")?;
         let mut onnx = Self { id, dimensions: 0, model, tokenizer, inputs, output };
         onnx.dimensions = onnx.encode("a text")?.len();
         Ok(onnx)
     }
 
-    /// The sum of what the model says of each token, or what it says of the text.
+    /// Returns the sum of the vectors of all tokens, or the sentence vector of the model.
     fn encode(&self, text: &str) -> Result<Vec<f32>, String> {
         let ids = self.tokens(text)?;
         let inputs = self.inputs.iter().map(|(node, input)| {
@@ -144,7 +145,7 @@ impl Embedder for Arc<Onnx> {
     }
 }
 
-/// Adds up the vectors of all tokens; a single one stays as it is.
+/// Sums the vectors of all tokens; a single one is unchanged.
 fn sum(output: Value) -> Result<Vec<f32>, String> {
     let (dimensions, all) = match output.clone().into_shape_vec::<f32, 3>() {
         Ok(([_, _, dimensions], all)) => (dimensions, all),
@@ -162,7 +163,7 @@ fn sum(output: Value) -> Result<Vec<f32>, String> {
     Ok(sum)
 }
 
-/// A name that changes with the files, without reading all of a large one.
+/// Returns an id that changes with the files, without reading all of a large one.
 fn identify(paths: &[&Path]) -> io::Result<String> {
     let mut hash = Xxh3::new();
     for path in paths {
@@ -217,7 +218,7 @@ mod tests {
         }
     }
 
-    /// One row for each of `[PAD] [UNK] [CLS] [SEP] red green blue`.
+    /// Returns one row for each of `[PAD] [UNK] [CLS] [SEP] red green blue`.
     const ROWS: [[f32; 3]; 7] =
         [[0.0; 3], [0.0; 3], [0.0; 3], [0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
 
@@ -226,7 +227,8 @@ mod tests {
         Proto::default().text(1, name).inner(2, &Proto::default().inner(1, &tensor))
     }
 
-    /// A model that looks up the row of each token; `is_whole` adds their mean as an output.
+    /// Returns a model that looks up the row of each token; `is_whole` adds their mean as an
+    /// output.
     fn model(inputs: &[&str], is_whole: bool) -> Vec<u8> {
         let (float, int64) = (1, 7);
         let data: Vec<u8> = ROWS.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();

@@ -1,6 +1,5 @@
-//! The embedder that is part of the program: a table of token vectors, laid down in
-//! `model/FORMAT.md`. A text is the sum of the rows of its tokens; nothing is multiplied but a
-//! row by its weight.
+//! The built-in embedder: a table of token vectors, specified in `model/FORMAT.md`. The vector of a
+//! text is the weighted sum of the rows of its tokens.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -10,7 +9,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::tokens::{Cutter, is_ideograph};
 use super::{Embedder, normalise};
 
-/// The table and the first bytes of its SHA-256, without which vectors cannot be compared.
+/// The table, and an id with the first bytes of its SHA-256: only vectors of the same table can be
+/// compared.
 static MODEL: &[u8] = include_bytes!("../../../model/embed-v1.bin");
 const ID: &str = "embed-v1-25742955eccb4390";
 
@@ -18,7 +18,7 @@ const MAGIC: &[u8] = b"AJEMBED\0";
 const VERSION: u32 = 1;
 const HEADER: usize = 32;
 
-/// A longer token has no grams.
+/// The maximum length of a token with grams, in characters.
 const MAX_GRAM_TOKEN: usize = 32;
 
 static BUILTIN: LazyLock<Table<'static>> = LazyLock::new(|| {
@@ -37,31 +37,31 @@ type Addends = Vec<(u32, f32)>;
 pub(crate) struct Table<'m> {
     dimensions: usize,
     buckets: u64,
-    /// The words, each ended by a line end, and where each begins.
+    /// The words, each terminated by a line feed, and the offset of each.
     vocabulary: &'m [u8],
     begins: Vec<u32>,
-    /// Words by their hash, with open addressing.
+    /// A hash table of the words, with open addressing.
     slots: Vec<Slot>,
-    /// Words first, then buckets.
+    /// The scale of each row: words first, then buckets.
     scales: Vec<f32>,
     rows: &'m [u8],
 }
 
-/// A place for a word: the upper bits of its hash, and its row below them. Words are not compared:
-/// that two of them share so many bits does not happen in a lifetime of sessions.
+/// A slot for a word: the upper bits of its hash, and its row below them. Words are not compared: a
+/// collision of so many bits is too improbable to occur.
 type Slot = u64;
 
-/// How many words a slot can tell apart; the last stands for a free slot.
+/// The maximum number of words of a table; the last value marks a free slot.
 const MAX_WORDS: usize = u16::MAX as usize;
 const FREE: Slot = MAX_WORDS as u64;
 
-/// The tokens of a text, before and after they are counted.
+/// The tokens of a text, collected and then counted.
 #[derive(Default)]
 pub(super) struct Counts {
     cutter: Cutter,
-    /// Rows of the words that are in the vocabulary, as they occur.
+    /// Rows of the words in the vocabulary, as they occur.
     known: Vec<u32>,
-    /// Hashes of the others, and where their text stands.
+    /// Hashes of the other tokens, and the ranges of their texts.
     unknown: Vec<(u64, u32, u32)>,
     texts: Vec<u8>,
 }
@@ -70,19 +70,19 @@ pub(super) struct Counts {
 pub(super) enum Counted<'a> {
     /// A word of the vocabulary, by its row.
     Known(u32),
-    /// Another token.
+    /// A token that is not in the vocabulary.
     Unknown(&'a [u8]),
 }
 
 impl Table<'static> {
-    /// The table that is part of the program, read at the first use.
+    /// Returns the built-in table, which is parsed at the first use.
     pub(crate) fn builtin() -> &'static Self {
         &BUILTIN
     }
 }
 
 impl<'m> Table<'m> {
-    /// Reads a table; `None` when it is of another format.
+    /// Parses a table; returns `None` when it has another format.
     fn parse(model: &'m [u8]) -> Option<Self> {
         let field = |at: usize| {
             let bytes = model.get(at..at + 4)?.try_into().ok()?;
@@ -136,18 +136,18 @@ impl<'m> Table<'m> {
         (at + 1) & (self.slots.len() - 1)
     }
 
-    /// How many words the vocabulary has.
+    /// Returns the number of words in the vocabulary.
     pub(super) fn words(&self) -> usize {
         self.begins.len() - 1
     }
 
-    /// A word of the vocabulary. The first are the most common.
+    /// Returns a word of the vocabulary. The first are the most common.
     pub(super) fn word(&self, row: u32) -> &[u8] {
         let row = row as usize;
         &self.vocabulary[self.begins[row] as usize..self.begins[row + 1] as usize - 1]
     }
 
-    /// The row of the word with a hash.
+    /// Returns the row of the word with a hash.
     fn find(&self, hash: u64) -> Option<u32> {
         let mut at = self.first_slot(hash);
         loop {
@@ -162,7 +162,7 @@ impl<'m> Table<'m> {
         }
     }
 
-    /// Hands out the distinct tokens of a text that count, each with its weight.
+    /// Calls `found` with every distinct token of a text and its weight.
     pub(super) fn count(&self, text: &str, found: &mut impl FnMut(Counted<'_>, f32)) {
         COUNTS.with_borrow_mut(|counts| {
             counts.gather(self, text);
@@ -179,7 +179,7 @@ impl<'m> Table<'m> {
         });
     }
 
-    /// Adds up weighted rows, with the widest instructions the processor has.
+    /// Adds up weighted rows, with the widest instructions of the processor.
     fn sum(&self, addends: &mut Addends, into: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "half of the time: bytes become numbers many at once")]
@@ -207,7 +207,7 @@ impl<'m> Table<'m> {
         self.sum_in_fours(addends, into);
     }
 
-    /// Four at a time: the sums are read and written less often.
+    /// Adds four rows at a time: the sums are read and written less often.
     #[expect(clippy::inline_always, reason = "compiled once for each set of instructions")]
     #[inline(always)]
     fn sum_in_fours(&self, addends: &mut Addends, into: &mut [f32]) {
@@ -229,7 +229,7 @@ impl<'m> Table<'m> {
         &self.rows[row as usize * self.dimensions..][..self.dimensions]
     }
 
-    /// Lists the rows of a token's grams, which together weigh as much as one word's.
+    /// Adds the rows of a token's grams, which together have the weight of one word.
     fn list_grams(&self, token: &[u8], weight: f32, addends: &mut Addends) {
         let before = addends.len();
         let buckets = self.words() as u32;
@@ -265,8 +265,8 @@ impl Embedder for Table<'_> {
     }
 }
 
-/// Reads a table and embeds a text with it, for those who try to break it: the vector, or `None`
-/// when there is no table in the bytes.
+/// Parses a table and embeds a text with it, for fuzz tests; returns `None` when the bytes are not
+/// a table.
 #[doc(hidden)]
 pub fn embed_by(model: &[u8], text: &str) -> Option<Vec<f32>> {
     let table = Table::parse(model)?;
@@ -296,17 +296,17 @@ impl Counts {
     }
 }
 
-/// The bits of a hash that a slot keeps.
+/// Returns the bits of a hash that a slot keeps.
 fn tag(hash: u64) -> u64 {
     hash & !(MAX_WORDS as u64)
 }
 
-/// The weight of a token that occurs `count` times.
+/// Returns the weight of a token that occurs `count` times.
 fn weight(count: usize) -> f32 {
     if count == 1 { 1.0 } else { 1.0 + (count as f32).ln() }
 }
 
-/// Hands out the hashes of a token's grams of three, four and five characters.
+/// Calls `found` with the hashes of a token's grams of three, four and five characters.
 fn grams(token: &[u8], found: &mut impl FnMut(u64)) {
     let text = std::str::from_utf8(token).unwrap_or_default();
     if text.chars().next().is_none_or(is_ideograph) {
@@ -336,7 +336,7 @@ fn grams(token: &[u8], found: &mut impl FnMut(u64)) {
     }
 }
 
-/// Whether a character begins, or the text ends, at a place.
+/// Returns whether a character begins, or the text ends, at an offset.
 fn is_boundary(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
 }
@@ -453,7 +453,7 @@ mod tests {
         };
         let plain = sum(&|addends, into| table.sum_in_fours(addends, into));
         assert!(plain.iter().any(|sum| *sum > 1.0));
-        // SAFETY: only what the processor has is called.
+        // SAFETY: only instructions that the processor has are used.
         unsafe {
             if is_x86_feature_detected!("avx2") {
                 assert_eq!(sum(&|addends, into| table.sum_wide(addends, into)), plain);

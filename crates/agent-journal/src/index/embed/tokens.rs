@@ -1,8 +1,8 @@
-//! Cuts text into the tokens of the embedding table, as `model/FORMAT.md` lays down in its second
-//! section. It differs from the tokenizer of the words' index on purpose: the table was trained
-//! with exactly these tokens.
+//! Splits text into the tokens of the embedding table, as specified in the second section of
+//! `model/FORMAT.md`. It differs from the tokenizer of the word index on purpose: the table was
+//! trained with exactly these tokens.
 
-/// A run of more characters is encoded data and gives no token.
+/// The maximum length of a run in characters: a longer one is encoded data and gives no token.
 const MAX_RUN: usize = 128;
 
 const SCORE: u8 = 1;
@@ -10,19 +10,19 @@ const DIGIT: u8 = 2;
 const UPPER: u8 = 4;
 const SMALL: u8 = 8;
 
-/// The kinds of ASCII characters; zero separates.
+/// The kinds of ASCII characters; zero for separators.
 const ASCII: [u8; 128] = ascii();
 
 /// A token, in lower case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
-    /// Its text, valid UTF-8.
+    /// The text, valid UTF-8.
     pub(super) text: &'a [u8],
-    /// Whether it is a run of several parts, told after them.
+    /// Whether it is a run of several parts, which follows them.
     pub(super) joined: bool,
 }
 
-/// Buffers that are used again for every text.
+/// A tokenizer, with buffers that are reused for every text.
 #[derive(Default)]
 pub(super) struct Cutter {
     /// The run in lower case without underscores.
@@ -32,11 +32,11 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// Hands out the tokens of a text in order.
+    /// Calls `found` with the tokens of a text in order.
     pub(super) fn cut(&mut self, text: &str, found: &mut impl FnMut(Token<'_>)) {
         let bytes = text.as_bytes();
         let mut at = 0;
-        // Where the ideograph right before begins.
+        // The offset of the ideograph immediately before.
         let mut previous = None;
         while at < bytes.len() {
             let (width, class) = class(text, at);
@@ -62,7 +62,7 @@ impl Cutter {
         }
     }
 
-    /// Cuts the run that begins here, and returns where it ends.
+    /// Splits the run that begins at `start`, and returns its end.
     fn run(&mut self, text: &str, start: usize, found: &mut impl FnMut(Token<'_>)) -> usize {
         let bytes = text.as_bytes();
         let (mut end, mut kinds) = (start, 0);
@@ -90,7 +90,7 @@ impl Cutter {
         end
     }
 
-    /// The same for a run with characters beyond ASCII in it.
+    /// Splits a run with characters beyond ASCII.
     fn wide_run(&mut self, text: &str, start: usize, found: &mut impl FnMut(Token<'_>)) -> usize {
         self.wide.clear();
         let mut end = start;
@@ -98,7 +98,7 @@ impl Cutter {
             if class_of(character) != Class::Word {
                 break;
             }
-            // One more than the limit is enough to know.
+            // One more than the limit is enough to detect a long run.
             if self.wide.len() <= MAX_RUN {
                 self.wide.push(character);
             }
@@ -113,7 +113,7 @@ impl Cutter {
 
 /// A character of a run.
 trait Letter: Copy {
-    /// What it is when it comes to cutting.
+    /// Returns the kind of the character, by which runs are split.
     fn kind(self) -> u8;
     /// Appends its lower case.
     fn lower(self, into: &mut Vec<u8>);
@@ -146,7 +146,7 @@ impl Letter for char {
     }
 }
 
-/// Cuts a run at underscores, digits and capitals; then tells it as a whole.
+/// Splits a run at underscores, digits and capitals, and then emits the joined run.
 fn cut_run<L: Letter + Into<char>>(
     run: &[L],
     lower: &mut Vec<u8>,
@@ -177,7 +177,7 @@ fn cut_run<L: Letter + Into<char>>(
     }
 }
 
-/// Whether a part begins at a place that has a letter of the part before it.
+/// Returns whether a new part begins at a position that follows a letter of the previous part.
 fn begins_part<L: Letter + Into<char>>(run: &[L], at: usize) -> bool {
     let kind = |at: usize| run.get(at).map_or(SCORE, |letter| letter.kind());
     let (before, this) = (kind(at - 1), kind(at));
@@ -203,7 +203,7 @@ enum Class {
     Other,
 }
 
-/// The width and the class of the character that begins at a place.
+/// Returns the width and the class of the character at an offset.
 fn class(text: &str, at: usize) -> (usize, Class) {
     let byte = text.as_bytes()[at];
     if byte.is_ascii() {
@@ -238,7 +238,7 @@ fn class_of(character: char) -> Class {
     }
 }
 
-/// Whether a character belongs to the scripts that are cut by character.
+/// Returns whether a character belongs to the scripts that are split by character.
 pub(super) fn is_ideograph(character: char) -> bool {
     matches!(u32::from(character),
         0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff

@@ -1,13 +1,13 @@
-//! Cuts long texts into windows: the best window of a message says more of it than one vector for
-//! all it talks about.
+//! Splits long texts into windows: the best window of a message describes it better than one vector
+//! for all its topics.
 
 /// The size of a window in bytes: some 256 tokens.
 const WINDOW: usize = 1200;
 
-/// A text up to this long stays whole: a few last words alone would mean little.
+/// The maximum length of a text that is not split: a few last words alone would mean little.
 const WHOLE: usize = WINDOW + WINDOW / 4;
 
-/// Cuts a text into windows at the ends of paragraphs, lines or words.
+/// Splits a text into windows at the ends of paragraphs, lines or words.
 pub(crate) fn windows(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text.trim();
     std::iter::from_fn(move || {
@@ -20,7 +20,7 @@ pub(crate) fn windows(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the window that begins a text ends.
+/// Returns the end of the first window of a text.
 fn end(text: &str) -> usize {
     if text.len() <= WHOLE {
         return text.len();

@@ -1,15 +1,13 @@
-//! The file's bytes, little-endian: a page that says what the file is and how much of it counts,
-//! then blocks.
+//! The file format, little-endian: a header page, then blocks.
 //!
-//! The page begins with the shape. Two slots behind it take turns in saying which length of the
-//! file is committed, as of which generation of the journal; a slot is written after its blocks
-//! are on the disk, so the newest slot that is whole tells the truth, and what lies beyond its
-//! length is a torn tail. Committed bytes never change: a file that is mostly garbage is replaced
-//! by another.
+//! The page begins with the layout. Two slots behind it alternate; each stores the committed length
+//! of the file and the generation of the journal. A slot is written after its blocks are on the
+//! disk, so the newest intact slot is valid, and everything beyond its length is a torn tail.
+//! Committed bytes never change: a file that is mostly garbage is replaced by another.
 //!
 //! A block holds the numbers of earlier rows that are dead, and rows of its own column by column,
-//! so that the coarse pass touches nothing but keys and signs. Only these are mapped; the exact
-//! components of the few best are read.
+//! so that the coarse pass reads nothing but keys and signs. Only these are mapped; the exact
+//! components of the few best rows are read from the file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -17,57 +15,58 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::rows::{KEY, Rows, signs};
-use super::{Precision, Shape};
+use super::rows::{KEY, VectorRows, signs};
+use super::{Precision, VectorShape};
 
-/// Another layout of the bytes makes another file.
+/// The version of the file format; a file with another version is rebuilt.
 const VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"AJVECTOR";
 const BLOCK_MAGIC: &[u8; 8] = b"AJ ROWS\0";
 
-/// Where the blocks begin.
+/// The size of the header page, after which the blocks begin.
 pub(super) const PAGE: usize = 4096;
 
-/// Where the slots are: in sectors of their own, because a sector is written whole or not at all.
+/// The offsets of the slots: in separate sectors, because a sector is written completely or not at
+/// all.
 const SLOTS: [usize; 2] = [1024, 2048];
 const SLOT: usize = 48;
 
 const HEADER: usize = 32;
 
-/// Signs begin at a multiple of this: one line of the processor's cache.
+/// The alignment of signs: one cache line of the processor.
 const LINE: usize = 64;
 
-/// What the file says of itself.
+/// The committed state of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Commit {
-    /// Counts the commits.
+pub(super) struct VectorCommit {
+    /// The number of the commit.
     pub(super) sequence: u64,
-    /// The last change of the journal the file holds.
+    /// The last change of the journal in the file.
     pub(super) generation: i64,
-    /// How much of the file is committed.
+    /// The committed length of the file in bytes.
     pub(super) length: u64,
-    /// Rows in it, and how many of them are dead.
+    /// The number of rows, and the number of dead ones among them.
     pub(super) rows: u64,
     pub(super) dead: u64,
 }
 
-/// Where a block lies and how it is laid out.
+/// The location and layout of a block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
-    /// Where in the file it begins.
+pub(super) struct VectorBlock {
+    /// The offset of the block in the file.
     at: u64,
     /// The number of its first row.
     pub(super) first: usize,
-    /// How many rows it has.
+    /// The number of its rows.
     pub(super) rows: usize,
     dead: usize,
     dimensions: usize,
     width: usize,
 }
 
-impl Commit {
-    /// Of an empty file.
+impl VectorCommit {
+    /// The commit of an empty file.
     pub(super) const FIRST: Self =
         Self { sequence: 1, generation: 0, length: PAGE as u64, rows: 0, dead: 0 };
 
@@ -88,9 +87,9 @@ impl Commit {
         (sum == xxh3_64(&bytes[..SLOT - 8])).then_some(commit)
     }
 
-    /// Reads the newest commit of a file that is whole; `None` when the file has another shape or
-    /// no such commit.
-    pub(super) fn read(file: &mut File, shape: &Shape) -> io::Result<Option<Self>> {
+    /// Reads the newest intact commit; returns `None` when the file has another layout or no such
+    /// commit.
+    pub(super) fn read(file: &mut File, shape: &VectorShape) -> io::Result<Option<Self>> {
         let size = file.metadata()?.len();
         if size < PAGE as u64 {
             return Ok(None);
@@ -112,8 +111,8 @@ impl Commit {
         file.write_all(&self.encode())
     }
 
-    /// Cuts off what was written after this commit. A later commit whose blocks were lost must
-    /// not come back when the file has grown again.
+    /// Cuts off everything written after this commit. The other slot is cleared: a later commit
+    /// whose blocks were lost must not become valid when the file has grown again.
     pub(super) fn restore(&self, file: &mut File) -> io::Result<()> {
         file.seek(SeekFrom::Start(SLOTS[((self.sequence + 1) % 2) as usize] as u64))?;
         file.write_all(&[0; SLOT])?;
@@ -121,32 +120,32 @@ impl Commit {
     }
 }
 
-/// Writes the first page of an empty file.
-pub(super) fn begin(file: &mut File, shape: &Shape) -> io::Result<()> {
+/// Writes the header page of an empty file.
+pub(super) fn begin(file: &mut File, shape: &VectorShape) -> io::Result<()> {
     let mut page = [0; PAGE];
     let title = title(shape);
     page[..title.len()].copy_from_slice(&title);
     file.write_all(&page)
 }
 
-/// How a file of a shape begins.
-fn title(shape: &Shape) -> Vec<u8> {
+/// Returns the first bytes of a file with this layout.
+fn title(shape: &VectorShape) -> Vec<u8> {
     let mut title = MAGIC.to_vec();
     title.extend_from_slice(&VERSION.to_le_bytes());
     title.extend_from_slice(&(shape.dimensions as u32).to_le_bytes());
     title.extend_from_slice(&(shape.precision.width() as u32).to_le_bytes());
     title.extend_from_slice(&shape.journal.to_le_bytes());
-    // A name of any length has a hash of eight bytes; the name itself is for people.
+    // A name of any length has a hash of eight bytes; the name itself is for human readers.
     title.extend_from_slice(&xxh3_64(shape.embedder.as_bytes()).to_le_bytes());
     title.extend(shape.embedder.bytes().take(256).chain([0]));
     title
 }
 
-impl Block {
-    /// Lists the blocks of a file up to a length; `None` when it is damaged.
+impl VectorBlock {
+    /// Lists the blocks of a file up to a length; returns `None` when it is damaged.
     pub(super) fn all(
         file: &mut File,
-        shape: &Shape,
+        shape: &VectorShape,
         length: u64,
     ) -> io::Result<Option<Vec<Self>>> {
         let (mut blocks, mut at, mut first) = (Vec::new(), PAGE as u64, 0);
@@ -166,7 +165,7 @@ impl Block {
         Ok(Some(blocks))
     }
 
-    fn decode(header: &[u8; HEADER], at: u64, shape: &Shape) -> Option<Self> {
+    fn decode(header: &[u8; HEADER], at: u64, shape: &VectorShape) -> Option<Self> {
         let [_, counts, first, sum] = numbers(header);
         if header[..8] != *BLOCK_MAGIC || sum != xxh3_64(&header[..24]) {
             return None;
@@ -184,7 +183,8 @@ impl Block {
     /// Writes a block whose first row has the number `first`; returns its size.
     pub(super) fn write(
         file: &mut impl Write,
-        (first, rows): (usize, &Rows),
+        first: usize,
+        rows: &VectorRows,
         dead: &[u32],
     ) -> io::Result<u64> {
         let mut bytes = Vec::with_capacity(HEADER + dead.len() * 4 + rows.keys.len());
@@ -205,12 +205,12 @@ impl Block {
         Ok((bytes.len() + body + padding) as u64)
     }
 
-    /// The part of the file that the coarse pass looks at, from the dead rows to the signs.
+    /// Returns the part of the file that the coarse pass reads, from the dead rows to the signs.
     pub(super) fn coarse(&self) -> Range<u64> {
         self.at + HEADER as u64..self.at + self.exact_at() as u64
     }
 
-    /// The part of the file with the exact components of some rows.
+    /// Returns the part of the file with the exact components of some rows.
     pub(super) fn exact(&self, rows: Range<usize>) -> Range<u64> {
         let size = self.dimensions * self.width;
         let start = self.at + self.exact_at() as u64;
@@ -237,9 +237,9 @@ impl Block {
     }
 }
 
-/// The bytes of a block's coarse part.
-impl Block {
-    /// The numbers of earlier rows that are dead.
+/// Accessors for the coarse part of a block.
+impl VectorBlock {
+    /// Returns the numbers of earlier rows that are dead.
     pub(super) fn dead<'a>(&self, coarse: &'a [u8]) -> impl Iterator<Item = usize> + use<'a> {
         let numbers = coarse[..self.dead * 4].as_chunks().0;
         numbers.iter().map(|number| u32::from_le_bytes(*number) as usize)
@@ -249,7 +249,7 @@ impl Block {
         coarse[self.keys_at() - HEADER..][..self.rows * KEY].as_chunks().0
     }
 
-    /// The signs, row after row.
+    /// Returns the signs, row after row.
     pub(super) fn signs<'a>(&self, coarse: &'a [u8]) -> &'a [u8] {
         &coarse[self.signs_at() - HEADER..]
     }
@@ -261,7 +261,7 @@ fn numbers<const N: usize>(bytes: &[u8]) -> [u64; N] {
 }
 
 impl Precision {
-    /// The sum of products of a row's components with others.
+    /// Returns the dot product of a row with a vector.
     pub(super) fn dot(self, row: &[u8], other: &[f32]) -> f32 {
         match self {
             Self::F16 => {
@@ -272,7 +272,8 @@ impl Precision {
     }
 }
 
-/// Several sums side by side: one would wait for itself at every step.
+/// Computes a dot product with several independent sums: a single sum would depend on its previous
+/// value at every step.
 fn dot<const N: usize>(row: &[[u8; N]], other: &[f32], value: impl Fn([u8; N]) -> f32) -> f32 {
     const LANES: usize = 8;
     let (rows, row) = row.as_chunks::<LANES>();

@@ -1,4 +1,4 @@
-//! The file, open for searching.
+//! The vector file, open for searching.
 
 use std::fs::File;
 use std::io;
@@ -7,39 +7,41 @@ use std::path::Path;
 
 use memmap2::{Mmap, MmapOptions};
 
-use super::Shape;
-use super::file::{Block, Commit};
-use super::rows::Key;
+use super::VectorShape;
+use super::file::{VectorBlock, VectorCommit};
+use super::rows::VectorKey;
 
-/// Vectors, open for searching. What is committed later is not seen.
+/// Vectors, open for searching. Later commits are not visible.
 pub(crate) struct Vectors {
-    pub(super) shape: Shape,
+    pub(super) shape: VectorShape,
     file: Shared,
-    pub(super) segments: Vec<Segment>,
-    /// Row by row, once any is dead.
+    pub(super) segments: Vec<VectorSegment>,
+    /// Whether each row is dead; empty if no row is.
     dead: Vec<bool>,
     live: u64,
 }
 
-/// A block with its coarse part in memory.
-pub(super) struct Segment {
-    pub(super) block: Block,
+/// A block with its coarse part mapped into memory.
+pub(super) struct VectorSegment {
+    pub(super) block: VectorBlock,
     map: Mmap,
 }
 
 impl Vectors {
-    /// Opens a file of a shape; `None` when it must be made anew.
-    pub(crate) fn open(path: &Path, shape: &Shape) -> Option<Self> {
+    /// Opens a file of a layout; returns `None` when it must be rebuilt.
+    pub(crate) fn open(path: &Path, shape: &VectorShape) -> Option<Self> {
         Self::try_open(path, shape).ok().flatten()
     }
 
-    fn try_open(path: &Path, shape: &Shape) -> io::Result<Option<Self>> {
+    fn try_open(path: &Path, shape: &VectorShape) -> io::Result<Option<Self>> {
         let mut file = File::open(path)?;
-        let Some(commit) = Commit::read(&mut file, shape)? else { return Ok(None) };
-        let Some(blocks) = Block::all(&mut file, shape, commit.length)? else { return Ok(None) };
+        let Some(commit) = VectorCommit::read(&mut file, shape)? else { return Ok(None) };
+        let Some(blocks) = VectorBlock::all(&mut file, shape, commit.length)? else {
+            return Ok(None);
+        };
         let mut segments = Vec::with_capacity(blocks.len());
         for block in blocks {
-            segments.push(Segment { block, map: map(&file, block.coarse())? });
+            segments.push(VectorSegment { block, map: map(&file, block.coarse())? });
         }
         let rows = segments.last().map_or(0, |last| last.block.first + last.block.rows);
         if rows as u64 != commit.rows {
@@ -54,14 +56,14 @@ impl Vectors {
         Ok(Some(Self { shape: shape.clone(), file: Shared::new(file), segments, dead, live }))
     }
 
-    /// The last change of the journal that can be found, told without looking at the vectors;
-    /// `None` when the file must be made anew.
-    pub(crate) fn generation(path: &Path, shape: &Shape) -> Option<i64> {
-        let commit = Commit::read(&mut File::open(path).ok()?, shape).ok()??;
+    /// Returns the last change of the journal in the file, without reading the vectors; `None` when
+    /// the file must be rebuilt.
+    pub(crate) fn generation(path: &Path, shape: &VectorShape) -> Option<i64> {
+        let commit = VectorCommit::read(&mut File::open(path).ok()?, shape).ok()??;
         Some(commit.generation)
     }
 
-    /// How many vectors there are to be found.
+    /// Returns the number of searchable vectors.
     pub(crate) fn live(&self) -> u64 {
         self.live
     }
@@ -70,8 +72,8 @@ impl Vectors {
         self.dead.get(row) == Some(&true)
     }
 
-    /// The segment of a row, and its place there.
-    pub(super) fn locate(&self, row: usize) -> (&Segment, usize) {
+    /// Returns the segment of a row, and its index there.
+    pub(super) fn locate(&self, row: usize) -> (&VectorSegment, usize) {
         let after = self.segments.partition_point(|segment| segment.block.first <= row);
         let segment = &self.segments[after - 1];
         (segment, row - segment.block.first)
@@ -80,7 +82,7 @@ impl Vectors {
     /// Reads the exact components of some rows of a block.
     pub(super) fn read_exact(
         &self,
-        block: &Block,
+        block: &VectorBlock,
         rows: Range<usize>,
         into: &mut Vec<u8>,
     ) -> io::Result<()> {
@@ -90,7 +92,7 @@ impl Vectors {
     }
 }
 
-impl Segment {
+impl VectorSegment {
     pub(super) fn keys(&self) -> &[[u8; super::rows::KEY]] {
         self.block.keys(&self.map)
     }
@@ -99,12 +101,12 @@ impl Segment {
         self.block.signs(&self.map)
     }
 
-    pub(super) fn key(&self, at: usize) -> Key {
-        Key::read(&self.keys()[at])
+    pub(super) fn key(&self, at: usize) -> VectorKey {
+        VectorKey::read(&self.keys()[at])
     }
 }
 
-/// A file that several threads read at places of their own.
+/// A file that several threads read at independent offsets.
 #[cfg(unix)]
 struct Shared(File);
 
@@ -144,7 +146,7 @@ fn map(file: &File, range: Range<u64>) -> io::Result<Mmap> {
         reason = "committed bytes are never changed nor cut off: the writer appends behind them \
                   and replaces the file by another"
     )]
-    // SAFETY: see the reason above; other programs have no business in the journal's directory.
+    // SAFETY: see the reason above; other programs must not write to the journal's directory.
     unsafe {
         options.map(file)
     }

@@ -1,52 +1,52 @@
-//! Vectors on their way into the file: rounded where they were made, so that the writer has
-//! nothing to do but to copy.
+//! Rows to be written to the file. Components are rounded by the thread that made them, so that the
+//! writer only copies.
 
-use super::reader::Segment;
-use super::{Precision, Shape};
-use crate::index::TextKind;
+use super::reader::VectorSegment;
+use super::{Precision, VectorShape};
+use crate::filter::TextKind;
 
-/// The bytes of a key in the file.
+/// The size of a key in the file in bytes.
 pub(super) const KEY: usize = 24;
 
-/// The position of texts that are about a session as a whole.
+/// The position of texts about a whole session.
 pub(super) const WHOLE: u32 = u32::MAX;
 
-/// Where a text stands.
+/// The location of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The telling.
-    pub(crate) telling: u64,
-    /// The position there; none for what is about the session as a whole.
+pub(crate) struct VectorPlace {
+    /// The recording that contains the text.
+    pub(crate) recording: u64,
+    /// The position of the message; `None` for a text about the whole session.
     pub(crate) position: Option<u64>,
-    /// What kind of text it is.
+    /// The kind of text.
     pub(crate) kind: TextKind,
 }
 
-/// What a row is about. The windows of a long text have the same place.
+/// The key of a row. The windows of a long text share their location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    /// Where the text stands.
-    pub(crate) place: Place,
-    /// The hash of the text that was embedded.
+pub(crate) struct VectorKey {
+    /// The location of the text.
+    pub(crate) place: VectorPlace,
+    /// The hash of the embedded text.
     pub(crate) content: u64,
 }
 
-/// A run of vectors with their keys, column by column as the file has them.
+/// Vectors with their keys, column by column as in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Rows {
+pub(crate) struct VectorRows {
     precision: Precision,
-    /// Room for the vector that is being made.
+    /// A buffer for the vector that is being computed.
     vector: Vec<f32>,
     pub(super) keys: Vec<u8>,
-    /// For each component whether it is positive, a bit each: for the coarse pass.
+    /// One bit per component: whether it is positive. Used by the coarse pass.
     pub(super) signs: Vec<u8>,
-    /// The components as exactly as they are kept.
+    /// The components in stored precision.
     pub(super) exact: Vec<u8>,
 }
 
-impl Rows {
-    /// No rows yet, for a file of this shape.
-    pub(crate) fn new(shape: &Shape) -> Self {
+impl VectorRows {
+    /// Creates an empty set of rows for a file of this layout.
+    pub(crate) fn new(shape: &VectorShape) -> Self {
         Self {
             precision: shape.precision,
             vector: vec![0.0; shape.dimensions],
@@ -56,18 +56,18 @@ impl Rows {
         }
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.keys.len() / KEY
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Adds the vector that `make` writes, unless it says that there is none.
-    pub(crate) fn add_with(&mut self, key: Key, make: impl FnOnce(&mut [f32]) -> bool) {
+    /// Adds the vector that `make` writes, unless it returns `false`.
+    pub(crate) fn add_with(&mut self, key: VectorKey, make: impl FnOnce(&mut [f32]) -> bool) {
         if !make(&mut self.vector) {
             return;
         }
@@ -86,8 +86,8 @@ impl Rows {
         }
     }
 
-    /// Adds a row of a segment as it is; `exact` has the exact components of all its rows.
-    pub(super) fn copy(&mut self, segment: &Segment, exact: &[u8], at: usize) {
+    /// Copies a row of a segment; `exact` holds the exact components of all its rows.
+    pub(super) fn copy(&mut self, segment: &VectorSegment, exact: &[u8], at: usize) {
         let dimensions = self.vector.len();
         let row = |bytes: &mut Vec<u8>, all: &[u8], size| {
             bytes.extend_from_slice(&all[at * size..][..size]);
@@ -97,14 +97,14 @@ impl Rows {
         row(&mut self.exact, exact, dimensions * self.precision.width());
     }
 
-    /// Moves all rows of another run to the end of this one.
+    /// Moves all rows of `other` to the end of this one.
     pub(super) fn take(&mut self, other: &mut Self) {
         self.keys.append(&mut other.keys);
         self.signs.append(&mut other.signs);
         self.exact.append(&mut other.exact);
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
         self.signs.clear();
@@ -112,31 +112,32 @@ impl Rows {
     }
 }
 
-impl Key {
+impl VectorKey {
     fn write(&self, into: &mut Vec<u8>) {
         let position = self
             .place
             .position
             .map_or(WHOLE, |position| u32::try_from(position).unwrap_or(WHOLE).min(WHOLE - 1));
-        into.extend_from_slice(&self.place.telling.to_le_bytes());
+        into.extend_from_slice(&self.place.recording.to_le_bytes());
         into.extend_from_slice(&self.content.to_le_bytes());
         into.extend_from_slice(&position.to_le_bytes());
         into.extend_from_slice(&[self.place.kind as u8, 0, 0, 0]);
     }
 
     pub(super) fn read(bytes: &[u8; KEY]) -> Self {
-        let [telling, content, rest] = words(bytes);
+        let [recording, content, rest] = words(bytes);
         let position = rest as u32;
         let kind = ((rest >> 32) as usize).min(TextKind::ALL.len() - 1);
         let position = (position != WHOLE).then_some(u64::from(position));
-        let place = Place { telling, position, kind: TextKind::ALL[kind] };
+        let place = VectorPlace { recording, position, kind: TextKind::ALL[kind] };
         Self { place, content }
     }
 
-    /// The telling, and the position with the kind above it: for those that look at many keys.
+    /// Returns the recording, and the position with the kind in its upper bits: faster than a
+    /// complete key for scans.
     pub(super) fn read_place(bytes: &[u8; KEY]) -> (u64, u64) {
-        let [telling, _, rest] = words(bytes);
-        (telling, rest)
+        let [recording, _, rest] = words(bytes);
+        (recording, rest)
     }
 }
 
@@ -145,22 +146,22 @@ fn words(bytes: &[u8; KEY]) -> [u64; 3] {
     std::array::from_fn(|at| u64::from_le_bytes(chunks[at]))
 }
 
-/// The bytes that the signs of a row take.
+/// Returns the number of bytes for the signs of a row.
 pub(super) fn signs(dimensions: usize) -> usize {
     dimensions.div_ceil(8)
 }
 
-/// Exponents of half-precision numbers lie this factor below those of single precision.
+/// The factor between the exponents of half and single precision.
 const BIAS: f32 = f32::from_bits((127 - 112) << 23);
 
-/// Rounds to half precision. Good for numbers a vector of length one can have.
+/// Rounds to half precision. Valid for components of a vector of length one.
 fn half(value: f32) -> u16 {
     let bits = (value.abs() * BIAS).to_bits();
     let rounded = (bits + 0xfff + (bits >> 13 & 1)) >> 13;
     (rounded | value.to_bits() >> 16 & 0x8000) as u16
 }
 
-/// The number that [`half`] made.
+/// Converts a number that [`half`] made to single precision.
 pub(super) fn whole(half: u16) -> f32 {
     let size = f32::from_bits(u32::from(half & 0x7fff) << 13) / BIAS;
     f32::from_bits(size.to_bits() | u32::from(half & 0x8000) << 16)
@@ -198,15 +199,15 @@ mod tests {
 
         #[test]
         fn a_key_is_read_as_it_was_written(
-            telling: u64,
+            recording: u64,
             content: u64,
             position in proptest::option::of(0..u64::from(WHOLE)),
             kind in 0..TextKind::ALL.len(),
         ) {
-            let key = Key { place: Place { telling, position, kind: TextKind::ALL[kind] }, content };
+            let key = VectorKey { place: VectorPlace { recording, position, kind: TextKind::ALL[kind] }, content };
             let mut bytes = Vec::new();
             key.write(&mut bytes);
-            prop_assert_eq!(Key::read(&bytes.try_into().unwrap()), key);
+            prop_assert_eq!(VectorKey::read(&bytes.try_into().unwrap()), key);
         }
     }
 }

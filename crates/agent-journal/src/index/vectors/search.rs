@@ -1,47 +1,47 @@
-//! Finds what is near: a coarse pass over the signs of all rows, then the exact distance of the
-//! best.
+//! Finds the nearest vectors: a coarse pass over the signs of all rows, then the exact distances of
+//! the best.
 
 use std::io;
 use std::ops::Range;
 
 use super::reader::Vectors;
-use super::rows::{Key, Place, signs};
+use super::rows::{VectorKey, VectorPlace, signs};
 
-/// Steps of a query's components: as many as let the sum of eight fit into sixteen bits.
+/// The maximum of a quantized component: the sum of eight fits into sixteen bits.
 const STEPS: f32 = 4095.0;
 
-/// Candidates of the coarse pass for every result asked for, and how many at least. Of the twenty
-/// nearest of 175,000 texts, 99 % are among 3,200 candidates.
+/// The number of coarse candidates per requested result, and the minimum number of candidates. Of
+/// the twenty nearest of 175,000 texts, 99 % are among 3,200 candidates.
 const CANDIDATES: usize = 16;
 const FEWEST: usize = 512;
 
-/// Windows of one text that may be candidates: signs alone do not tell which of them is nearest,
-/// and no long text may fill the list.
+/// The maximum number of candidates that are windows of one text: signs alone do not decide which
+/// window is nearest, and a long text must not fill the list.
 const WINDOWS: usize = 16;
 
-/// Rows between two candidates that are rather read than left out.
+/// The maximum gap between two candidates, in rows, that is read along with them.
 const GAP: usize = 4;
 
 /// A text near a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Near {
-    /// Where it stands.
-    pub(crate) place: Place,
-    /// The hash of the window that is nearest: the same text elsewhere has the same.
+pub(crate) struct NearVector {
+    /// The location of the text.
+    pub(crate) place: VectorPlace,
+    /// The hash of the nearest window: the same text elsewhere has the same hash.
     pub(crate) content: u64,
-    /// The cosine of the angle between the two, at most one.
+    /// The cosine similarity, at most one.
     pub(crate) score: f32,
 }
 
 impl Vectors {
-    /// Finds the `count` texts nearest to a query among the tellings that are allowed, the
-    /// nearest first; of a long text, its nearest window counts.
+    /// Finds the `count` texts nearest to a query among the allowed recordings, the nearest first;
+    /// a long text counts by its nearest window.
     pub(crate) fn search(
         &self,
         query: &[f32],
         allowed: &dyn Fn(u64) -> bool,
         count: usize,
-    ) -> Vec<Near> {
+    ) -> Vec<NearVector> {
         if query.len() != self.shape.dimensions || count == 0 {
             return Vec::new();
         }
@@ -50,16 +50,16 @@ impl Vectors {
         let mut bytes = Vec::new();
         let mut rest = rows.as_slice();
         while let Some(span) = self.neighbours(&mut rest) {
-            // What cannot be read is not near.
+            // Rows that cannot be read are skipped.
             let _ = self.measure(span, query, &mut bytes, &mut near);
         }
-        // Where rows lie depends on the past of the file, and must not decide.
-        let order = |one: &Near| (one.place.telling, one.place.position, one.place.kind);
+        // The order of rows depends on the history of the file and must not decide.
+        let order = |one: &NearVector| (one.place.recording, one.place.position, one.place.kind);
         near.sort_by(|one, other| {
             let by_score = other.score.total_cmp(&one.score);
             by_score.then_with(|| order(one).cmp(&order(other)))
         });
-        let mut best: Vec<Near> = Vec::with_capacity(count);
+        let mut best: Vec<NearVector> = Vec::with_capacity(count);
         for one in near {
             if best.len() == count {
                 break;
@@ -71,15 +71,15 @@ impl Vectors {
         best
     }
 
-    /// The rows that look best to the coarse pass, in order.
+    /// Returns the best rows of the coarse pass, in order.
     fn candidates(&self, query: &[f32], allowed: &dyn Fn(u64) -> bool, room: usize) -> Vec<usize> {
         let sums = Sums::of(query);
         let mut shortlist = Shortlist::new(room);
-        // Rows of one telling are neighbours.
+        // Rows of one recording are adjacent.
         let mut asked = None;
-        let mut is_allowed = |telling: u64| match asked {
-            Some((last, answer)) if last == telling => answer,
-            _ => asked.insert((telling, allowed(telling))).1,
+        let mut is_allowed = |recording: u64| match asked {
+            Some((last, answer)) if last == recording => answer,
+            _ => asked.insert((recording, allowed(recording))).1,
         };
         for segment in &self.segments {
             let (first, keys) = (segment.block.first, segment.keys());
@@ -89,7 +89,7 @@ impl Vectors {
                 if score <= shortlist.floor {
                     continue;
                 }
-                let place = Key::read_place(&keys[at]);
+                let place = VectorKey::read_place(&keys[at]);
                 if !self.is_dead(first + at) && is_allowed(place.0) {
                     shortlist.offer(Candidate { score, row: first + at, place });
                 }
@@ -98,7 +98,7 @@ impl Vectors {
         shortlist.finish()
     }
 
-    /// Takes rows that are read at once from the beginning of a list.
+    /// Removes rows that can be read at once from the front of a list.
     fn neighbours<'r>(&self, rest: &mut &'r [usize]) -> Option<&'r [usize]> {
         let block = self.locate(*rest.first()?).0.block;
         let end = block.first + block.rows;
@@ -109,13 +109,13 @@ impl Vectors {
         Some(span)
     }
 
-    /// Measures how near rows are that stand close to each other.
+    /// Computes the scores of adjacent rows.
     fn measure(
         &self,
         rows: &[usize],
         query: &[f32],
         bytes: &mut Vec<u8>,
-        near: &mut Vec<Near>,
+        near: &mut Vec<NearVector>,
     ) -> io::Result<()> {
         let (first, last) = (rows[0], rows[rows.len() - 1]);
         let (segment, at) = self.locate(first);
@@ -125,14 +125,14 @@ impl Vectors {
         let size = self.shape.dimensions * precision.width();
         for row in rows {
             let exact = &bytes[(row - first) * size..][..size];
-            let Key { place, content } = segment.key(row - segment.block.first);
-            near.push(Near { place, content, score: precision.dot(exact, query) });
+            let VectorKey { place, content } = segment.key(row - segment.block.first);
+            near.push(NearVector { place, content, score: precision.dot(exact, query) });
         }
         Ok(())
     }
 }
 
-/// What the signs of eight components add to a score, by their place and their bits.
+/// The contribution of the signs of eight components to a score, by byte index and bits.
 struct Sums(Vec<[i16; 256]>);
 
 impl Sums {
@@ -154,7 +154,7 @@ impl Sums {
     }
 
     fn score(&self, row: &[u8]) -> i32 {
-        // Four sums that do not wait for each other.
+        // Four independent sums, which the processor computes in parallel.
         let mut lanes = [0; 4];
         let (rows, rest) = row.as_chunks::<4>();
         let (sums, more) = self.0.as_chunks::<4>();
@@ -172,17 +172,17 @@ impl Sums {
 struct Candidate {
     score: i32,
     row: usize,
-    /// Telling, and position with kind.
+    /// The recording, and the position with the kind.
     place: (u64, u64),
 }
 
-/// The best candidates so far, and some that are no longer.
+/// The best candidates so far, and some that have been surpassed.
 struct Shortlist {
     room: usize,
-    /// What a candidate must exceed.
+    /// The score that a candidate must exceed.
     floor: i32,
     candidates: Vec<Candidate>,
-    /// How many of the last ones are windows of one text.
+    /// The number of trailing candidates that are windows of one text.
     windows: usize,
 }
 
@@ -192,7 +192,7 @@ impl Shortlist {
         Self { room, floor: i32::MIN, candidates, windows: 0 }
     }
 
-    /// Takes a candidate. Windows of one text are neighbours.
+    /// Adds a candidate. Windows of one text are adjacent.
     fn offer(&mut self, candidate: Candidate) {
         if self.candidates.last().is_none_or(|last| last.place != candidate.place) {
             self.windows = 0;

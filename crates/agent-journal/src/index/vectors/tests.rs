@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::index::TextKind;
+use crate::filter::TextKind;
 
 const DIMENSIONS: usize = 8;
 
@@ -14,14 +14,15 @@ const DIMENSIONS: usize = 8;
 struct Case {
     _directory: tempfile::TempDir,
     path: PathBuf,
-    shape: Shape,
+    shape: VectorShape,
 }
 
 impl Case {
     fn new(dimensions: usize, precision: Precision) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("index").join("vectors");
-        let shape = Shape { journal: 7, embedder: "test-1".to_owned(), dimensions, precision };
+        let shape =
+            VectorShape { journal: 7, embedder: "test-1".to_owned(), dimensions, precision };
         Self { _directory: directory, path, shape }
     }
 
@@ -33,29 +34,29 @@ impl Case {
         Vectors::open(&self.path, &self.shape).unwrap()
     }
 
-    fn rows(&self, places: &[(u64, Option<u64>)]) -> Rows {
-        let mut rows = Rows::new(&self.shape);
-        for (telling, position) in places {
-            let vector = unit(self.shape.dimensions, telling ^ position.unwrap_or(99) << 32);
-            add(&mut rows, (*telling, *position), &vector);
+    fn rows(&self, places: &[(u64, Option<u64>)]) -> VectorRows {
+        let mut rows = VectorRows::new(&self.shape);
+        for (recording, position) in places {
+            let vector = unit(self.shape.dimensions, recording ^ position.unwrap_or(99) << 32);
+            add(&mut rows, (*recording, *position), &vector);
         }
         rows
     }
 
-    /// All that can be found, as (telling, position) in order.
+    /// All that can be found, as (recording, position) in order.
     fn found(&self) -> Vec<(u64, Option<u64>)> {
         let query = unit(self.shape.dimensions, 5);
         let near = self.read().search(&query, &|_| true, 10_000);
         let mut all: Vec<_> =
-            near.iter().map(|near| (near.place.telling, near.place.position)).collect();
+            near.iter().map(|near| (near.place.recording, near.place.position)).collect();
         all.sort_unstable();
         all
     }
 }
 
-fn add(rows: &mut Rows, (telling, position): (u64, Option<u64>), vector: &[f32]) {
+fn add(rows: &mut VectorRows, (recording, position): (u64, Option<u64>), vector: &[f32]) {
     let kind = if position.is_some() { TextKind::Prompt } else { TextKind::Title };
-    let key = Key { place: Place { telling, position, kind }, content: telling };
+    let key = VectorKey { place: VectorPlace { recording, position, kind }, content: recording };
     rows.add_with(key, |into| {
         into.copy_from_slice(vector);
         true
@@ -97,21 +98,21 @@ fn what_is_committed_is_found_with_its_generation() {
 
         let query = unit(DIMENSIONS, 1 ^ 1 << 32);
         let best = case.read().search(&query, &|_| true, 1)[0];
-        assert_eq!((best.place.telling, best.place.position, best.content), (1, Some(1), 1));
+        assert_eq!((best.place.recording, best.place.position, best.content), (1, Some(1), 1));
         assert!((best.score - 1.0).abs() < 1e-3);
     }
 }
 
 #[test]
-fn only_allowed_tellings_are_found() {
+fn only_allowed_recordings_are_found() {
     let case = Case::new(DIMENSIONS, Precision::F16);
     let mut writer = case.write();
     let places: Vec<_> = (0..600).map(|number| (number % 3, Some(number))).collect();
     writer.append(case.rows(&places)).unwrap();
     writer.commit(1).unwrap();
-    let near = case.read().search(&unit(DIMENSIONS, 5), &|telling| telling == 2, 500);
+    let near = case.read().search(&unit(DIMENSIONS, 5), &|recording| recording == 2, 500);
     assert_eq!(near.len(), 200);
-    assert!(near.iter().all(|near| near.place.telling == 2));
+    assert!(near.iter().all(|near| near.place.recording == 2));
     assert!(near.is_sorted_by(|one, other| one.score >= other.score));
 }
 
@@ -119,7 +120,7 @@ fn only_allowed_tellings_are_found() {
 fn the_nearest_window_stands_for_a_long_text() {
     let case = Case::new(DIMENSIONS, Precision::F16);
     let mut writer = case.write();
-    let mut rows = Rows::new(&case.shape);
+    let mut rows = VectorRows::new(&case.shape);
     for seed in 0..1000 {
         add(&mut rows, (1, Some(0)), &unit(DIMENSIONS, seed));
     }
@@ -136,10 +137,10 @@ fn another_journal_embedder_or_precision_needs_another_file() {
     let case = Case::new(DIMENSIONS, Precision::F16);
     case.write().commit(1).unwrap();
     let others = [
-        Shape { journal: 8, ..case.shape.clone() },
-        Shape { embedder: "test-12".to_owned(), ..case.shape.clone() },
-        Shape { dimensions: 9, ..case.shape.clone() },
-        Shape { precision: Precision::F32, ..case.shape.clone() },
+        VectorShape { journal: 8, ..case.shape.clone() },
+        VectorShape { embedder: "test-12".to_owned(), ..case.shape.clone() },
+        VectorShape { dimensions: 9, ..case.shape.clone() },
+        VectorShape { precision: Precision::F32, ..case.shape.clone() },
     ];
     for shape in &others {
         assert!(Vectors::open(&case.path, shape).is_none(), "{shape:?}");
@@ -158,7 +159,7 @@ fn a_reader_keeps_what_it_opened_while_the_writer_goes_on() {
     writer.commit(1).unwrap();
     let before = case.read();
     // More than half dies: the file is replaced.
-    (0..4000).for_each(|telling| writer.remove(telling));
+    (0..4000).for_each(|recording| writer.remove(recording));
     writer.commit(2).unwrap();
     assert_eq!(before.search(&unit(DIMENSIONS, 5), &|_| true, 9999).len(), 5000);
     assert_eq!(before.live(), 5000);
@@ -198,9 +199,9 @@ fn the_coarse_pass_loses_nearly_nothing() {
     let case = Case::new(WIDE, Precision::F16);
     let mut writer = case.write();
     let vectors: Vec<Vec<f32>> = (0..3000).map(|seed| unit(WIDE, seed)).collect();
-    let mut rows = Rows::new(&case.shape);
-    for (telling, vector) in vectors.iter().enumerate() {
-        add(&mut rows, (telling as u64, None), vector);
+    let mut rows = VectorRows::new(&case.shape);
+    for (recording, vector) in vectors.iter().enumerate() {
+        add(&mut rows, (recording as u64, None), vector);
     }
     writer.append(rows).unwrap();
     writer.commit(1).unwrap();
@@ -214,7 +215,9 @@ fn the_coarse_pass_loses_nearly_nothing() {
         let near = reader.search(&query, &|_| true, 10);
         kept += exact[..10]
             .iter()
-            .filter(|(telling, _)| near.iter().any(|near| near.place.telling == *telling as u64))
+            .filter(|(recording, _)| {
+                near.iter().any(|near| near.place.recording == *recording as u64)
+            })
             .count();
     }
     assert!(kept >= 495, "{kept} of 500");
@@ -234,7 +237,7 @@ fn step() -> impl Strategy<Value = Step> {
     let place = (0..4_u64, proptest::option::of(0..6_u64));
     prop_oneof![
         3 => proptest::collection::vec(place, 0..5).prop_map(Step::Append),
-        1 => (0..4_u64, 0..6_u64).prop_map(|(telling, from)| Step::Truncate(telling, from)),
+        1 => (0..4_u64, 0..6_u64).prop_map(|(recording, from)| Step::Truncate(recording, from)),
         1 => (0..4_u64).prop_map(Step::Remove),
         1 => (0..4_u64).prop_map(Step::RemoveWhole),
         2 => Just(Step::Commit),
@@ -256,17 +259,17 @@ fn take(case: &Case, steps: &[Step]) -> Vec<(i64, Places)> {
                 writer.append(case.rows(places)).unwrap();
                 now.extend(places);
             }
-            Step::Truncate(telling, from) => {
-                writer.truncate(*telling, *from);
-                now.retain(|(one, at)| one != telling || at.is_none_or(|at| at < *from));
+            Step::Truncate(recording, from) => {
+                writer.truncate(*recording, *from);
+                now.retain(|(one, at)| one != recording || at.is_none_or(|at| at < *from));
             }
-            Step::Remove(telling) => {
-                writer.remove(*telling);
-                now.retain(|(one, _)| one != telling);
+            Step::Remove(recording) => {
+                writer.remove(*recording);
+                now.retain(|(one, _)| one != recording);
             }
-            Step::RemoveWhole(telling) => {
-                writer.remove_whole(*telling);
-                now.retain(|(one, at)| one != telling || at.is_some());
+            Step::RemoveWhole(recording) => {
+                writer.remove_whole(*recording);
+                now.retain(|(one, at)| one != recording || at.is_some());
             }
             Step::Commit => {
                 generation += 1;

@@ -1,4 +1,5 @@
-//! Appends to the file. One process at a time does: the one that holds the journal's lock.
+//! Appends to the vector file. Only one process does so at a time: the one that holds the journal's
+//! lock.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -8,66 +9,67 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::Shape;
-use super::file::{self, Block, Commit};
-use super::reader::{Segment, Vectors};
-use super::rows::{KEY, Key, Rows, WHOLE};
+use super::VectorShape;
+use super::file::{self, VectorBlock, VectorCommit};
+use super::reader::{VectorSegment, Vectors};
+use super::rows::{KEY, VectorKey, VectorRows, WHOLE};
 use crate::error::{Error, Result};
 
-/// Rows of a full block: few enough to wait in memory, enough for signs to lie side by side.
+/// The number of rows of a full block: few enough to stay in memory, enough for contiguous signs.
 const BLOCK: usize = 4096;
 
-/// Fewer dead rows than this are not worth a new file.
+/// The minimum number of dead rows for which the file is rewritten.
 const WORTHWHILE: u64 = 1024;
 
-/// The file, open for writing. Readers see nothing before a commit.
+/// The vector file, open for writing. Readers see nothing before a commit.
 pub(crate) struct VectorWriter {
     path: PathBuf,
-    shape: Shape,
+    shape: VectorShape,
     file: File,
-    commit: Commit,
-    /// Blocks in the file.
+    commit: VectorCommit,
+    /// The number of blocks in the file.
     blocks: usize,
-    /// Telling and position of every row, also of those that wait.
+    /// The recording and position of every row, including pending ones.
     places: Vec<(u64, u32)>,
     dead: Vec<bool>,
     /// Rows that are not yet in the file.
-    waiting: Rows,
-    /// What is to be forgotten, by telling.
+    waiting: VectorRows,
+    /// Pending removals, by recording.
     removals: HashMap<u64, Vec<Removal>>,
 }
 
-/// Rows of one telling to be forgotten: those before a row number, with these positions.
+/// Rows of one recording to remove: those before a row number, with these positions.
 struct Removal {
     before: usize,
     positions: RangeInclusive<u32>,
 }
 
 impl VectorWriter {
-    /// Opens a file for writing, making it anew when it is missing, damaged or of another shape;
-    /// says which generation of the journal it holds.
-    pub(crate) fn open(path: &Path, shape: &Shape) -> Result<(Self, i64)> {
+    /// Opens a file for writing, and rebuilds it when it is missing, damaged or of another layout.
+    /// Returns the generation of the journal it contains.
+    pub(crate) fn open(path: &Path, shape: &VectorShape) -> Result<(Self, i64)> {
         if let Some(vectors) = Vectors::open(path, shape)
             && let Ok(mut file) = OpenOptions::new().read(true).write(true).open(path)
-            && let Ok(Some(commit)) = Commit::read(&mut file, shape)
+            && let Ok(Some(commit)) = VectorCommit::read(&mut file, shape)
         {
-            commit.restore(&mut file).map_err(Error::write(path))?;
-            return Ok((Self::new(path, shape, (file, commit), Some(&vectors)), commit.generation));
+            commit.restore(&mut file).map_err(Error::write_error(path))?;
+            return Ok((Self::new(path, shape, file, commit, Some(&vectors)), commit.generation));
         }
         let file = create(path, shape)?.persist(path).map_err(|error| error.error);
-        let file = file.map_err(Error::write(path))?;
-        Ok((Self::new(path, shape, (file, Commit::FIRST), None), 0))
+        let file = file.map_err(Error::write_error(path))?;
+        Ok((Self::new(path, shape, file, VectorCommit::FIRST, None), 0))
     }
 
     fn new(
         path: &Path,
-        shape: &Shape,
-        (file, commit): (File, Commit),
+        shape: &VectorShape,
+        file: File,
+        commit: VectorCommit,
         vectors: Option<&Vectors>,
     ) -> Self {
         let (mut places, mut dead, mut blocks) = (Vec::new(), Vec::new(), 0);
         if let Some(vectors) = vectors {
-            places.extend(vectors.segments.iter().flat_map(Segment::keys).map(place));
+            places.extend(vectors.segments.iter().flat_map(VectorSegment::keys).map(place));
             dead.extend((0..places.len()).map(|row| vectors.is_dead(row)));
             blocks = vectors.segments.len();
         }
@@ -79,54 +81,56 @@ impl VectorWriter {
             blocks,
             places,
             dead,
-            waiting: Rows::new(shape),
+            waiting: VectorRows::new(shape),
             removals: HashMap::new(),
         }
     }
 
-    /// Deletes a file of vectors.
+    /// Deletes a vector file.
     #[expect(clippy::disallowed_methods, reason = "the index owns its files")]
     pub(crate) fn discard(path: &Path) -> Result<()> {
         match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::write_error(path)(error))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Adds rows.
-    pub(crate) fn append(&mut self, mut rows: Rows) -> Result<()> {
+    /// Appends rows.
+    pub(crate) fn append(&mut self, mut rows: VectorRows) -> Result<()> {
         self.places.extend(rows.keys.as_chunks().0.iter().map(place));
         self.waiting.take(&mut rows);
         if self.waiting.len() < BLOCK {
             return Ok(());
         }
-        self.flush(&[]).map_err(Error::write(&self.path))
+        self.flush(&[]).map_err(Error::write_error(&self.path))
     }
 
-    /// Forgets a telling as a whole.
-    pub(crate) fn remove(&mut self, telling: u64) {
-        self.forget(telling, 0..=WHOLE);
+    /// Removes a recording completely.
+    pub(crate) fn remove(&mut self, recording: u64) {
+        self.forget(recording, 0..=WHOLE);
     }
 
-    /// Forgets the messages of a telling from a position on.
-    pub(crate) fn truncate(&mut self, telling: u64, from: u64) {
-        self.forget(telling, u32::try_from(from).unwrap_or(WHOLE)..=WHOLE - 1);
+    /// Removes the messages of a recording from a position on.
+    pub(crate) fn truncate(&mut self, recording: u64, from: u64) {
+        self.forget(recording, u32::try_from(from).unwrap_or(WHOLE)..=WHOLE - 1);
     }
 
-    /// Forgets what is about a telling as a whole.
-    pub(crate) fn remove_whole(&mut self, telling: u64) {
-        self.forget(telling, WHOLE..=WHOLE);
+    /// Removes the texts about a whole recording.
+    pub(crate) fn remove_whole(&mut self, recording: u64) {
+        self.forget(recording, WHOLE..=WHOLE);
     }
 
-    fn forget(&mut self, telling: u64, positions: RangeInclusive<u32>) {
+    fn forget(&mut self, recording: u64, positions: RangeInclusive<u32>) {
         let before = self.places.len();
-        self.removals.entry(telling).or_default().push(Removal { before, positions });
+        self.removals.entry(recording).or_default().push(Removal { before, positions });
     }
 
     /// Makes everything since the last commit visible, as of a generation of the journal.
     pub(crate) fn commit(&mut self, generation: i64) -> Result<()> {
-        self.write_commit(generation).map_err(Error::write(&self.path))?;
-        let Commit { rows, dead, .. } = self.commit;
+        self.write_commit(generation).map_err(Error::write_error(&self.path))?;
+        let VectorCommit { rows, dead, .. } = self.commit;
         let scattered = self.blocks > 64 + self.places.len() / (BLOCK / 16);
         if (dead > rows / 2 && dead >= WORTHWHILE) || scattered {
             self.compact()?;
@@ -140,15 +144,15 @@ impl VectorWriter {
             self.flush(&dying)?;
         }
         self.file.sync_data()?;
-        let Commit { sequence, length, dead, .. } = self.commit;
+        let VectorCommit { sequence, length, dead, .. } = self.commit;
         let (rows, dead) = (self.places.len() as u64, dead + dying.len() as u64);
-        let commit = Commit { sequence: sequence + 1, generation, length, rows, dead };
+        let commit = VectorCommit { sequence: sequence + 1, generation, length, rows, dead };
         commit.write(&mut self.file)?;
         self.commit = commit;
         Ok(())
     }
 
-    /// Decides which rows the removals since the last commit meet.
+    /// Marks the rows that were removed since the last commit as dead and returns them.
     fn bury(&mut self) -> Vec<u32> {
         self.dead.resize(self.places.len(), false);
         let removals = std::mem::take(&mut self.removals);
@@ -156,9 +160,9 @@ impl VectorWriter {
         if removals.is_empty() {
             return dying;
         }
-        for (row, (telling, position)) in self.places.iter().enumerate() {
+        for (row, (recording, position)) in self.places.iter().enumerate() {
             let meets = |one: &Removal| row < one.before && one.positions.contains(position);
-            let removals = removals.get(telling).map_or(&[][..], Vec::as_slice);
+            let removals = removals.get(recording).map_or(&[][..], Vec::as_slice);
             if !self.dead[row] && removals.iter().any(meets) {
                 self.dead[row] = true;
                 dying.push(row as u32);
@@ -167,12 +171,12 @@ impl VectorWriter {
         dying
     }
 
-    /// Writes the waiting rows as a block behind the last one. They count only after a commit.
+    /// Writes the pending rows as a block behind the last one. They become valid with a commit.
     fn flush(&mut self, dying: &[u32]) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(self.commit.length))?;
         let first = self.places.len() - self.waiting.len();
         let mut buffered = BufWriter::new(&mut self.file);
-        let size = Block::write(&mut buffered, (first, &self.waiting), dying)?;
+        let size = VectorBlock::write(&mut buffered, first, &self.waiting, dying)?;
         buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
         self.commit.length += size;
         self.blocks += 1;
@@ -184,23 +188,24 @@ impl VectorWriter {
     fn compact(&mut self) -> Result<()> {
         let Some(vectors) = Vectors::open(&self.path, &self.shape) else { return Ok(()) };
         let mut fresh = create(&self.path, &self.shape)?;
-        let Commit { generation, .. } = self.commit;
-        let file = fresh.reopen().map_err(Error::write(&self.path))?;
-        let mut copy = Self::new(&self.path, &self.shape, (file, Commit::FIRST), None);
+        let VectorCommit { generation, .. } = self.commit;
+        let file = fresh.reopen().map_err(Error::write_error(&self.path))?;
+        let mut copy = Self::new(&self.path, &self.shape, file, VectorCommit::FIRST, None);
         let mut exact = Vec::new();
         for segment in &vectors.segments {
             let (first, count) = (segment.block.first, segment.block.rows);
             let read = vectors.read_exact(&segment.block, 0..count, &mut exact);
             read.map_err(Error::read(&self.path))?;
-            let mut rows = Rows::new(&self.shape);
+            let mut rows = VectorRows::new(&self.shape);
             let live = (0..count).filter(|at| !vectors.is_dead(first + at));
             live.for_each(|at| rows.copy(segment, &exact, at));
             copy.append(rows)?;
         }
-        copy.write_commit(generation).map_err(Error::write(&self.path))?;
+        copy.write_commit(generation).map_err(Error::write_error(&self.path))?;
         drop(vectors);
-        fresh.as_file_mut().sync_all().map_err(Error::write(&self.path))?;
-        // Where an open file cannot be replaced, the old one goes on until nobody reads it.
+        fresh.as_file_mut().sync_all().map_err(Error::write_error(&self.path))?;
+        // If an open file cannot be replaced, the old one stays in use until all readers are
+        // closed.
         if fresh.persist(&self.path).is_ok() {
             *self = copy;
         }
@@ -208,17 +213,17 @@ impl VectorWriter {
     }
 }
 
-/// Telling and position.
+/// Returns the recording and position of a key.
 fn place(key: &[u8; KEY]) -> (u64, u32) {
-    let (telling, rest) = Key::read_place(key);
-    (telling, rest as u32)
+    let (recording, rest) = VectorKey::read_place(key);
+    (recording, rest as u32)
 }
 
-/// Makes an empty file that is not yet in its place.
-fn create(path: &Path, shape: &Shape) -> Result<NamedTempFile> {
+/// Creates an empty file under a temporary name.
+fn create(path: &Path, shape: &VectorShape) -> Result<NamedTempFile> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    crate::store::private_directory(directory)?;
-    // Always the same name: what a crash left behind is found and deleted.
+    crate::private::private_directory(directory)?;
+    // The name is always the same: a file left by a crash is found and deleted.
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     VectorWriter::discard(&directory.join(&name))?;
@@ -226,8 +231,8 @@ fn create(path: &Path, shape: &Shape) -> Result<NamedTempFile> {
         let builder = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(directory);
         let mut file = builder?;
         file::begin(file.as_file_mut(), shape)?;
-        Commit::FIRST.write(file.as_file_mut())?;
+        VectorCommit::FIRST.write(file.as_file_mut())?;
         Ok(file)
     };
-    write().map_err(Error::write(path))
+    write().map_err(Error::write_error(path))
 }

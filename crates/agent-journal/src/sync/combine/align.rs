@@ -1,8 +1,8 @@
-//! Puts the messages of several recordings of one session in one order, each message once.
+//! Merges the messages of several recordings of one session into one sequence, without duplicates.
 //!
-//! Recordings of one format share ids or are equal byte by byte: a message that another one lacks
-//! is simply added. A digest in another format (a database beside a log) shares neither. There
-//! prompts are matched by their words, and of what follows a prompt only the texts, tool calls and
+//! Recordings of one format share ids or are equal byte by byte: a message that the other lacks is
+//! simply added. A digest in another format (a database besides a log) shares neither. Its prompts
+//! are matched by their words. Of the messages after a prompt, only those texts, tool calls and
 //! results are added that the leading recording does not contain anywhere.
 
 use std::collections::HashMap;
@@ -11,42 +11,43 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::model::{Block, Message, Origin, Timestamp};
 
-/// A text of fewer characters may stand in several places without being the same one.
-const LONG_TEXT: usize = 40;
+/// Minimum size of a text that identifies itself, in bytes. A shorter one may occur several times
+/// by chance.
+const LONG_TEXT_BYTES: usize = 40;
 
-/// What a message is compared by: hashes instead of texts.
-pub(super) struct Fingerprint {
+/// The hashes by which a message is compared.
+pub(super) struct MessageFingerprint {
     position: u64,
-    /// As the store has it.
+    /// Hash of the message in the store.
     hash: u64,
     uuids: Vec<u64>,
-    voice: Voice,
+    voice: MessageRole,
     at: Option<i64>,
-    parts: Vec<Part>,
+    parts: Vec<BlockHashes>,
 }
 
-/// Whose words a message has, as far as that matters here.
+/// The role of a message in the comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum MessageRole {
     Prompt,
-    /// Answers, tool results, commands: the rest of the conversation.
+    /// Replies, tool results, commands: the rest of the conversation.
     Reply,
-    /// Notices of the program, and what it put into the conversation.
+    /// Notices of the agent's program, and injected text.
     Notice,
 }
 
-/// One block of a message.
-enum Part {
-    /// Its lines, without the white space around words.
+/// The hashes by which a block is compared.
+enum BlockHashes {
+    /// A text: hashes of its lines, and its length in bytes.
     Text { lines: Vec<u64>, length: usize },
-    /// A tool call, a result or a picture, by its id, with the lines of what a tool was asked or
-    /// returned: a digest may have them as messages.
+    /// A tool call, a result or an image with its id, and the hashes of the lines of the tool's
+    /// input or output, because a digest may contain these as messages.
     Named { id: u64, lines: Vec<u64> },
-    /// Something that only the same format can have.
+    /// A block that only a recording of the same format can contain.
     Foreign,
 }
 
-impl Fingerprint {
+impl MessageFingerprint {
     pub(super) fn new(position: u64, hash: u64, message: &Message) -> Self {
         let uuids = message.uuid.iter().chain(&message.part_uuids);
         Self {
@@ -55,15 +56,15 @@ impl Fingerprint {
             uuids: uuids.map(|uuid| xxh3_64(uuid.as_bytes())).collect(),
             voice: voice(message),
             at: message.at.map(Timestamp::as_millis),
-            parts: message.blocks.iter().map(Part::new).collect(),
+            parts: message.blocks.iter().map(BlockHashes::new).collect(),
         }
     }
 
-    /// One number for all words of the message.
+    /// Returns one hash of all words of the message.
     fn words(&self) -> u64 {
         let mut hash = Xxh3::new();
         for part in &self.parts {
-            if let Part::Text { lines, .. } = part {
+            if let BlockHashes::Text { lines, .. } = part {
                 for line in lines {
                     hash.update(&line.to_le_bytes());
                 }
@@ -73,15 +74,15 @@ impl Fingerprint {
     }
 }
 
-fn voice(message: &Message) -> Voice {
+fn voice(message: &Message) -> MessageRole {
     match message.origin {
-        Origin::Human | Origin::Queued if !message.sidechain => Voice::Prompt,
-        Origin::System | Origin::Injected => Voice::Notice,
-        _ => Voice::Reply,
+        Origin::Human | Origin::Queued if !message.sidechain => MessageRole::Prompt,
+        Origin::System | Origin::Injected => MessageRole::Notice,
+        _ => MessageRole::Reply,
     }
 }
 
-impl Part {
+impl BlockHashes {
     fn new(block: &Block) -> Self {
         let named = |kind: &str, id: &str| Self::Named {
             id: xxh3_64(format!("{kind} {id}").as_bytes()),
@@ -97,7 +98,7 @@ impl Part {
                 Some(name) => named("image", name),
                 None => Self::Foreign,
             },
-            _ => Self::Foreign,
+            Block::Other(_) => Self::Foreign,
         }
     }
 }
@@ -106,7 +107,7 @@ fn tool_lines(block: &Block) -> Vec<u64> {
     let mut lines = Vec::new();
     match block {
         Block::ToolCall { input, .. } => {
-            input.strings(&mut |text| lines.extend(line_hashes(text)));
+            input.visit_strings(&mut |text| lines.extend(line_hashes(text)));
         }
         Block::ToolResult { output, .. } => lines.extend(line_hashes(output)),
         _ => {}
@@ -114,8 +115,8 @@ fn tool_lines(block: &Block) -> Vec<u64> {
     lines
 }
 
-/// Hashes the lines of a text by their letters and digits: formats differ in white space, in the
-/// marks around names and in where a link leads. Lines without any are left out.
+/// Hashes the lines of a text by their letters and digits, because formats differ in white space,
+/// in marks around names and in link targets. Skips lines without any.
 fn line_hashes(text: &str) -> impl Iterator<Item = u64> {
     text.lines().filter_map(|line| {
         let mut hash = Xxh3::new();
@@ -132,7 +133,7 @@ fn line_hashes(text: &str) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Splits a line where links lead somewhere: `[name](target)` is its name.
+/// Splits a line into pieces without link targets: of `[name](target)` only the name remains.
 fn without_targets(line: &str) -> impl Iterator<Item = &str> {
     let mut pieces = line.split("](");
     let first = pieces.next();
@@ -140,29 +141,29 @@ fn without_targets(line: &str) -> impl Iterator<Item = &str> {
     first.into_iter().chain(rest)
 }
 
-/// A message of the combined recording: where it is recorded, and which of its blocks are taken.
+/// A message of the combined recording: its original recording and the selected blocks.
 pub(super) struct SequenceItem {
-    pub(super) telling: u64,
-    /// Whether it comes from an imported file, beside a recording of this machine.
+    pub(super) recording: u64,
+    /// Whether the message comes from an import, while a recording of this machine leads.
     pub(super) is_import: bool,
-    print: Fingerprint,
-    /// The blocks that are taken, unless all are.
+    print: MessageFingerprint,
+    /// Indexes of the selected blocks; `None` for all.
     blocks: Option<Vec<usize>>,
 }
 
 impl SequenceItem {
-    /// Where the message stands in its own recording.
+    /// Returns the position of the message in its own recording.
     pub(super) fn position(&self) -> u64 {
         self.print.position
     }
 
-    /// The hash under which the store has the message; `None` when some blocks are left out, or
-    /// when it is labelled.
+    /// Returns the hash of the message in the store; `None` if blocks are left out or the message
+    /// is labelled as imported.
     pub(super) fn stored_hash(&self) -> Option<u64> {
         (self.blocks.is_none() && !self.is_import).then_some(self.print.hash)
     }
 
-    /// Leaves the blocks out that the leading recording has, and labels what was imported.
+    /// Removes the blocks that are not selected, and labels an imported message.
     pub(super) fn labelled(&self, mut message: Message) -> Message {
         message.imported = self.is_import;
         if let Some(blocks) = &self.blocks {
@@ -173,44 +174,44 @@ impl SequenceItem {
     }
 
     fn is_prompt(&self) -> bool {
-        self.print.voice == Voice::Prompt
+        self.print.voice == MessageRole::Prompt
     }
 }
 
 /// The messages of several recordings in one order.
 pub(super) struct Sequence {
     items: Vec<SequenceItem>,
-    known: Known,
+    known: SequenceIndex,
 }
 
-/// Where things stand in a sequence.
+/// Indexes of a sequence by ids and hashes.
 #[derive(Default)]
-struct Known {
+struct SequenceIndex {
     uuids: HashMap<u64, usize>,
     hashes: HashMap<u64, usize>,
-    /// Prompts by their words.
+    /// Prompts by the hash of their words.
     prompts: HashMap<u64, Vec<usize>>,
     lines: HashMap<u64, usize>,
     named: HashMap<u64, usize>,
 }
 
-impl Known {
-    fn add(&mut self, print: &Fingerprint, at: usize) {
+impl SequenceIndex {
+    fn add(&mut self, print: &MessageFingerprint, at: usize) {
         for uuid in &print.uuids {
             self.uuids.entry(*uuid).or_insert(at);
         }
         self.hashes.entry(print.hash).or_insert(at);
-        if print.voice == Voice::Prompt {
+        if print.voice == MessageRole::Prompt {
             self.prompts.entry(print.words()).or_default().push(at);
         }
         for part in &print.parts {
             let lines = match part {
-                Part::Text { lines, .. } => lines,
-                Part::Named { id, lines } => {
+                BlockHashes::Text { lines, .. } => lines,
+                BlockHashes::Named { id, lines } => {
                     self.named.entry(*id).or_insert(at);
                     lines
                 }
-                Part::Foreign => continue,
+                BlockHashes::Foreign => continue,
             };
             for line in lines {
                 self.lines.entry(*line).or_insert(at);
@@ -218,43 +219,43 @@ impl Known {
         }
     }
 
-    fn same(&self, print: &Fingerprint) -> Option<usize> {
+    fn same(&self, print: &MessageFingerprint) -> Option<usize> {
         let by_uuid = print.uuids.iter().find_map(|uuid| self.uuids.get(uuid));
         by_uuid.or_else(|| self.hashes.get(&print.hash)).copied()
     }
 }
 
-/// How an answer is compared with a sequence.
+/// The conditions under which a reply is compared with a sequence.
 #[derive(Clone, Copy)]
-struct Compared {
-    /// Whether it follows a prompt that the sequence lacks.
+struct ReplyContext {
+    /// Whether the reply follows a prompt that the sequence lacks.
     is_new_turn: bool,
     is_same_format: bool,
-    /// Whether ids are not believed.
+    /// Whether ids are not trusted.
     is_import: bool,
 }
 
-impl Compared {
-    /// Compares what an import says under an id that the sequence has.
+impl ReplyContext {
+    /// Returns the conditions for an import with an id that the sequence already contains.
     fn of_import() -> Self {
         Self { is_new_turn: false, is_same_format: false, is_import: true }
     }
 }
 
-/// How a message of one recording relates to a sequence.
-enum Relation {
-    /// The sequence has it, there if that is known.
+/// The relation of a message to a sequence.
+enum SequenceRelation {
+    /// The sequence contains the message, at this index if known.
     Had(Option<usize>),
-    /// The sequence lacks it, or some blocks of it.
+    /// The sequence lacks the message, or only these blocks of it.
     Lacking(Option<Vec<usize>>),
 }
 
 impl Sequence {
-    /// Begins with all messages of the leading recording.
-    pub(super) fn new(telling: u64, prints: Vec<Fingerprint>) -> Self {
-        let item = |print| SequenceItem { telling, is_import: false, print, blocks: None };
+    /// Starts with all messages of the leading recording.
+    pub(super) fn new(recording: u64, prints: Vec<MessageFingerprint>) -> Self {
+        let item = |print| SequenceItem { recording, is_import: false, print, blocks: None };
         let mut sequence =
-            Self { items: prints.into_iter().map(item).collect(), known: Known::default() };
+            Self { items: prints.into_iter().map(item).collect(), known: SequenceIndex::default() };
         sequence.learn();
         sequence
     }
@@ -263,19 +264,24 @@ impl Sequence {
         &self.items
     }
 
-    /// Adds what another recording has and the sequence lacks. Returns whether there was any. An
-    /// import may use the ids of messages and say something else: that is added, too.
-    pub(super) fn add(&mut self, telling: u64, prints: Vec<Fingerprint>, is_import: bool) -> bool {
+    /// Adds the messages of another recording that the sequence lacks. Returns whether there were
+    /// any. An import may use known message ids for different content: that is added too.
+    pub(super) fn add(
+        &mut self,
+        recording: u64,
+        prints: Vec<MessageFingerprint>,
+        is_import: bool,
+    ) -> bool {
         let is_same_format = self.is_same_format(&prints);
         let relations = self.relations(&prints, is_same_format, is_import);
-        if relations.iter().all(|relation| matches!(relation, Relation::Had(_))) {
+        if relations.iter().all(|relation| matches!(relation, SequenceRelation::Had(_))) {
             return false;
         }
         let slots = self.slots(&prints, &relations, is_same_format);
         let mut new = Vec::new();
         for ((print, relation), slot) in prints.into_iter().zip(relations).zip(slots) {
-            if let Relation::Lacking(blocks) = relation {
-                new.push((slot, SequenceItem { telling, is_import, print, blocks }));
+            if let SequenceRelation::Lacking(blocks) = relation {
+                new.push((slot, SequenceItem { recording, is_import, print, blocks }));
             }
         }
         self.insert(new);
@@ -283,10 +289,11 @@ impl Sequence {
         true
     }
 
-    /// Whether a recording is of the format of the leading one: up to the last message that both
-    /// have, they share most. A few may come from a combination that was exported and imported.
-    /// Recordings that both have ids and nothing in common are two conversations.
-    fn is_same_format(&self, prints: &[Fingerprint]) -> bool {
+    /// Returns whether a recording has the format of the leading one: up to the last common
+    /// message, they share more than half. A few common messages may come from a combination that
+    /// was exported and imported. Two recordings that have ids and nothing in common are separate
+    /// conversations.
+    fn is_same_format(&self, prints: &[MessageFingerprint]) -> bool {
         let (mut shared, mut is_same) = (0, self.is_unrelated(prints));
         for (at, print) in prints.iter().enumerate() {
             if self.known.same(print).is_some() {
@@ -297,21 +304,22 @@ impl Sequence {
         is_same
     }
 
-    /// Whether every message has an id, here and there, and no prompt occurs in both.
-    fn is_unrelated(&self, prints: &[Fingerprint]) -> bool {
-        let has_id = |print: &Fingerprint| !print.uuids.is_empty();
-        let is_known = |print: &Fingerprint| {
+    /// Returns whether all messages of both recordings have ids and no prompt occurs in both.
+    fn is_unrelated(&self, prints: &[MessageFingerprint]) -> bool {
+        let has_id = |print: &MessageFingerprint| !print.uuids.is_empty();
+        let is_known = |print: &MessageFingerprint| {
             self.known.same(print).is_some()
-                || (print.voice == Voice::Prompt && self.known.prompts.contains_key(&print.words()))
+                || (print.voice == MessageRole::Prompt
+                    && self.known.prompts.contains_key(&print.words()))
         };
         prints.iter().all(has_id)
             && self.items.iter().all(|item| has_id(&item.print))
             && !prints.iter().any(is_known)
     }
 
-    /// Notes where everything stands.
+    /// Rebuilds the indexes of the sequence.
     fn learn(&mut self) {
-        let mut known = Known::default();
+        let mut known = SequenceIndex::default();
         for (at, item) in self.items.iter().enumerate() {
             known.add(&item.print, at);
         }
@@ -320,83 +328,89 @@ impl Sequence {
 
     fn relations(
         &self,
-        prints: &[Fingerprint],
+        prints: &[MessageFingerprint],
         is_same_format: bool,
         is_import: bool,
-    ) -> Vec<Relation> {
+    ) -> Vec<SequenceRelation> {
         let mut seen: HashMap<u64, usize> = HashMap::new();
         let mut is_new_turn = false;
         let mut relations = Vec::with_capacity(prints.len());
         for print in prints {
-            let is_prompt = print.voice == Voice::Prompt;
+            let is_prompt = print.voice == MessageRole::Prompt;
             let same = self.known.same(print);
             let relation = if let Some(at) = same {
-                // What an import says under the id of another message is compared by its words.
-                match is_import.then(|| self.reply(print, Compared::of_import())) {
-                    Some(lacking @ Relation::Lacking(_)) => lacking,
-                    _ => Relation::Had(Some(at)),
+                // If an import uses a known id, its content is compared by words.
+                match is_import.then(|| self.reply(print, ReplyContext::of_import())) {
+                    Some(lacking @ SequenceRelation::Lacking(_)) => lacking,
+                    _ => SequenceRelation::Had(Some(at)),
                 }
             } else if is_same_format && !print.uuids.is_empty() {
-                Relation::Lacking(None)
+                SequenceRelation::Lacking(None)
             } else if is_prompt {
                 self.prompt(print, seen.get(&print.words()).copied().unwrap_or(0), is_same_format)
-            } else if print.voice == Voice::Notice && !is_same_format {
-                Relation::Had(None)
+            } else if print.voice == MessageRole::Notice && !is_same_format {
+                SequenceRelation::Had(None)
             } else {
-                self.reply(print, Compared { is_new_turn, is_same_format, is_import })
+                self.reply(print, ReplyContext { is_new_turn, is_same_format, is_import })
             };
             if is_prompt {
                 *seen.entry(print.words()).or_default() += 1;
-                is_new_turn = matches!(relation, Relation::Lacking(_));
+                is_new_turn = matches!(relation, SequenceRelation::Lacking(_));
             }
             relations.push(relation);
         }
         relations
     }
 
-    /// The n-th prompt with some words is the n-th with those words. A digest may repeat a prompt,
-    /// or tell what an agent asked another one: a long text that stands somewhere is no new prompt.
-    fn prompt(&self, print: &Fingerprint, count: usize, is_same_format: bool) -> Relation {
+    /// Relates a prompt: the n-th prompt with some words matches the n-th in the sequence with
+    /// these words. A digest may repeat a prompt or contain an agent's request to another one, so a
+    /// long text that occurs anywhere in the sequence is not a new prompt.
+    fn prompt(
+        &self,
+        print: &MessageFingerprint,
+        count: usize,
+        is_same_format: bool,
+    ) -> SequenceRelation {
         let same = self.known.prompts.get(&print.words());
         if let Some(at) = same.and_then(|places| places.get(count)) {
-            return Relation::Had(Some(*at));
+            return SequenceRelation::Had(Some(*at));
         }
         let texts = print.parts.iter().filter_map(|part| match part {
-            Part::Text { lines, length } => Some((lines, *length)),
+            BlockHashes::Text { lines, length } => Some((lines, *length)),
             _ => None,
         });
         let length: usize = texts.clone().map(|(_, length)| length).sum();
-        if !is_same_format && length >= LONG_TEXT {
+        if !is_same_format && length >= LONG_TEXT_BYTES {
             let lines = texts.flat_map(|(lines, _)| lines);
             let places: Option<Vec<usize>> =
                 lines.map(|line| self.known.lines.get(line).copied()).collect();
             if let Some(places) = places {
-                return Relation::Had(places.first().copied());
+                return SequenceRelation::Had(places.first().copied());
             }
         }
-        let is_empty =
-            length == 0 && !print.parts.iter().any(|part| matches!(part, Part::Named { .. }));
-        if is_empty { Relation::Had(None) } else { Relation::Lacking(None) }
+        let is_empty = length == 0
+            && !print.parts.iter().any(|part| matches!(part, BlockHashes::Named { .. }));
+        if is_empty { SequenceRelation::Had(None) } else { SequenceRelation::Lacking(None) }
     }
 
-    /// Of an answer those blocks are lacking that stand nowhere.
-    fn reply(&self, print: &Fingerprint, compared: Compared) -> Relation {
-        let Compared { is_new_turn, is_same_format, is_import } = compared;
+    /// Relates a reply: blocks that occur nowhere in the sequence are missing.
+    fn reply(&self, print: &MessageFingerprint, compared: ReplyContext) -> SequenceRelation {
+        let ReplyContext { is_new_turn, is_same_format, is_import } = compared;
         let (mut place, mut lacking) = (None, Vec::new());
         for (at, part) in print.parts.iter().enumerate() {
             let known = match part {
-                Part::Text { lines, length } => {
+                BlockHashes::Text { lines, length } => {
                     let places: Option<Vec<usize>> =
                         lines.iter().map(|line| self.known.lines.get(line).copied()).collect();
-                    let is_sure = !is_new_turn || *length >= LONG_TEXT || lines.is_empty();
+                    let is_sure = !is_new_turn || *length >= LONG_TEXT_BYTES || lines.is_empty();
                     places.filter(|_| is_sure).map(|places| places.last().copied())
                 }
-                Part::Named { id, lines } => {
+                BlockHashes::Named { id, lines } => {
                     let has_lines = || lines.iter().all(|line| self.known.lines.contains_key(line));
                     let place = self.known.named.get(id).filter(|_| !is_import || has_lines());
                     place.map(|place| Some(*place))
                 }
-                Part::Foreign => (!is_same_format).then_some(None),
+                BlockHashes::Foreign => (!is_same_format).then_some(None),
             };
             match known {
                 Some(known) => place = place.max(known),
@@ -405,22 +419,22 @@ impl Sequence {
         }
         let is_whole = lacking.len() == print.parts.len();
         if lacking.is_empty() {
-            return Relation::Had(place);
+            return SequenceRelation::Had(place);
         }
-        Relation::Lacking((!is_whole).then_some(lacking))
+        SequenceRelation::Lacking((!is_whole).then_some(lacking))
     }
 
-    /// Finds out before which item of the sequence each message of a recording stands.
+    /// Finds the index in the sequence before which each message of a recording belongs.
     fn slots(
         &self,
-        prints: &[Fingerprint],
-        relations: &[Relation],
+        prints: &[MessageFingerprint],
+        relations: &[SequenceRelation],
         is_same_format: bool,
     ) -> Vec<usize> {
         let mut next = vec![None; prints.len() + 1];
         for at in (0..prints.len()).rev() {
             next[at] = match relations[at] {
-                Relation::Had(Some(place)) => Some(place),
+                SequenceRelation::Had(Some(place)) => Some(place),
                 _ => next[at + 1],
             };
         }
@@ -428,15 +442,15 @@ impl Sequence {
         let mut slots = Vec::with_capacity(prints.len());
         for (at, (print, relation)) in prints.iter().zip(relations).enumerate() {
             match relation {
-                Relation::Had(place) => {
+                SequenceRelation::Had(place) => {
                     slot = place.map_or(slot, |place| slot.max(place + 1));
                     is_added &= place.is_none();
                 }
-                Relation::Lacking(_) => {
+                SequenceRelation::Lacking(_) => {
                     let end = next[at].filter(|place| *place >= slot).unwrap_or(self.items.len());
                     let passes = |item: &SequenceItem| match (is_same_format, print.voice) {
                         (true, _) => is_before(item.print.at, print.at),
-                        (false, Voice::Prompt) => {
+                        (false, MessageRole::Prompt) => {
                             !item.is_prompt() || is_before(item.print.at, print.at)
                         }
                         (false, _) => !is_added && !item.is_prompt(),
@@ -452,7 +466,7 @@ impl Sequence {
         slots
     }
 
-    /// Puts new items before those at their slots, in their own order.
+    /// Inserts items before the given indexes, keeping their own order.
     fn insert(&mut self, new: Vec<(usize, SequenceItem)>) {
         let before = std::mem::take(&mut self.items);
         let mut new = new.into_iter().peekable();
@@ -474,8 +488,8 @@ fn is_before(item: Option<i64>, message: Option<i64>) -> bool {
 mod tests {
     use super::*;
 
-    /// A prompt (`you: …`) or an answer, a minute after the one before.
-    fn recording(name: &str, lines: &[&str], first_minute: i64) -> Vec<Fingerprint> {
+    /// Builds a recording of prompts (`you: …`) and replies, one minute apart.
+    fn recording(name: &str, lines: &[&str], first_minute: i64) -> Vec<MessageFingerprint> {
         let message = |at: usize, line: &str| {
             let (origin, text) = match line.strip_prefix("you: ") {
                 Some(text) => (Origin::Human, text),
@@ -490,18 +504,18 @@ mod tests {
             .map(|(at, line)| {
                 let message = message(at, line);
                 let hash = xxh3_64(format!("{name} {at} {line}").as_bytes());
-                Fingerprint::new(at as u64, hash, &message)
+                MessageFingerprint::new(at as u64, hash, &message)
             })
             .collect()
     }
 
-    /// The order of a log and a digest that begins as many minutes later: `a` and `b` with
-    /// positions.
+    /// Merges a log (`a`) with a digest (`b`) that begins `later` minutes later. Returns the order
+    /// of their positions.
     fn combined(log: &[&str], digest: &[&str], later: i64) -> String {
         let mut sequence = Sequence::new(1, recording("log", log, 100));
         sequence.add(2, recording("digest", digest, 100 + later), false);
         let name = |item: &SequenceItem| {
-            format!("{}{}", if item.telling == 1 { 'a' } else { 'b' }, item.position())
+            format!("{}{}", if item.recording == 1 { 'a' } else { 'b' }, item.position())
         };
         sequence.items().iter().map(name).collect::<Vec<_>>().join(" ")
     }

@@ -1,6 +1,6 @@
-//! Several recordings of one session complete each other. The richest one leads. Messages that
-//! only another one has are added to it in a combined recording, which is then the one shown.
-//! Where nothing is lacking there is no combined recording, and finding that out is cheap.
+//! Combines several recordings of one session. The richest one leads. Messages that only another
+//! one contains are added to it in a combined recording, which is then shown. If nothing is
+//! missing, there is no combined recording, and this check is cheap.
 
 mod align;
 
@@ -8,19 +8,21 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
-use self::align::{Fingerprint, Sequence, SequenceItem};
-use super::telling_key;
+use self::align::{MessageFingerprint, Sequence, SequenceItem};
+use super::recording_key;
 use crate::error::Result;
-use crate::index::{Calls, Targets};
-use crate::model::{Kind, Message, SessionId};
-use crate::store::{ChunkBuilder, FULL_RUN, Packed, READER_VERSION, Recording, Store, Writer};
+use crate::index::{IndexTargets, KnownCalls};
+use crate::model::{Message, SessionId, SessionKind};
+use crate::store::{
+    ChunkBuilder, FULL_CHUNK_BYTES, READER_VERSION, Recording, SerializedMessage, Store, Writer,
+};
 
-/// Brings the combined recordings of the sessions that changed up to date. `store` is the journal
-/// that is written. Without `index` the caller has the index catch up with the journal.
+/// Updates the combined recordings of the changed sessions. `store` is the journal that is written.
+/// Without `index`, the caller updates the index from the journal later.
 pub(crate) fn combine_changed(
     store: &Store,
     writer: &mut Writer<'_>,
-    index: Option<Targets<'_>>,
+    index: Option<IndexTargets<'_>>,
 ) -> Result<()> {
     for session in writer.touched_sessions() {
         let recordings = store.recordings(session)?;
@@ -31,11 +33,11 @@ pub(crate) fn combine_changed(
     Ok(())
 }
 
-/// The work on one session.
+/// Combines the recordings of one session.
 struct Combination<'c, 'w> {
     store: &'c Store,
     writer: &'c mut Writer<'w>,
-    index: Option<Targets<'c>>,
+    index: Option<IndexTargets<'c>>,
 }
 
 impl Combination<'_, '_> {
@@ -43,10 +45,11 @@ impl Combination<'_, '_> {
         let combined = recordings.iter().position(|one| one.is_combined);
         let combined = combined.map(|at| recordings.remove(at));
         recordings.retain(|one| one.messages > 0);
-        // What an import says of a session of this machine does not hide it.
+        // An import that is a working copy does not hide a session of this machine.
         let has_own = recordings.iter().any(|one| !one.is_import);
-        let is_copy =
-            recordings.iter().any(|one| one.kind == Kind::Copy && !(one.is_import && has_own));
+        let is_copy = recordings
+            .iter()
+            .any(|one| one.kind == SessionKind::Copy && !(one.is_import && has_own));
         if recordings.len() < 2 || is_copy {
             return combined.map_or(Ok(()), |combined| self.clear(session, &combined));
         }
@@ -60,27 +63,28 @@ impl Combination<'_, '_> {
         }
     }
 
-    /// Measures how rich recordings are, and puts the richest first. Nothing that was imported leads
-    /// where there is a recording of this machine.
+    /// Computes the richness of recordings and sorts the richest first. An import never leads if
+    /// there is a recording of this machine.
     fn rank(&mut self, session: u64, recordings: &mut [Recording]) -> Result<()> {
         for recording in recordings.iter_mut() {
-            let richness = self.store.richness(recording.telling)?;
+            let richness = self.store.richness(recording.key)?;
             if recording.richness != richness {
                 recording.richness = richness;
-                self.writer.set_richness(session, recording.telling, richness)?;
+                self.writer.set_richness(session, recording.key, richness)?;
             }
         }
         recordings.sort_by_key(|one| {
-            (one.is_import, Reverse(one.richness), Reverse(one.messages), one.telling)
+            (one.is_import, Reverse(one.richness), Reverse(one.messages), one.key)
         });
         Ok(())
     }
 
-    /// Puts the messages of all recordings in order; `None` when the leading one has them all.
+    /// Merges the messages of all recordings; returns `None` if the leading one contains all of
+    /// them.
     fn sequence(&mut self, leader: &Recording, others: &[Recording]) -> Result<Option<Sequence>> {
         let mut uncovered: Vec<&Recording> = Vec::new();
         for other in others {
-            if !self.store.is_covered(other, leader.telling)? {
+            if !self.store.is_covered(other, leader.key)? {
                 uncovered.push(other);
             }
         }
@@ -91,7 +95,7 @@ impl Combination<'_, '_> {
         let mut rest = Vec::new();
         for other in uncovered {
             if self.hashes(other)?.is_subset(&known) {
-                self.writer.set_covered(other, leader.telling)?;
+                self.writer.set_covered(other, leader.key)?;
             } else {
                 rest.push(other);
             }
@@ -99,45 +103,49 @@ impl Combination<'_, '_> {
         if rest.is_empty() {
             return Ok(None);
         }
-        let mut sequence = Sequence::new(leader.telling, self.fingerprints(leader)?);
+        let mut sequence = Sequence::new(leader.key, self.fingerprints(leader)?);
         let mut is_complete = true;
         for other in rest {
-            // Between imports none is somebody's own.
+            // If the leader is an import too, the others need no label.
             let is_import = other.is_import && !leader.is_import;
-            if sequence.add(other.telling, self.fingerprints(other)?, is_import) {
+            if sequence.add(other.key, self.fingerprints(other)?, is_import) {
                 is_complete = false;
             } else if is_complete {
-                // Nothing was added yet: the leading recording alone has all of it.
-                self.writer.set_covered(other, leader.telling)?;
+                // Nothing was added so far, so the leading recording alone contains all of it.
+                self.writer.set_covered(other, leader.key)?;
             }
         }
         Ok((!is_complete).then_some(sequence))
     }
 
     fn hashes(&self, recording: &Recording) -> Result<HashSet<u64>> {
-        Ok(self.store.message_hashes(recording.telling)?.into_iter().collect())
+        Ok(self.store.message_hashes(recording.key)?.into_iter().collect())
     }
 
-    fn fingerprints(&self, recording: &Recording) -> Result<Vec<Fingerprint>> {
+    fn fingerprints(&self, recording: &Recording) -> Result<Vec<MessageFingerprint>> {
         let mut all = Vec::new();
-        self.store.each_message(recording.telling, |position, message: Message| {
-            all.push(Fingerprint::new(position, Packed::new(&message).hash, &message));
+        self.store.each_message(recording.key, |position, message: Message| {
+            all.push(MessageFingerprint::new(
+                position,
+                SerializedMessage::new(&message).hash,
+                &message,
+            ));
             Ok(())
         })?;
         Ok(all)
     }
 
-    /// Writes the combined recording, from the first message on that is not there yet.
+    /// Writes the combined recording from the first changed message on.
     fn write(
         &mut self,
         leader: &Recording,
         sequence: &Sequence,
         before: Option<Recording>,
     ) -> Result<()> {
-        let telling = telling_key(&leader.session, Path::new("combined"));
+        let recording = recording_key(&leader.session, Path::new("combined"));
         let known = match &before {
             Some(before) if before.richness == READER_VERSION => {
-                self.store.message_hashes(telling)?
+                self.store.message_hashes(recording)?
             }
             _ => Vec::new(),
         };
@@ -148,59 +156,62 @@ impl Combination<'_, '_> {
         }
         let is_same = same == items.len() && same == known.len();
         if !is_same {
-            let from = self.store.run_before(telling, same as u64, FULL_RUN)?.min(same as u64);
-            self.rewrite(&leader.session, telling, &items[from as usize..], from)?;
+            let from = self
+                .store
+                .rewrite_start(recording, same as u64, FULL_CHUNK_BYTES)?
+                .min(same as u64);
+            self.rewrite(&leader.session, recording, &items[from as usize..], from)?;
         }
         if !is_same || before.is_none_or(|before| before.source != leader.source) {
-            self.writer.set_combined(leader, telling, items.len() as u64)?;
+            self.writer.set_combined(leader, recording, items.len() as u64)?;
         }
         Ok(())
     }
 
-    /// The hash that a message of the combined recording has in the store.
+    /// Returns the hash of a message of the combined recording in the store.
     fn hash(&self, item: &SequenceItem) -> Result<u64> {
         if let Some(hash) = item.stored_hash() {
             return Ok(hash);
         }
-        let message = self.store.message(item.telling, item.position())?.unwrap_or_default();
-        Ok(Packed::new(&item.labelled(message)).hash)
+        let message = self.store.message(item.recording, item.position())?.unwrap_or_default();
+        Ok(SerializedMessage::new(&item.labelled(message)).hash)
     }
 
     fn rewrite(
         &mut self,
         session: &SessionId,
-        telling: u64,
+        recording: u64,
         items: &[SequenceItem],
         from: u64,
     ) -> Result<()> {
-        self.writer.truncate(telling, from, from)?;
+        self.writer.truncate(recording, from, from)?;
         if let Some(index) = self.index {
-            index.truncate(telling, from)?;
+            index.truncate(recording, from)?;
         }
         let mut builder = ChunkBuilder::at(from);
-        let mut calls = Calls::default();
-        let mut cursors: HashMap<u64, Cursor> = HashMap::new();
+        let mut calls = KnownCalls::default();
+        let mut cursors: HashMap<u64, RecordingCursor> = HashMap::new();
         for item in items {
-            let cursor = cursors.entry(item.telling).or_default();
+            let cursor = cursors.entry(item.recording).or_default();
             let Some(message) = cursor.message(self.store, item)? else { continue };
             let mut message = item.labelled(message);
             if let Some(index) = self.index {
-                index.message((telling, builder.next()), &message, &mut calls)?;
+                index.message(recording, builder.next(), &message, &mut calls)?;
             }
-            let packed = Packed::new(&message);
+            let packed = SerializedMessage::new(&message);
             if item.is_import {
-                // Its calls count where they were imported, after those of this machine.
+                // The calls of an import count in its own recording, after those of this machine.
                 message.usage = None;
             }
             builder.add_recorded(session, &mut message, &packed, item.position());
             if builder.is_full() {
                 let chunk = builder.pack(&self.writer.packer());
-                self.writer.chunk(telling, session.key(), &chunk)?;
+                self.writer.chunk(recording, session.session_key(), &chunk)?;
             }
         }
         if !builder.is_empty() {
             let chunk = builder.pack(&self.writer.packer());
-            self.writer.chunk(telling, session.key(), &chunk)?;
+            self.writer.chunk(recording, session.session_key(), &chunk)?;
         }
         if let Some(index) = self.index {
             index.rest();
@@ -208,34 +219,34 @@ impl Combination<'_, '_> {
         Ok(())
     }
 
-    /// Empties a combined recording that is no longer needed. Its row stays, so that an index that
-    /// is behind forgets its messages, too.
+    /// Empties a combined recording that is no longer needed. Its row stays, so that an outdated
+    /// index removes its messages too.
     fn clear(&mut self, session: u64, combined: &Recording) -> Result<()> {
         if combined.messages == 0 {
             return Ok(());
         }
         if let Some(index) = self.index {
-            index.remove(combined.telling)?;
+            index.remove(combined.key)?;
         }
-        self.writer.truncate(combined.telling, 0, 0)?;
-        self.writer.clear_combined(session, combined.telling)
+        self.writer.truncate(combined.key, 0, 0)?;
+        self.writer.clear_combined(session, combined.key)
     }
 }
 
-/// Reads the messages of a recording in order, one run at a time.
+/// Reads the messages of a recording in order, one chunk at a time.
 #[derive(Default)]
-struct Cursor {
+struct RecordingCursor {
     messages: VecDeque<(u64, Message)>,
 }
 
-impl Cursor {
+impl RecordingCursor {
     fn message(&mut self, store: &Store, item: &SequenceItem) -> Result<Option<Message>> {
         while self.messages.front().is_some_and(|(position, _)| *position < item.position()) {
             self.messages.pop_front();
         }
         if self.messages.front().is_none_or(|(position, _)| *position != item.position()) {
-            let end = store.run_end(item.telling, item.position())?.unwrap_or(item.position());
-            self.messages = store.messages(item.telling, item.position()..end)?.into();
+            let end = store.chunk_end(item.recording, item.position())?.unwrap_or(item.position());
+            self.messages = store.messages(item.recording, item.position()..end)?.into();
         }
         let found = self.messages.front().is_some_and(|(position, _)| *position == item.position());
         Ok(if found { self.messages.pop_front().map(|(_, message)| message) } else { None })

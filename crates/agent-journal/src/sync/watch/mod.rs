@@ -1,5 +1,5 @@
-//! News of the agents' files while they are written: what the system tells, gathered until a
-//! burst is over, and a slow look at everything as a safety net.
+//! Watches the agents' files. Collects the events of the system until a burst is over. A slow
+//! periodic scan finds changes without events.
 
 mod pace;
 
@@ -18,43 +18,45 @@ use pace::Pace;
 
 /// Waits for changes of the agents' files.
 pub struct Watch {
-    /// `None` when the system cannot tell of changes.
+    /// `None` if the system does not support watching.
     watcher: Option<RecommendedWatcher>,
     signals: Receiver<Signal>,
     sender: Sender<Signal>,
     armed: Armed,
     pace: Pace,
     limit: Option<String>,
-    /// The changes that were handed over last, and when.
+    /// The last changes that were returned, and the time of that.
     handed: Option<(Changes, Instant)>,
+    /// Size of the data that was read for these changes, in bytes.
+    read_bytes: u64,
 }
 
-/// Ends a watch, from any thread.
+/// A handle that stops a watch from any thread.
 #[derive(Clone)]
 pub struct StopWatch(Sender<Signal>);
 
-/// A directory to be watched.
+/// A directory to watch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Spot {
+pub(crate) struct WatchDir {
     pub(crate) path: PathBuf,
-    /// Whether what lies below it counts, too.
+    /// Whether its subdirectories are watched too.
     pub(crate) is_deep: bool,
 }
 
-/// What is being watched.
+/// The directories that are being watched.
 #[derive(Default)]
 struct Armed {
-    /// Places, each with the inode of the directory that was found there.
-    spots: BTreeMap<PathBuf, (bool, u64)>,
-    /// Places that are not there yet.
+    /// Watched directories: whether recursively, and their inode.
+    watch_dirs: BTreeMap<PathBuf, (bool, u64)>,
+    /// Directories to watch that do not exist yet.
     missing: BTreeSet<PathBuf>,
-    /// Directories that appeared in watched ones.
+    /// Directories that were created in watched ones.
     new: BTreeSet<PathBuf>,
 }
 
 enum Signal {
     Changed(Vec<PathBuf>),
-    /// The system could not tell everything.
+    /// The system lost events.
     Lost,
     Stop,
 }
@@ -65,7 +67,7 @@ impl Watch {
         let tell = sender.clone();
         let watcher = notify::recommended_watcher(move |event| {
             if let Some(signal) = signal(event) {
-                // Whoever watched may have gone.
+                // The watch may have ended.
                 let _ = tell.send(signal);
             }
         });
@@ -73,25 +75,41 @@ impl Watch {
         let mut pace = Pace::new(options, Instant::now());
         pace.is_blind = limit.is_some();
         let watcher = watcher.ok();
-        Self { watcher, signals, sender, armed: Armed::default(), pace, limit, handed: None }
+        Self {
+            watcher,
+            signals,
+            sender,
+            armed: Armed::default(),
+            pace,
+            limit,
+            handed: None,
+            read_bytes: 0,
+        }
     }
 
-    /// What ends this watch.
+    /// Returns a handle that stops this watch.
     pub fn stopper(&self) -> StopWatch {
         StopWatch(self.sender.clone())
     }
 
-    /// Why the system does not tell of every change; then everything is looked at more often.
+    /// Returns the reason why the system does not report all changes. In that case full scans are
+    /// more frequent.
     pub fn limit(&self) -> Option<&str> {
         self.limit.as_deref()
     }
 
-    /// Says that what was told last could not be folded in: soon everything is to be looked at.
+    /// Notes how much data was read for the last changes, in bytes. The pause before the next scan
+    /// grows with it, so that a large database that changes all the time is not read all the time.
+    pub fn note_read(&mut self, bytes: u64) {
+        self.read_bytes += bytes;
+    }
+
+    /// Notes that the last changes could not be applied. A full scan follows soon.
     pub fn missed(&mut self) {
         self.pace.lose(Instant::now());
     }
 
-    /// Notes that the last changes could not be recorded: after a pause, everything is looked at.
+    /// Notes that the last changes could not be recorded. A full scan follows after a pause.
     pub fn retry_after(&mut self, pause: Duration) {
         let now = Instant::now();
         self.handed = None;
@@ -99,18 +117,18 @@ impl Watch {
         self.pace.rest(pause, now);
     }
 
-    /// Waits for changes; `None` when the watch was ended. `spots` says what is to be watched,
-    /// the most important first, and is asked whenever that may have changed.
+    /// Waits for changes. Returns `None` if the watch was stopped. `watch_dirs` returns the directories
+    /// to watch, the most important first; it is called whenever they may have changed.
     pub(crate) fn wait(
         &mut self,
-        spots: &dyn Fn() -> Result<Vec<Spot>>,
+        watch_dirs: &dyn Fn() -> Result<Vec<WatchDir>>,
     ) -> Result<Option<Changes>> {
         if let Some((changes, handed)) = self.handed.take() {
             let now = Instant::now();
-            self.pace.worked(now - handed, now);
-            // A look at everything may have found more to watch, which may have changed since.
+            self.pace.worked(now - handed, std::mem::take(&mut self.read_bytes), now);
+            // A full scan may have found more directories to watch, which may have changed since.
             if changes == Changes::Everything {
-                let found = self.arm(spots()?);
+                let found = self.arm(watch_dirs()?);
                 if !found.is_empty() {
                     self.pace.note(found, now);
                 }
@@ -120,7 +138,7 @@ impl Watch {
             let now = Instant::now();
             if let Some(changes) = self.pace.take(now) {
                 if changes == Changes::Everything {
-                    self.arm(spots()?);
+                    self.arm(watch_dirs()?);
                 }
                 self.handed = Some((changes.clone(), Instant::now()));
                 return Ok(Some(changes));
@@ -137,17 +155,19 @@ impl Watch {
     fn changed(&mut self, paths: Vec<PathBuf>) {
         let now = Instant::now();
         for path in &paths {
-            // A watched place came or went: what is to be watched must be found out again.
+            // A watched directory was created or deleted, so the directories to watch must be
+            // determined again.
             if self.armed.is_edge(path) {
                 self.pace.lose(now);
-            } else if path.is_dir() && !self.armed.spots.contains_key(path) {
+            } else if path.is_dir() && !self.armed.watch_dirs.contains_key(path) {
                 self.enter(path);
             }
         }
         self.pace.note(paths, now);
     }
 
-    /// Watches a directory that appeared in a watched one: what belongs in it may come later.
+    /// Watches a directory that was created in a watched one, because files may be added to it
+    /// later.
     fn enter(&mut self, path: &Path) {
         let Some(watcher) = &mut self.watcher else { return };
         match watcher.watch(path, RecursiveMode::Recursive) {
@@ -156,22 +176,22 @@ impl Watch {
         }
     }
 
-    /// Watches exactly these places, as many of them as the system allows, and tells which were
+    /// Watches exactly these directories, up to the limit of the system. Returns those that were
     /// not watched before.
-    fn arm(&mut self, spots: Vec<Spot>) -> Vec<PathBuf> {
+    fn arm(&mut self, watch_dirs: Vec<WatchDir>) -> Vec<PathBuf> {
         let Some(watcher) = &mut self.watcher else { return Vec::new() };
         let mut before = std::mem::take(&mut self.armed);
         self.armed.new = std::mem::take(&mut before.new);
         self.armed.new.retain(|path| path.is_dir());
-        let wanted = self.armed.missing_of(spots);
-        let kept: HashSet<&PathBuf> = wanted.iter().map(|(spot, _)| &spot.path).collect();
-        for path in before.spots.keys().filter(|path| !kept.contains(path)) {
-            // It may have gone already.
+        let wanted = self.armed.missing_of(watch_dirs);
+        let kept: HashSet<&PathBuf> = wanted.iter().map(|(dir, _)| &dir.path).collect();
+        for path in before.watch_dirs.keys().filter(|path| !kept.contains(path)) {
+            // It may no longer exist.
             let _ = watcher.unwatch(path);
         }
         let (mut limit, mut found) = (None, Vec::new());
-        for (Spot { path, is_deep }, inode) in wanted {
-            if before.spots.get(&path) != Some(&(is_deep, inode)) {
+        for (WatchDir { path, is_deep }, inode) in wanted {
+            if before.watch_dirs.get(&path) != Some(&(is_deep, inode)) {
                 let mode =
                     if is_deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
                 if let Err(error) = watcher.watch(&path, mode) {
@@ -183,7 +203,7 @@ impl Watch {
                 }
                 found.push(path.clone());
             }
-            self.armed.spots.insert(path, (is_deep, inode));
+            self.armed.watch_dirs.insert(path, (is_deep, inode));
         }
         self.limit_to(limit);
         found
@@ -196,41 +216,41 @@ impl Watch {
 }
 
 impl Armed {
-    /// Whether a change of this path may change what is to be watched.
+    /// Returns whether a change of this path may change the directories to watch.
     fn is_edge(&self, path: &Path) -> bool {
         let came = self.missing.iter().any(|missing| missing.starts_with(path));
-        came || (self.spots.contains_key(path) && !path.is_dir())
+        came || (self.watch_dirs.contains_key(path) && !path.is_dir())
     }
 
-    /// Finds what is there of the places that are to be watched, and notes the others.
-    fn missing_of(&mut self, spots: Vec<Spot>) -> Vec<(Spot, u64)> {
+    /// Finds the directories to watch that exist, and notes those that are missing.
+    fn missing_of(&mut self, watch_dirs: Vec<WatchDir>) -> Vec<(WatchDir, u64)> {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
-        for spot in spots {
-            let place = nearest(&spot);
-            if place.path != spot.path {
-                self.missing.insert(spot.path);
+        for dir in watch_dirs {
+            let place = nearest(&dir);
+            if place.path != dir.path {
+                self.missing.insert(dir.path);
             }
             let is_new = self.new.iter().any(|new| place.path.starts_with(new));
             if is_new || !seen.insert(place.path.clone()) {
                 continue;
             }
             let Ok(metadata) = std::fs::metadata(&place.path) else { continue };
-            found.push((place, Stamp::of(&metadata).inode));
+            found.push((place, Stamp::from_metadata(&metadata).inode));
         }
         found
     }
 }
 
 impl StopWatch {
-    /// Ends the watch; who waits is told at once.
+    /// Stops the watch. A waiting thread returns at once.
     pub fn stop(&self) {
-        // A watch that is gone has ended.
+        // The watch may have ended already.
         let _ = self.0.send(Signal::Stop);
     }
 }
 
-/// What an event of the system means here; reading a file changes nothing.
+/// Converts an event of the system to a signal. Read access is not a change.
 fn signal(event: notify::Result<Event>) -> Option<Signal> {
     let Ok(event) = event else { return Some(Signal::Lost) };
     if event.need_rescan() {
@@ -242,19 +262,19 @@ fn signal(event: notify::Result<Event>) -> Option<Signal> {
     }
 }
 
-/// A place that is not there yet is waited for in the nearest directory around it.
-fn nearest(spot: &Spot) -> Spot {
-    if spot.path.is_dir() {
-        return spot.clone();
+/// Returns the nearest existing directory, in which the creation of a missing one is noticed.
+fn nearest(dir: &WatchDir) -> WatchDir {
+    if dir.path.is_dir() {
+        return dir.clone();
     }
-    let around = spot.path.ancestors().skip(1).find(|path| path.is_dir());
-    Spot { path: around.unwrap_or(Path::new("/")).to_owned(), is_deep: false }
+    let around = dir.path.ancestors().skip(1).find(|path| path.is_dir());
+    WatchDir { path: around.unwrap_or(Path::new("/")).to_owned(), is_deep: false }
 }
 
 fn reason(error: &notify::Error) -> String {
     match &error.kind {
         ErrorKind::MaxFilesWatch => {
-            "the system's limit of watched directories is reached (fs.inotify.max_user_watches)"
+            "reached the system's limit of watched directories (fs.inotify.max_user_watches)"
                 .to_owned()
         }
         ErrorKind::Io(cause) => cause.to_string(),
@@ -286,9 +306,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_waited_for_in_the_directory_around_it() {
         let home = tempfile::tempdir().unwrap();
-        let deep = |path: PathBuf| nearest(&Spot { path, is_deep: true });
+        let deep = |path: PathBuf| nearest(&WatchDir { path, is_deep: true });
         let missing = deep(home.path().join(".agent/sessions"));
-        assert_eq!(missing, Spot { path: home.path().to_owned(), is_deep: false });
+        assert_eq!(missing, WatchDir { path: home.path().to_owned(), is_deep: false });
         std::fs::create_dir_all(home.path().join(".agent/sessions")).unwrap();
         assert!(deep(home.path().join(".agent/sessions")).is_deep);
     }

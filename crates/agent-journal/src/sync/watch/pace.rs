@@ -1,26 +1,29 @@
-//! When to look: soon after a change, not in the middle of a burst, never so often that looking
-//! becomes the work, and every now and then without a reason. It is told the time, and never asks.
+//! Decides when to scan: soon after a change, not during a burst, never so often that scanning
+//! dominates, and periodically without a reason. The current time is always a parameter.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// More changed paths than this are not looked at one by one.
+/// Number of changed paths above which everything is scanned.
 const MOST: usize = 4096;
 
-/// After work, at least this many times as long is rest.
+/// Minimum pause after a scan, as a multiple of the duration of the scan.
 const REST: u32 = 9;
 
-/// How a watch paces itself.
+/// Bytes read per second on average, above which the pause after a scan is longer.
+const BYTES_PER_SECOND: u64 = 32 << 20;
+
+/// Timing of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// A burst of changes has ended when nothing has changed for this long.
+    /// Time without changes after which a burst has ended.
     pub quiet: Duration,
-    /// A burst that does not end is looked at after this long.
+    /// Time after which a burst is handled even if it has not ended.
     pub patience: Duration,
-    /// Everything is looked at this often, for changes that nobody told of.
+    /// Interval of full scans, which find changes without events.
     pub rescan: Duration,
-    /// The same, where the system does not tell of changes.
+    /// Interval of full scans if the system does not report all changes.
     pub poll: Duration,
 }
 
@@ -35,34 +38,34 @@ impl Default for WatchOptions {
     }
 }
 
-/// What may have changed.
+/// The paths that may have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Changes {
-    /// These files and directories, and what lies in them.
+    /// These files and directories, and everything below them.
     Paths(BTreeSet<PathBuf>),
-    /// Anything: every root is to be looked at.
+    /// Anything, so all roots must be scanned.
     Everything,
 }
 
-/// Gathers changes until it is time to look at them.
+/// Collects changes until it is time to scan.
 #[derive(Debug)]
 pub(super) struct Pace {
     options: WatchOptions,
-    /// Whether the system does not tell of every change.
+    /// Whether the system does not report all changes.
     pub(super) is_blind: bool,
     paths: BTreeSet<PathBuf>,
-    /// Something was missed.
+    /// Whether changes were missed.
     lost: bool,
-    /// First and last change of the burst.
+    /// Times of the first and the last change of the burst.
     burst: Option<(Instant, Instant)>,
-    /// When the last look at everything was.
+    /// Time of the last full scan.
     scanned: Option<Instant>,
     rested: Instant,
 }
 
 impl Pace {
-    /// Begins with a look at everything.
+    /// Creates a pace whose first result is a full scan.
     pub(super) fn new(options: WatchOptions, now: Instant) -> Self {
         Self {
             options,
@@ -75,7 +78,7 @@ impl Pace {
         }
     }
 
-    /// Notes that something changed.
+    /// Notes changed paths.
     pub(super) fn note(&mut self, paths: impl IntoIterator<Item = PathBuf>, now: Instant) {
         if !self.lost {
             self.paths.extend(paths);
@@ -90,17 +93,18 @@ impl Pace {
         self.note([], now);
     }
 
-    /// Notes how long the look at the last changes took.
-    pub(super) fn worked(&mut self, took: Duration, now: Instant) {
-        self.rested = now + took.saturating_mul(REST).min(self.options.poll);
+    /// Notes the duration of the last scan, and the size of the data that was read.
+    pub(super) fn worked(&mut self, took: Duration, read_bytes: u64, now: Instant) {
+        let for_size = Duration::from_millis(read_bytes.saturating_mul(1000) / BYTES_PER_SECOND);
+        self.rested = now + took.saturating_mul(REST).max(for_size).min(self.options.poll);
     }
 
-    /// Puts the next look off.
+    /// Delays the next scan.
     pub(super) fn rest(&mut self, pause: Duration, now: Instant) {
         self.rested = self.rested.max(now + pause);
     }
 
-    /// When to look next.
+    /// Returns the time of the next scan.
     pub(super) fn due(&self) -> Instant {
         let WatchOptions { quiet, patience, rescan, poll } = self.options;
         let pause = if self.is_blind { poll } else { rescan };
@@ -109,7 +113,7 @@ impl Pace {
         burst.map_or(scan, |burst| burst.min(scan)).max(self.rested)
     }
 
-    /// Hands over what changed, if it is time.
+    /// Returns the collected changes if the next scan is due.
     pub(super) fn take(&mut self, now: Instant) -> Option<Changes> {
         if now < self.due() {
             return None;
@@ -136,7 +140,7 @@ mod tests {
         poll: Duration::from_secs(30),
     };
 
-    /// A pace whose first look is done, and the time of that.
+    /// Returns a pace whose first scan is done, and the time of that scan.
     fn started() -> (Pace, Instant) {
         let now = Instant::now();
         let mut pace = Pace::new(OPTIONS, now);
@@ -213,10 +217,26 @@ mod tests {
     #[test]
     fn long_work_is_followed_by_a_longer_rest() {
         let (mut pace, start) = started();
-        pace.worked(Duration::from_secs(1), start);
+        pace.worked(Duration::from_secs(1), 0, start);
         pace.note([PathBuf::from("a")], start);
         assert_eq!(pace.due(), start + Duration::from_secs(9));
-        pace.worked(Duration::from_mins(5), start);
+        pace.worked(Duration::from_mins(5), 0, start);
         assert_eq!(pace.due(), start + OPTIONS.poll);
+    }
+
+    #[test]
+    fn much_data_is_followed_by_a_longer_rest_however_quick_it_was_read() {
+        let (mut pace, start) = started();
+        let instant = Duration::from_millis(1);
+        for (bytes, pause) in [
+            (4 << 10, OPTIONS.quiet),
+            (320 << 20, Duration::from_secs(10)),
+            (3 << 30, OPTIONS.poll),
+        ] {
+            pace.worked(instant, bytes, start);
+            pace.note([PathBuf::from("state.vscdb")], start);
+            assert_eq!(pace.due(), start + pause, "{bytes} bytes");
+            pace.take(start + OPTIONS.poll);
+        }
     }
 }

@@ -1,143 +1,164 @@
-//! The things that are looked at, each with what to do about it.
+//! The individual checks of `aj doctor`, each with advice.
 
 use agent_journal::{AgentReport, Coverage, Health, IndexState, Journal, UnderstandingDrop};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::output::{bytes, cause, count};
+use crate::context::CommandContext;
+use crate::output::{bytes, count, failure_cause};
 
-/// Of a hundred records of an agent this many are understood, or its format has changed.
+/// Percentage of an agent's records that must be parsed. With fewer, its format has probably
+/// changed.
 const UNDERSTOOD: u64 = 90;
 
-/// What one look came to.
+/// The result of one check.
 #[derive(Serialize)]
-pub(super) struct Check {
+pub(super) struct CheckResult {
     pub(super) name: String,
-    pub(super) state: State,
+    pub(super) state: CheckState,
     pub(super) finding: String,
-    /// What to do.
+    /// The action that fixes the finding.
     pub(super) advice: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
-    /// As it should be.
+pub(super) enum CheckState {
+    /// Everything is in order.
     Good,
-    /// Worth knowing.
+    /// Worth knowing, but no problem.
     Note,
-    /// Something is to be done.
+    /// Needs to be fixed.
     Bad,
 }
 
-impl Check {
-    pub(super) fn good(name: &str, finding: String) -> Self {
-        Self { name: name.to_owned(), state: State::Good, finding, advice: None }
+impl CheckResult {
+    pub(super) fn good_check(name: &str, finding: String) -> Self {
+        Self { name: name.to_owned(), state: CheckState::Good, finding, advice: None }
     }
 
-    pub(super) fn note(name: &str, finding: String, advice: &str) -> Self {
-        Self { state: State::Note, advice: Some(advice.to_owned()), ..Self::good(name, finding) }
+    pub(super) fn note_check(name: &str, finding: String, advice: &str) -> Self {
+        Self {
+            state: CheckState::Note,
+            advice: Some(advice.to_owned()),
+            ..Self::good_check(name, finding)
+        }
     }
 
-    pub(super) fn bad(name: &str, finding: String, advice: &str) -> Self {
-        Self { state: State::Bad, advice: Some(advice.to_owned()), ..Self::good(name, finding) }
+    pub(super) fn bad_check(name: &str, finding: String, advice: &str) -> Self {
+        Self {
+            state: CheckState::Bad,
+            advice: Some(advice.to_owned()),
+            ..Self::good_check(name, finding)
+        }
     }
 }
 
-/// The settings: they were read, or nobody would be here.
-pub(super) fn configuration(context: &Context) -> Check {
+/// Reports the configuration file. It has been read without error, or this check would not run.
+pub(super) fn check_configuration(context: &CommandContext) -> CheckResult {
     let file = context.settings.file.display();
     let finding = if context.settings.file.exists() {
         format!("{file}")
     } else {
-        format!("the defaults; {file} is not there")
+        format!("defaults; {file} does not exist")
     };
-    Check::good("configuration", finding)
+    CheckResult::good_check("configuration", finding)
 }
 
-/// Further homes that are not there.
-pub(super) fn homes(context: &Context) -> Vec<Check> {
+/// Reports further homes that do not exist.
+pub(super) fn check_homes(context: &CommandContext) -> Vec<CheckResult> {
     let homes = context.settings.homes.iter().map(|home| &home.machine.home);
     let missing = homes.filter(|home| !home.exists());
     let check = |home: &std::path::PathBuf| {
-        let finding = format!("{} is not there", home.display());
-        Check::note("homes", finding, "correct [[homes]] in the configuration, or mount it")
+        let finding = format!("{} does not exist", home.display());
+        CheckResult::note_check(
+            "homes",
+            finding,
+            "correct [[homes]] in the configuration, or mount the directory",
+        )
     };
     missing.map(check).collect()
 }
 
-/// A journal that cannot even be opened.
-pub(super) fn unusable(error: &anyhow::Error) -> Check {
-    let hints = crate::error::hints(error).join("; ");
-    Check::bad("journal", format!("{error:#}"), &hints)
+/// Reports a journal that cannot be opened.
+pub(super) fn unusable_journal(error: &anyhow::Error) -> CheckResult {
+    let hints = crate::error::hints_for(error).join("; ");
+    CheckResult::bad_check("journal", format!("{error:#}"), &hints)
 }
 
-/// Sources, store and index.
-pub(super) fn journal(journal: &Journal) -> Result<Vec<Check>> {
-    let health = journal.health()?;
-    let reports = journal.sources()?;
-    let mut checks: Vec<Check> = Vec::new();
+/// Checks sources, store and index.
+pub(super) fn check_journal(journal: &Journal) -> Result<Vec<CheckResult>> {
+    let health = journal.check_health()?;
+    let reports = journal.agent_reports()?;
+    let mut checks: Vec<CheckResult> = Vec::new();
     for report in &reports {
-        checks.extend(agent(journal, report)?.or_else(|| unread(report, &health)));
+        checks.extend(check_agent(journal, report)?.or_else(|| check_unread(report, &health)));
     }
     if checks.is_empty() {
         let advice =
-            "`aj sources --all` lists the scanned directories; [storage.sources] names others";
-        checks.push(Check::note("sources", "no agent history found".to_owned(), advice));
+            "`aj sources --all` lists the scanned directories; [storage.sources] adds others";
+        checks.push(CheckResult::note_check(
+            "sources",
+            "no agent history found".to_owned(),
+            advice,
+        ));
     }
     for (path, reason) in &health.failures {
-        let reason = cause(path, reason);
-        let advice = "give yourself read permission";
-        checks.push(Check::bad("sources", format!("{path}: {reason}"), advice));
+        let reason = failure_cause(path, reason);
+        let advice = "grant yourself read permission";
+        checks.push(CheckResult::bad_check("sources", format!("{path}: {reason}"), advice));
     }
-    checks.push(store(journal, &health));
-    checks.push(index(&health));
-    checks.extend(meaning(&journal.coverage()?));
-    checks.extend(pending(&health));
+    checks.push(check_store(journal, &health));
+    checks.push(check_index(&health));
+    checks.extend(check_coverage(&journal.semantic_coverage()?));
+    checks.extend(check_pending(&health));
     Ok(checks)
 }
 
-/// An agent that left something, or was looked for where the user said.
-fn agent(journal: &Journal, report: &AgentReport) -> Result<Option<Check>> {
-    let Some(check) = sources(report) else { return Ok(None) };
-    // What could not be read at all says more than a share.
-    if check.state == State::Bad || report.totals.sources == 0 {
+/// Checks an agent that has sources, or whose configured directory is missing.
+fn check_agent(journal: &Journal, report: &AgentReport) -> Result<Option<CheckResult>> {
+    let Some(check) = check_sources(report) else { return Ok(None) };
+    // An unreadable source matters more than a low parse rate.
+    if check.state == CheckState::Bad || report.totals.sources == 0 {
         return Ok(Some(check));
     }
     let dropped = journal.understanding_drop(report.id)?;
     Ok(Some(dropped.map_or(check, |dropped| new_format(report, &dropped))))
 }
 
-/// A version of an agent that writes what is not understood.
-fn new_format(report: &AgentReport, dropped: &UnderstandingDrop) -> Check {
+/// Reports a version of an agent whose records are mostly not parsed.
+fn new_format(report: &AgentReport, dropped: &UnderstandingDrop) -> CheckResult {
     let UnderstandingDrop { version, records, path, .. } = dropped;
-    let before = dropped.percent_before.map_or_else(String::new, |percent| {
-        format!(", {percent:.1} % of those of earlier versions")
-    });
+    let before = dropped
+        .percent_before
+        .map_or_else(String::new, |percent| format!(", {percent:.1} % in earlier versions"));
     let types: Vec<String> =
         dropped.unknown_types.iter().map(|(name, number)| format!("{number} × {name}")).collect();
     let finding = format!(
-        "only {:.1} % of {} of version {version} understood{before}; not understood: {}; most in {path}",
-        dropped.percent(),
+        "only {:.1} % of {} of version {version} parsed{before}; not parsed: {}; most in {path}",
+        dropped.parsed_percent(),
         count(*records, "record"),
         types.join(", "),
     );
     let advice = format!(
-        "{} {version} may write a new format: update aj, or report these record types; nothing is \
+        "{} {version} may use a new format: update aj, or report these record types; no data is \
          lost, a newer aj reads them again",
         report.name
     );
-    Check::bad(report.id, finding, &advice)
+    CheckResult::bad_check(report.id, finding, &advice)
 }
 
-/// The sources of an agent.
-fn sources(report: &AgentReport) -> Option<Check> {
+/// Checks the sources of an agent.
+fn check_sources(report: &AgentReport) -> Option<CheckResult> {
     let totals = &report.totals;
     let lost = report.roots.iter().find(|root| root.configured && !root.present);
     if let Some(root) = lost {
-        let finding = format!("{} is not there", root.path.display());
-        return Some(Check::note(report.id, finding, "correct [storage.sources], or mount it"));
+        let finding = format!("{} does not exist", root.path.display());
+        return Some(CheckResult::note_check(
+            report.id,
+            finding,
+            "correct [storage.sources], or mount the directory",
+        ));
     }
     if totals.sources == 0 {
         return None;
@@ -147,18 +168,19 @@ fn sources(report: &AgentReport) -> Option<Check> {
         finding += &format!(", {}", bytes(totals.bytes));
     }
     if totals.sources_gone > 0 {
-        finding += &format!(", {} gone and kept here", count(totals.sources_gone, "source"));
+        finding +=
+            &format!(", {} deleted but kept in the journal", count(totals.sources_gone, "source"));
     }
     if let Some((path, reason)) = totals.failures.first() {
         let finding = format!(
             "{} could not be read: {path}: {}",
             count(totals.sources_failed, "source"),
-            cause(path, reason)
+            failure_cause(path, reason)
         );
-        return Some(Check::bad(
+        return Some(CheckResult::bad_check(
             report.id,
             finding,
-            "`aj sources` names them; give yourself read permission",
+            "`aj sources` lists them; grant yourself read permission",
         ));
     }
     let (all, understood) = totals.understood();
@@ -166,84 +188,102 @@ fn sources(report: &AgentReport) -> Option<Check> {
         let share = 100.0 * understood as f64 / all as f64;
         let most = totals.least_understood.as_ref();
         let most =
-            most.map_or_else(String::new, |(path, _)| format!("; most of the others: {path}"));
-        let finding = format!("only {share:.1} % of {} understood{most}", count(all, "record"));
-        let advice = "the agent may write a new format: update aj, or report it; nothing is lost";
-        return Some(Check::bad(report.id, finding, advice));
+            most.map_or_else(String::new, |(path, _)| format!("; most of the rest is in {path}"));
+        let finding = format!("only {share:.1} % of {} parsed{most}", count(all, "record"));
+        let advice = "the agent may use a new format: update aj, or report it; no data is lost";
+        return Some(CheckResult::bad_check(report.id, finding, advice));
     }
     let skipped: u64 = totals.skipped.values().sum();
-    // One in a hundred is damage; more is a format that changed.
+    // Up to one record in a hundred is damage; more indicates a changed format.
     if skipped * 100 > all {
-        let finding = format!("{finding}; {skipped} of {all} records were not understood");
-        return Some(Check::note(
+        let finding = format!("{finding}; {skipped} of {all} records could not be parsed");
+        return Some(CheckResult::note_check(
             report.id,
             finding,
-            "`aj sources` tells why; a newer aj may know them",
+            "`aj sources` lists the reasons; a newer aj may parse them",
         ));
     }
-    Some(Check::good(report.id, finding))
+    Some(CheckResult::good_check(report.id, finding))
 }
 
-/// An agent whose sources are there and were never read.
-fn unread(report: &AgentReport, health: &Health) -> Option<Check> {
+/// Reports an agent whose sources exist but were never read.
+fn check_unread(report: &AgentReport, health: &Health) -> Option<CheckResult> {
     let pending = health.pending_agents.iter().find(|(id, ..)| *id == report.id);
     let (_, sources, size) = pending?;
     let finding = format!("{} ({}) not read yet", count(*sources, "source"), bytes(*size));
-    Some(Check::note(report.id, finding, "`aj index` reads them"))
+    Some(CheckResult::note_check(report.id, finding, "`aj index` reads them"))
 }
 
-/// Whether and why something is not found by meaning.
-fn meaning(coverage: &Coverage) -> Option<Check> {
+/// Reports a problem of search by meaning.
+fn check_coverage(coverage: &Coverage) -> Option<CheckResult> {
     let problem = coverage.problem.as_ref()?;
     let advice = "correct index.vector.model_path, or change index.vector.fallback";
     Some(match &coverage.embedder {
-        Some(_) => Check::note("meaning", problem.clone(), advice),
-        None => Check::bad("meaning", format!("nothing is found by meaning: {problem}"), advice),
+        Some(_) => CheckResult::note_check("meaning", problem.clone(), advice),
+        None => CheckResult::bad_check(
+            "meaning",
+            format!("search by meaning is not available: {problem}"),
+            advice,
+        ),
     })
 }
 
-fn store(journal: &Journal, health: &Health) -> Check {
-    let path = journal.path().display();
+fn check_store(journal: &Journal, health: &Health) -> CheckResult {
+    let path = journal.database_path().display();
     match &health.faults {
         None if !health.is_writable => {
             let advice =
-                "give yourself write permission there, or set AJ_HOME to another directory";
-            Check::bad("journal", format!("{path} cannot be made"), advice)
+                "grant yourself write permission there, or set AJ_HOME to another directory";
+            CheckResult::bad_check("journal", format!("{path} cannot be created"), advice)
         }
-        None => Check::note("journal", format!("{path} is not there yet"), "`aj index` makes it"),
+        None => CheckResult::note_check(
+            "journal",
+            format!("{path} does not exist yet"),
+            "`aj index` creates it",
+        ),
         Some(faults) if !faults.is_empty() => {
-            let advice = "move it away and run `aj index`: sessions whose files are still there are read again";
-            Check::bad("journal", format!("{path}: {}", faults.join("; ")), advice)
+            let advice =
+                "move it away and run `aj index`, which reads all existing session files again";
+            CheckResult::bad_check("journal", format!("{path}: {}", faults.join("; ")), advice)
         }
         Some(_) if !health.is_writable => {
-            let advice = "what is new is not recorded; make the directory yours";
-            Check::bad("journal", format!("{path} cannot be written"), advice)
+            let advice = "new sessions are not recorded; make the directory writable";
+            CheckResult::bad_check("journal", format!("{path} is not writable"), advice)
         }
         Some(_) if !health.is_private => {
             let advice = format!("chmod go= {path}");
-            Check::bad("journal", format!("others may read {path}"), &advice)
+            CheckResult::bad_check("journal", format!("other users can read {path}"), &advice)
         }
-        Some(_) => Check::good("journal", format!("{path}, {}, sound", bytes(health.bytes))),
+        Some(_) => {
+            CheckResult::good_check("journal", format!("{path}, {}, sound", bytes(health.bytes)))
+        }
     }
 }
 
-fn index(health: &Health) -> Check {
+fn check_index(health: &Health) -> CheckResult {
     match (health.index, &health.faults) {
-        (IndexState::Current, _) => Check::good("index", "has everything".to_owned()),
-        (_, None) => Check::note("index", "not there yet".to_owned(), "`aj index` makes it"),
-        (IndexState::Behind, _) => {
-            Check::bad("index", "lacks what was read last".to_owned(), "run `aj index`")
-        }
-        (IndexState::Absent, _) => {
-            Check::bad("index", "cannot be used".to_owned(), "run `aj index`: it is made anew")
-        }
+        (IndexState::Current, _) => CheckResult::good_check("index", "complete".to_owned()),
+        (_, None) => CheckResult::note_check(
+            "index",
+            "does not exist yet".to_owned(),
+            "`aj index` creates it",
+        ),
+        (IndexState::Behind, _) => CheckResult::bad_check(
+            "index",
+            "lacks the latest messages".to_owned(),
+            "run `aj index`",
+        ),
+        (IndexState::Absent, _) => CheckResult::bad_check(
+            "index",
+            "cannot be used".to_owned(),
+            "run `aj index` to rebuild it",
+        ),
     }
 }
 
-fn pending(health: &Health) -> Option<Check> {
+fn check_pending(health: &Health) -> Option<CheckResult> {
     let number = health.pending_sources;
     let finding =
         || format!("{} ({}) not read yet", count(number, "source"), bytes(health.pending_bytes));
-    (number > 0)
-        .then(|| Check::note("news", finding(), "the next command reads them, or `aj index`"))
+    (number > 0).then(|| CheckResult::note_check("news", finding(), "`aj index` reads them"))
 }

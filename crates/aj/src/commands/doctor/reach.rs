@@ -1,63 +1,83 @@
-//! Whether what agents recorded is found again.
+//! Checks whether search finds text that agents recorded.
 
 use std::io::Write;
 
-use agent_journal::{Journal, Reach, ReachQuery};
+use agent_journal::present::text_kind_label;
+use agent_journal::{Journal, RecallQuery, RecallReport};
 use anyhow::{Result, ensure};
 
-use super::check::Check;
-use crate::output::{DIM, count, cut, kind_name, pad, pad_left, width};
+use super::check::CheckResult;
+use crate::output::{DIM, count, cut_to_width, output_width, pad_left, pad_to_width};
 
-/// What should be found, out of a thousand.
+/// Number of samples in a thousand that search must find.
 const GOAL: u64 = 995;
 
-/// How many misses are shown.
+/// Maximum number of missed samples shown.
 const SHOWN: usize = 20;
 
-pub(super) fn look(journal: &Journal, samples: usize, seed: u64) -> Result<(Reach, Check)> {
-    ensure!(samples > 0, "nothing is found of nothing: --reach needs a number");
-    let reach = journal.reach(ReachQuery { samples, seed })?;
-    let (all, found) = reach.totals();
-    let finding =
-        format!("{found} of {} found as phrases ({})", count(all, "piece"), share(found, all));
+pub(super) fn check_search_recall(
+    journal: &Journal,
+    samples: usize,
+    seed: u64,
+) -> Result<(RecallReport, CheckResult)> {
+    ensure!(samples > 0, "--reach needs at least 1 sample");
+    let reach = journal.check_recall(RecallQuery { samples, seed })?;
+    let (all, found) = reach.sample_totals();
+    let finding = format!(
+        "{found} of {} found as phrases ({})",
+        count(all, "sample"),
+        share_text(found, all)
+    );
     let check = if all == 0 {
-        Check::note(
+        CheckResult::note_check(
             "reach",
-            "there is nothing to look for".to_owned(),
-            "`aj sources --all` tells where was looked",
+            "no text to sample".to_owned(),
+            "`aj sources --all` lists the scanned directories",
         )
     } else if found * 1000 >= all * GOAL {
-        Check::good("reach", finding)
+        CheckResult::good_check("reach", finding)
     } else {
-        let advice = "run `aj index` and look again; what is still missed is worth an issue";
-        Check::bad("reach", format!("{finding}; {} is the goal", share(GOAL, 1000)), advice)
+        let advice = "run `aj index` and try again; report samples that are still missed";
+        CheckResult::bad_check(
+            "reach",
+            format!("{finding}; the goal is {}", share_text(GOAL, 1000)),
+            advice,
+        )
     };
     Ok((reach, check))
 }
 
-pub(super) fn print(reach: &Reach) -> Result<()> {
-    let mut out = crate::output::stdout();
+pub(super) fn print_recall(reach: &RecallReport) -> Result<()> {
+    let mut out = crate::output::buffered_stdout();
     for row in &reach.rows {
-        let kind = kind_name(row.kind);
+        let kind = text_kind_label(row.kind);
         let found = match row.samples {
             0 => String::new(),
             samples => format!("{} of {samples}", row.found),
         };
         let found = pad_left(&found, 12);
-        let share = pad_left(&share(row.found, row.samples), 8);
-        writeln!(out, " {} {} {found} {share}", pad(row.agent, 15), pad(&kind, 12))?;
+        let share = pad_left(&share_text(row.found, row.samples), 8);
+        writeln!(
+            out,
+            " {} {} {found} {share}",
+            pad_to_width(row.agent, 15),
+            pad_to_width(&kind, 12)
+        )?;
     }
     for missed in reach.missed.iter().take(SHOWN) {
-        let text = cut(&missed.text.replace(['\n', '\t'], " "), width().saturating_sub(40));
-        let kind = kind_name(missed.kind);
-        writeln!(out, " {DIM}missed {} {kind}: {text}{DIM:#}", pad(&missed.session, 24))?;
+        let text = cut_to_width(
+            &missed.text.replace(['\n', '\t'], " "),
+            output_width().saturating_sub(40),
+        );
+        let kind = text_kind_label(missed.kind);
+        writeln!(out, " {DIM}missed {} {kind}: {text}{DIM:#}", pad_to_width(&missed.session, 24))?;
     }
     out.flush()?;
     Ok(())
 }
 
-fn share(part: u64, all: u64) -> String {
-    // Nothing is called complete that is not.
+fn share_text(part: u64, all: u64) -> String {
+    // Rounds down, so that 99.99 % is not shown as 100 %.
     let Some(tenths) = (part * 1000).checked_div(all) else { return "–".to_owned() };
     format!("{}.{} %", tenths / 10, tenths % 10)
 }

@@ -1,4 +1,4 @@
-//! `aj export`: write sessions down.
+//! `aj export`: writes sessions to files or standard output.
 
 mod choice;
 #[cfg(feature = "parquet")]
@@ -10,76 +10,74 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use agent_journal::Journal;
-use agent_journal::export::{Detail, Options, Pick, Placement, Theme};
+use agent_journal::export::{DetailLevel, ExportOptions, Pick, Placement, Theme};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use self::choice::Choice;
-use self::target::Target;
-pub(crate) use self::write::file_name;
+use self::choice::ExportSelection;
+use self::target::ExportTarget;
 use super::FilterArgs;
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::FOUND;
-use crate::settings::Settings;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj export 3f1c                                    one session as a page
-  aj export 3f1c -o - --format markdown             Markdown on the terminal
-  aj export 'project:web since:30d' -o web/         a directory with an index
+  aj export 3f1c                                    one session as an HTML page
+  aj export 3f1c -o - --format markdown             Markdown on standard output
+  aj export 'project:web since:30d' -o web/         a directory of pages with an index
   aj export --all --format ndjson.zst -o all.ndjson.zst
-  aj export --all --format parquet -o tables/       for DuckDB, pandas, Spark
+  aj export --all --format parquet -o tables/       tables for DuckDB, pandas, Spark
   aj export 3f1c --json | jq .session")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(crate) struct Args {
-    /// Session ids or their beginnings; anything else is a query, as for `aj search`
+pub(crate) struct ExportArgs {
+    /// Session ids or unique prefixes; anything else is a query, as in `aj search`
     #[arg(value_name = "ID|QUERY", required_unless_present = "all")]
     what: Vec<String>,
 
-    /// Every session, or every one the flags choose
+    /// Export all sessions that the other flags select
     #[arg(long, conflicts_with = "what")]
     all: bool,
 
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// html, markdown, json, ndjson or parquet; with .gz or .zst to compress
+    /// Format: html, markdown, json, ndjson or parquet; append .gz or .zst to compress
     #[arg(long, short, value_name = "NAME")]
     format: Option<String>,
 
-    /// Where to: a file, a directory, or - for standard output
+    /// Write to this file or directory; - for standard output
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
 
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 
-    /// How much of a session a page or Markdown tells
+    /// Level of detail of HTML and Markdown
     #[arg(long, value_name = "LEVEL")]
     detail: Option<Level>,
 
-    /// The colours of a page
+    /// Colours of HTML pages
     #[arg(long, value_name = "NAME")]
-    theme: Option<Look>,
+    theme: Option<ThemeArg>,
 
-    /// Where JSON has the results of tools
+    /// Where JSON puts tool results
     #[arg(long, value_name = "PLACE", default_value = "separate")]
-    tool_results: Results,
+    tool_results: ResultsArg,
 
-    /// Tell sub-agents' sessions too
+    /// Include sub-agents
     #[arg(long, overrides_with = "no_sub_agents")]
     sub_agents: bool,
 
-    /// Leave sub-agents' sessions out
+    /// Exclude sub-agents
     #[arg(long)]
     no_sub_agents: bool,
 
-    /// Describe pictures only
+    /// Describe images instead of including them
     #[arg(long)]
     no_images: bool,
 
-    /// Keep pictures in Markdown that a viewer fetches from elsewhere; else they become links
+    /// Embed remote images in Markdown instead of linking to them
     #[arg(long)]
     remote_images: bool,
 
@@ -87,11 +85,11 @@ pub(crate) struct Args {
     #[arg(long, overrides_with = "no_redact")]
     redact: bool,
 
-    /// Leave everything in (default for JSON, ndjson and Parquet)
+    /// Do not redact anything (default for JSON, ndjson and Parquet)
     #[arg(long)]
     no_redact: bool,
 
-    /// Begin another file at the next prompt after so many kB (Markdown)
+    /// Split Markdown into several files: at the next prompt after KB kilobytes
     #[arg(long, value_name = "KB")]
     split: Option<u64>,
 }
@@ -101,17 +99,17 @@ pub(crate) struct Args {
 enum Level {
     /// Prompts and final answers
     Answers,
-    /// What was done, a line each
+    /// One line for each action
     Actions,
-    /// Inputs and outputs of tools, and reasoning
+    /// Tool inputs and outputs, and reasoning
     Tools,
-    /// Circumstances of every message, and what the program put in
+    /// Metadata of every message, and injected text
     Everything,
 }
 
-/// The colours of a page.
+/// Colours of HTML pages.
 #[derive(Clone, Copy, ValueEnum)]
-enum Look {
+enum ThemeArg {
     Dark,
     Light,
     Auto,
@@ -119,74 +117,64 @@ enum Look {
 
 /// Where results of tools stand.
 #[derive(Clone, Copy, ValueEnum)]
-enum Results {
-    /// In messages of their own
+enum ResultsArg {
+    /// In separate messages
     Separate,
-    /// With the call they answer
+    /// With their tool calls
     Grouped,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
-    let target = Target::of(args, context)?;
+pub(crate) fn run_export(args: &ExportArgs, context: &CommandContext) -> Result<ExitCode> {
+    let target = ExportTarget::from_args(args, context)?;
     let sub_agents = match (args.sub_agents, args.no_sub_agents) {
         (true, _) => Pick::With,
         (_, true) => Pick::Without,
-        _ => target.format.sub_agents(),
+        _ => target.format.default_sub_agents(),
     };
-    let (journal, _) = context.fresh_journal()?;
-    let entries = Choice { args, context, journal: &journal, sub_agents }.entries(&target)?;
+    let journal = context.fresh_journal()?;
+    let entries = ExportSelection { args, context, journal: &journal, sub_agents }
+        .selected_entries(&target)?;
     if entries.is_empty() {
-        let message = "no sessions match; `aj list` and `aj search` take the same words";
-        return Context::nothing_found(&journal, message);
+        let message = "no sessions match; try the same query with `aj search`";
+        return CommandContext::report_nothing_found(&journal, message);
     }
     let mut target = target.for_number(entries.len())?;
-    // A query chooses any number of sessions, an id one.
-    target.is_open_ended |= args.what.iter().any(|what| journal.session(what).is_err());
-    let options = Options { sub_agents, ..options(args, context, &target, &journal) };
-    let mut export = journal.export(target.format, options);
+    // A query can match any number of sessions, an id only one.
+    target.is_open_ended |= args.what.iter().any(|what| journal.find_session(what).is_err());
+    let options = ExportOptions { sub_agents, ..export_options(args, context, &target, &journal) };
+    let mut export = journal.start_export(target.format, options);
     export.count_secrets();
-    let written = write::all(&mut export, &entries, &target)?;
-    write::report(&written, &export, entries.len());
+    let written = write::write_all(&mut export, &entries, &target)?;
+    write::report_written(&written, &export, entries.len());
     write::report_secrets(export.counted_secrets());
     Ok(FOUND)
 }
 
-/// How sessions are written down when nobody says otherwise.
-pub(crate) fn usual(settings: &Settings) -> Options {
-    let tools = settings.flag("export.include_tool_calls");
-    Options {
-        detail: if tools { Detail::Tools } else { Detail::Answers },
-        leaves_out_tools: !tools,
-        theme: match settings.word("export.html_theme") {
-            "light" => Theme::Light,
-            "auto" => Theme::Auto,
-            _ => Theme::Dark,
-        },
-        pictures: Pick::With,
-        ..Options::default()
-    }
-}
-
-fn options(args: &Args, context: &Context, target: &Target, journal: &Journal) -> Options {
-    let usual = usual(&context.settings);
+fn export_options(
+    args: &ExportArgs,
+    context: &CommandContext,
+    target: &ExportTarget,
+    journal: &Journal,
+) -> ExportOptions {
+    let usual = context.settings.export_options();
     let is_cleaned = args.redact || target.format.is_shared() && !args.no_redact;
-    Options {
+    ExportOptions {
         detail: args.detail.map_or(usual.detail, Into::into),
         theme: args.theme.map_or(usual.theme, Into::into),
         placement: match args.tool_results {
-            Results::Separate => Placement::Separate,
-            Results::Grouped => Placement::Grouped,
+            ResultsArg::Separate => Placement::Separate,
+            ResultsArg::Grouped => Placement::Grouped,
         },
         pictures: if args.no_images { Pick::Without } else { Pick::With },
         remote_images: if args.remote_images { Pick::With } else { Pick::Without },
-        // Of a page the level decides; whoever asks for one asks for what it has.
+        // An explicit `--detail` overrides the setting that leaves out tool calls.
         leaves_out_tools: usual.leaves_out_tools && args.detail.is_none(),
-        redactor: is_cleaned.then(|| journal.redactor()),
-        ..Options::default()
+        redactor: is_cleaned.then(|| journal.owner_redactor()),
+        ..ExportOptions::default()
     }
 }
 
-impl From<Level> for Detail {
+impl From<Level> for DetailLevel {
     fn from(level: Level) -> Self {
         match level {
             Level::Answers => Self::Answers,
@@ -197,12 +185,12 @@ impl From<Level> for Detail {
     }
 }
 
-impl From<Look> for Theme {
-    fn from(look: Look) -> Self {
+impl From<ThemeArg> for Theme {
+    fn from(look: ThemeArg) -> Self {
         match look {
-            Look::Dark => Self::Dark,
-            Look::Light => Self::Light,
-            Look::Auto => Self::Auto,
+            ThemeArg::Dark => Self::Dark,
+            ThemeArg::Light => Self::Light,
+            ThemeArg::Auto => Self::Auto,
         }
     }
 }

@@ -1,72 +1,88 @@
-//! Writing it: to standard output, to one file, or to a directory with an index.
+//! Writes an export to standard output, to one file, or to a directory with an index.
 
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use agent_journal::export::{Listed, Together, Whole};
+use agent_journal::export::{Listed, SingleFileOutput, Together};
 use agent_journal::{Entry, Export};
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::target::{Place, Target};
-use crate::error::{remark, warn};
-use crate::output::file::{Draft, Packer, Packing, Pieces};
-use crate::output::screen::Screen;
-use crate::output::{bytes, count, short_id};
+use super::target::{ExportDestination, ExportTarget};
+use crate::error::{print_remark, print_warning};
+use crate::output::file::{CompressingWriter, Draft, Packing, SplitOutput, session_file_name};
+use crate::output::screen::LineScreen;
+use crate::output::{bytes, count};
 
-/// Files with their sizes, the one to open first.
-pub(super) type Written = Vec<(PathBuf, u64)>;
+/// The written files with their sizes in bytes. The file to open comes first.
+pub(super) type WrittenFiles = Vec<(PathBuf, u64)>;
 
-/// Writes the sessions where they belong.
-pub(super) fn all(export: &mut Export<'_>, entries: &[Entry], target: &Target) -> Result<Written> {
-    match (&target.place, target.format.together()) {
+/// Writes the sessions to their destination.
+pub(super) fn write_all(
+    export: &mut Export<'_>,
+    entries: &[Entry],
+    target: &ExportTarget,
+) -> Result<WrittenFiles> {
+    match (&target.place, target.format.storage_of_several()) {
         #[cfg(feature = "parquet")]
-        (Place::Path(path), Together::Tables) => {
+        (ExportDestination::Path(path), Together::Tables) => {
             let directory = path.as_deref().unwrap_or(Path::new("aj-export"));
-            super::tables::write(export, entries, target, directory)
+            super::tables::write_tables_to(export, entries, target, directory)
         }
-        (Place::Stdout, _) => to_stdout(export, entries, target),
-        (Place::Path(path), Together::Directory) if target.is_directory(entries.len()) => {
+        (ExportDestination::Stdout, _) => to_stdout(export, entries, target),
+        (ExportDestination::Path(path), Together::Directory)
+            if target.is_directory(entries.len()) =>
+        {
             let directory = path.as_deref().unwrap_or(Path::new("aj-export"));
             to_directory(export, entries, target, directory)
         }
-        (Place::Path(path), _) => to_file(export, entries, target, path.as_deref()),
+        (ExportDestination::Path(path), _) => to_file(export, entries, target, path.as_deref()),
     }
 }
 
-fn to_stdout(export: &mut Export<'_>, entries: &[Entry], target: &Target) -> Result<Written> {
-    if entries.len() > 1 && target.format.together() == Together::Directory {
-        bail!("{} pages do not fit standard output; give `-o` a directory", entries.len());
+fn to_stdout(
+    export: &mut Export<'_>,
+    entries: &[Entry],
+    target: &ExportTarget,
+) -> Result<WrittenFiles> {
+    if entries.len() > 1 && target.format.storage_of_several() == Together::Directory {
+        bail!(
+            "{} pages cannot be written to standard output; use a directory with `-o`",
+            entries.len()
+        );
     }
-    if target.format.together() == Together::Tables {
-        bail!("tables do not fit standard output; give `-o` a directory");
+    if target.format.storage_of_several() == Together::Tables {
+        bail!("tables cannot be written to standard output; use a directory with `-o`");
     }
     let stdout = std::io::stdout();
-    // A file or another program gets every character, a terminal none that steers it.
+    // Files and pipes get every character; a terminal gets no control characters.
     let out: Box<dyn Write> = if stdout.is_terminal() && target.packing == Packing::Plain {
-        Box::new(Screen::new(stdout.lock()))
+        Box::new(LineScreen::new(stdout.lock()))
     } else {
         Box::new(stdout.lock())
     };
-    let packer = Packer::new(BufWriter::new(out), target.packing)?;
-    let mut out = Whole(packer);
+    let packer = CompressingWriter::new(BufWriter::new(out), target.packing)?;
+    let mut out = SingleFileOutput(packer);
     for entry in entries {
-        export.write(entry, &mut out)?;
+        export.write_session(entry, &mut out)?;
     }
-    out.0.finish()?.flush()?;
+    out.0.finish_stream()?.flush()?;
     Ok(Vec::new())
 }
 
 fn to_file(
     export: &mut Export<'_>,
     entries: &[Entry],
-    target: &Target,
+    target: &ExportTarget,
     path: Option<&Path>,
-) -> Result<Written> {
+) -> Result<WrittenFiles> {
     let name = |export: &mut Export<'_>| -> Result<String> {
         Ok(match entries {
-            [entry] => file_name(&export.title(entry)?, entry) + &target.suffix(),
-            _ => format!("aj-export{}", target.suffix()),
+            [entry] => {
+                session_file_name(&export.exported_title(entry)?, entry)
+                    + &target.file_suffix_with_dot()
+            }
+            _ => format!("aj-export{}", target.file_suffix_with_dot()),
         })
     };
     let path = match path {
@@ -74,72 +90,54 @@ fn to_file(
         Some(path) => path.to_owned(),
         None => PathBuf::from(name(export)?),
     };
-    let mut out = Pieces::new(&path, (target.packing, target.replace), target.split)?;
-    let bar = progress(entries.len());
+    let mut out = SplitOutput::new(&path, target.packing, target.replace, target.split)?;
+    let bar = export_progress(entries.len());
     for entry in entries {
-        export.write(entry, &mut out)?;
+        export.write_session(entry, &mut out)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    out.finish()
+    out.finish_files()
 }
 
 fn to_directory(
     export: &mut Export<'_>,
     entries: &[Entry],
-    target: &Target,
+    target: &ExportTarget,
     directory: &Path,
-) -> Result<Written> {
+) -> Result<WrittenFiles> {
     if directory.is_file() {
         bail!("{} is a file; several sessions need a directory", directory.display());
     }
     let mut listed = Vec::new();
     let mut written = Vec::new();
-    let bar = progress(entries.len());
+    let bar = export_progress(entries.len());
     for entry in entries {
-        let name = file_name(&export.title(entry)?, entry) + &target.suffix();
+        let name = session_file_name(&export.exported_title(entry)?, entry)
+            + &target.file_suffix_with_dot();
         let mut out =
-            Pieces::new(&directory.join(&name), (target.packing, target.replace), target.split)?;
-        let (head, agent) = export.write(entry, &mut out)?;
-        let pieces = out.finish()?;
+            SplitOutput::new(&directory.join(&name), target.packing, target.replace, target.split)?;
+        let (head, agent) = export.write_session(entry, &mut out)?;
+        let pieces = out.finish_files()?;
         let first = pieces.first().and_then(|(path, _)| path.file_name()).unwrap_or_default();
         listed.push(Listed { file: first.to_string_lossy().into_owned(), head, agent });
         written.extend(pieces);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if let Some(index) = target.format.index(&listed, export.theme()) {
-        let path = directory.join(format!("index.{}", target.format.suffix()));
+    if let Some(index) = target.format.render_index(&listed, export.page_theme()) {
+        let path = directory.join(format!("index.{}", target.format.file_suffix()));
         let mut draft = Draft::new(&path, Packing::Plain, target.replace)?;
         draft
             .write_all(index.as_bytes())
             .with_context(|| format!("could not write {}", path.display()))?;
-        let size = draft.keep()?;
+        let size = draft.keep_draft()?;
         written.insert(0, (path, size));
     }
     Ok(written)
 }
 
-/// A name people know the session by, and still its own.
-pub(crate) fn file_name(title: &str, entry: &Entry) -> String {
-    let mut name = String::new();
-    for one in title.chars().flat_map(char::to_lowercase) {
-        if one.is_alphanumeric() {
-            name.push(one);
-        } else if !name.is_empty() && !name.ends_with('-') {
-            name.push('-');
-        }
-        if name.chars().count() >= 48 {
-            break;
-        }
-    }
-    let id: String =
-        short_id(entry).chars().filter(|one| one.is_alphanumeric() || *one == '-').collect();
-    let name = name.trim_end_matches('-');
-    if name.is_empty() { id } else { format!("{name}-{id}") }
-}
-
-pub(super) fn progress(sessions: usize) -> ProgressBar {
+pub(super) fn export_progress(sessions: usize) -> ProgressBar {
     if sessions < 2 || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -149,31 +147,31 @@ pub(super) fn progress(sessions: usize) -> ProgressBar {
     bar
 }
 
-/// Tells what was written, and what was taken out.
-pub(super) fn report(written: &[(PathBuf, u64)], export: &Export<'_>, sessions: usize) {
+/// Reports the written files and the redactions.
+pub(super) fn report_written(written: &[(PathBuf, u64)], export: &Export<'_>, sessions: usize) {
     let size: u64 = written.iter().map(|(_, size)| size).sum();
     if let Some((path, _)) = written.first() {
         anstream::println!("{}", path.display());
     }
     let taken: Vec<String> =
-        export.redactions().iter().map(|(rule, times)| format!("{times} × {rule}")).collect();
+        export.redaction_counts().iter().map(|(rule, times)| format!("{times} × {rule}")).collect();
     let taken = if taken.is_empty() {
         String::new()
     } else {
-        format!(" · taken out: {}", taken.join(", "))
+        format!(" · redacted: {}", taken.join(", "))
     };
     let files = match written.len() {
         0 => String::new(),
         number => format!(" · {} ({})", count(number as u64, "file"), bytes(size)),
     };
-    remark(&format!(" {}{files}{taken}", count(sessions as u64, "session")));
+    print_remark(&format!(" {}{files}{taken}", count(sessions as u64, "session")));
 }
 
-/// Says that secrets were written, and how to leave them out.
+/// Warns that the export contains secrets and how to remove them.
 pub(super) fn report_secrets(secrets: u64) {
     if secrets > 0 {
-        let (are, them) = if secrets == 1 { ("is", "it") } else { ("are", "them") };
+        let them = if secrets == 1 { "it" } else { "them" };
         let secrets = count(secrets, "secret");
-        warn(&format!("{secrets} {are} in what was written; --redact takes {them} out"));
+        print_warning(&format!("the export contains {secrets}; use --redact to remove {them}"));
     }
 }

@@ -1,4 +1,4 @@
-//! `aj index`: read everything new, once or as it comes.
+//! `aj index`: reads everything new, once or continuously.
 
 mod service;
 mod watch;
@@ -12,31 +12,31 @@ use agent_journal::{Journal, SyncReport};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::context::{Context, warn_of_unsettled};
-use crate::error::{FOUND, warn};
+use crate::context::{CommandContext, warn_of_unsettled};
+use crate::error::{FOUND, print_warning};
 use crate::output;
 use service::Install;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj index                            read what is new
-  aj index --full                     read everything again and make the index anew
-  aj index --watch                    keep reading as agents write, until Ctrl-C
-  aj index --install-service          print a service that does so from login on
-  aj index --install-service=write    install it")]
-pub(crate) struct Args {
-    /// Read everything again and make the index anew
+  aj index                            read new sessions
+  aj index --full                     read everything again and rebuild the index
+  aj index --watch                    keep reading new sessions until Ctrl-C
+  aj index --install-service          print a service file that does so from login on
+  aj index --install-service=write    install the service file")]
+pub(crate) struct IndexArgs {
+    /// Read everything again and rebuild the index
     #[arg(long)]
     full: bool,
 
-    /// Keep reading as agents write
+    /// Keep reading new sessions until interrupted
     #[arg(long, conflicts_with = "full")]
     watch: bool,
 
-    /// Print a service that watches from login on, or install it
+    /// Print or install a service that watches from login on
     #[arg(
         long,
-        value_name = "HOW",
+        value_name = "ACTION",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "print",
@@ -45,29 +45,29 @@ pub(crate) struct Args {
     install_service: Option<Install>,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
+pub(crate) fn run_index(args: &IndexArgs, context: &CommandContext) -> Result<ExitCode> {
     if let Some(install) = args.install_service {
-        return service::run(install, context);
+        return service::run_service(install, context);
     }
     if args.watch {
-        return watch::run(context);
+        return watch::run_watch(context);
     }
     let started = Instant::now();
-    let mut journal = context.journal()?;
-    let report = Context::index(&mut journal, args.full)?;
+    let mut journal = context.open_journal_only()?;
+    let report = CommandContext::index_everything(&mut journal, args.full)?;
     tell_failures(&report);
     warn_of_unsettled(&report);
     warn_of_absent_places(&journal);
     if report.busy {
-        anyhow::bail!("another aj is still writing the journal; nothing was read");
+        anyhow::bail!("another aj process is still writing the journal; nothing was read");
     }
     let took = started.elapsed();
-    let coverage = journal.coverage()?;
+    let coverage = journal.semantic_coverage()?;
     if let Some(problem) = &coverage.problem {
-        warn(problem);
+        print_warning(problem);
     }
     if context.json {
-        output::json::print(
+        output::json::print_document(
             "index",
             json!({
                 "sources": report.sources,
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
         )?;
     } else if report.sources == 0 && report.pending_sources == 0 {
         let all = Filter { scope: Scope::All, ..Filter::default() };
-        let is_empty = journal.count(&all)? == 0;
+        let is_empty = journal.count_sessions(&all)? == 0;
         let none = "no agent history found; `aj sources --all` lists the scanned directories";
         writeln!(anstream::stdout(), "{}", if is_empty { none } else { "up to date" })?;
     } else {
@@ -91,16 +91,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode> {
     Ok(if report.failures.is_empty() { FOUND } else { ExitCode::from(2) })
 }
 
-/// Names the places that the user configured and that are not there.
+/// Warns of configured directories that do not exist.
 fn warn_of_absent_places(journal: &Journal) {
     for path in journal.absent_places() {
         let path = path.display();
-        warn(&format!("{path} is not there; [storage.sources] or a variable names it"));
+        print_warning(&format!(
+            "{path} does not exist; check [storage.sources] and environment variables"
+        ));
     }
 }
 
 fn tell_failures(report: &SyncReport) {
     for (path, reason) in &report.failures {
-        warn(&format!("could not read {path}: {}", output::cause(path, reason)));
+        print_warning(&format!("could not read {path}: {}", output::failure_cause(path, reason)));
     }
 }

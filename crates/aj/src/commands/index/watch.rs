@@ -1,4 +1,4 @@
-//! `aj index --watch`: read what agents write, as they write it.
+//! `aj index --watch`: reads new data as agents write it.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,39 +10,39 @@ use anyhow::{Context as _, Result};
 use jiff::Zoned;
 use serde_json::json;
 
-use crate::context::Context;
-use crate::error::{FOUND, one_line, remark, warn};
+use crate::context::CommandContext;
+use crate::error::{FOUND, causes_on_one_line, print_remark, print_warning};
 use crate::output;
 
-/// How long a round waits for another writer; after that the next one looks at everything.
+/// Time that a round waits for another writer. If it times out, the next round scans everything.
 const WAIT: Duration = Duration::from_mins(1);
 
-/// The pause after a failed round, and the longest one after many in a row.
+/// The pause after a failed round, and the longest pause after several failures in a row.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-pub(super) fn run(context: &Context) -> Result<ExitCode> {
-    let mut journal = context.journal()?;
-    let mut watch = journal.watch(WatchOptions::default());
+pub(super) fn run_watch(context: &CommandContext) -> Result<ExitCode> {
+    let mut journal = context.open_journal_only()?;
+    let mut watch = journal.start_watch(WatchOptions::default());
     end_on_signal(watch.stopper())?;
-    remark("watching; Ctrl-C ends it");
+    print_remark("watching; press Ctrl-C to stop");
     let (mut limit, mut failures) = (None, BTreeSet::new());
     let mut pause = FIRST_PAUSE;
-    while let Some(changes) = journal.wait(&mut watch)? {
+    while let Some(changes) = journal.wait_for_changes(&mut watch)? {
         if watch.limit() != limit.as_deref() {
             limit = watch.limit().map(str::to_owned);
             if let Some(limit) = &limit {
-                warn(&format!("{limit}: some changes are noticed half a minute late"));
+                print_warning(&format!("{limit}: some changes are noticed up to 30 seconds late"));
             }
         }
         let started = Instant::now();
         let options = SyncOptions { wait: Some(WAIT), ..SyncOptions::default() };
         let report = match journal.sync_changes(&changes, options, &mut |_| {}) {
-            // A disk that is full now has space later.
-            Err(error) if !error.is_lasting() && !error.is_refused() => {
+            // Temporary failures, such as a full disk, are retried.
+            Err(error) if !error.is_lasting() && !error.is_write_refused() => {
                 if pause == FIRST_PAUSE {
-                    let error = one_line(&error.into());
-                    warn(&format!("could not record new sessions: {error}; trying again"));
+                    let error = causes_on_one_line(&error.into());
+                    print_warning(&format!("could not record new sessions: {error}; retrying"));
                 }
                 watch.retry_after(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -51,23 +51,24 @@ pub(super) fn run(context: &Context) -> Result<ExitCode> {
             report => report?,
         };
         pause = FIRST_PAUSE;
+        watch.note_read(report.read_bytes);
         if report.busy || !report.unsettled.is_empty() {
             watch.missed();
         }
-        // What cannot be read is said once, not in every round.
+        // Each failure is reported once, not in every round.
         for (path, reason) in &report.failures {
             if failures.insert((path.clone(), reason.clone())) {
-                warn(&format!("could not read {path}: {reason}"));
+                print_warning(&format!("could not read {path}: {reason}"));
             }
         }
         if report.sources > 0 {
-            tell(&report, started.elapsed(), context)?;
+            print_sync_report(&report, started.elapsed(), context)?;
         }
     }
     Ok(FOUND)
 }
 
-fn tell(report: &SyncReport, took: Duration, context: &Context) -> Result<()> {
+fn print_sync_report(report: &SyncReport, took: Duration, context: &CommandContext) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if context.json {
         let line = json!({
@@ -88,15 +89,15 @@ fn tell(report: &SyncReport, took: Duration, context: &Context) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Ends the watch when the user or the system asks for it: between two rounds, so that none is
-/// left half done.
+/// Stops the watch on a signal of the user or the system, between two rounds, so that no round is
+/// interrupted.
 fn end_on_signal(stop: StopWatch) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.context("could not wait for signals")?;
-    // Asked for before the first round, so that no signal comes too early.
+    // The handlers are installed before the first round, so that no signal comes too early.
     let asked = {
         let _inside = runtime.enter();
-        asked()?
+        interrupt_requested()?
     };
     std::thread::spawn(move || {
         runtime.block_on(asked);
@@ -106,7 +107,7 @@ fn end_on_signal(stop: StopWatch) -> Result<()> {
 }
 
 #[cfg(unix)]
-fn asked() -> Result<impl Future<Output = ()>> {
+fn interrupt_requested() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -119,9 +120,9 @@ fn asked() -> Result<impl Future<Output = ()>> {
 }
 
 #[cfg(not(unix))]
-fn asked() -> Result<impl Future<Output = ()>> {
+fn interrupt_requested() -> Result<impl Future<Output = ()>> {
     Ok(async {
-        // Without signals only a kill ends it, which loses nothing either.
+        // Without a signal handler only a kill ends the process, which loses no data either.
         let _ = tokio::signal::ctrl_c().await;
     })
 }

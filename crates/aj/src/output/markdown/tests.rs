@@ -6,7 +6,7 @@ use super::*;
 
 /// The lines without their styles.
 fn shown(text: &str, width: usize) -> Vec<String> {
-    let lines = lines(text, width);
+    let lines = markdown_lines(text, width);
     lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
 }
 
@@ -18,7 +18,7 @@ fn check(text: &str, expected: &[&str]) {
 /// The piece of text that has a style.
 #[track_caller]
 fn styled(text: &str, style: Style, piece: &str) {
-    let line = lines(text, 80).join("\n");
+    let line = markdown_lines(text, 80).join("\n");
     let expected = format!("{style}{piece}{style:#}");
     assert!(line.contains(&expected), "{line:?} has no {expected:?}");
 }

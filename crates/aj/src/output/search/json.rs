@@ -1,4 +1,4 @@
-//! Answers for programs: `aj.search/1`.
+//! Search results in JSON: `aj.search/1`.
 
 use std::collections::HashSet;
 
@@ -8,40 +8,40 @@ use agent_journal::search::{Found, Hit};
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::{Report, place};
+use super::{Report, session_of_hit};
 use crate::output::cut_bytes;
-use crate::output::json::session;
+use crate::output::json::session_json;
 
-/// As much of a message around a hit as is told, in bytes.
+/// Most bytes shown of a message around a hit.
 const AROUND: usize = 600;
 
-/// How much of an answer is told.
+/// The part of the results that is written.
 #[derive(Clone, Copy)]
-struct Part {
+struct ReportPart {
     results: usize,
     /// Hits of each result.
     hits: usize,
     context: u64,
 }
 
-/// The whole answer, within its bound if there is one.
-pub(crate) fn document(report: &Report<'_>) -> Result<String> {
-    let all = Part {
+/// Serializes the results, within `max_bytes` if there is a limit.
+pub(crate) fn search_json(report: &Report<'_>) -> Result<String> {
+    let all = ReportPart {
         results: report.answer.sessions.len(),
         hits: usize::MAX,
         context: report.options.context,
     };
     let Some(bound) = report.max_bytes else {
-        return Ok(serde_json::to_string_pretty(&make(report, all)?)? + "\n");
+        return Ok(serde_json::to_string_pretty(&make_json_part(report, all)?)? + "\n");
     };
-    let told = |part: Part| -> Result<Option<String>> {
-        let text = serde_json::to_string(&make(report, part)?)? + "\n";
+    let told = |part: ReportPart| -> Result<Option<String>> {
+        let text = serde_json::to_string(&make_json_part(report, part)?)? + "\n";
         Ok((text.len() <= bound).then_some(text))
     };
     // Messages around a hit are the first to go, then all but the best hits, then the last results.
-    let fewer_around = (0..=all.context).rev().map(|context| Part { context, ..all });
-    let fewer_hits = [2, 1].map(|hits| Part { hits, context: 0, ..all });
-    let fewer = (0..all.results).rev().map(|results| Part { results, hits: 1, context: 0 });
+    let fewer_around = (0..=all.context).rev().map(|context| ReportPart { context, ..all });
+    let fewer_hits = [2, 1].map(|hits| ReportPart { hits, context: 0, ..all });
+    let fewer = (0..all.results).rev().map(|results| ReportPart { results, hits: 1, context: 0 });
     for part in fewer_around.chain(fewer_hits).chain(fewer) {
         if let Some(text) = told(part)? {
             return Ok(text);
@@ -52,12 +52,14 @@ pub(crate) fn document(report: &Report<'_>) -> Result<String> {
     Ok(left_out.to_string() + "\n")
 }
 
-fn make(report: &Report<'_>, part: Part) -> Result<Value> {
+fn make_json_part(report: &Report<'_>, part: ReportPart) -> Result<Value> {
     let answer = report.answer;
     let shown = &answer.sessions[..part.results];
     let hits: Vec<Value> = shown
         .iter()
-        .flat_map(|found| best(found, part.hits).map(|hit| hit_document(found, hit, part.context)))
+        .flat_map(|found| {
+            best_hits(found, part.hits).map(|hit| hit_document(found, hit, part.context))
+        })
         .collect();
     let mut document = json!({
         "schema": "aj.search/1",
@@ -71,7 +73,7 @@ fn make(report: &Report<'_>, part: Part) -> Result<Value> {
             "meanings": answer.uncovered,
         },
         "total": answer.total,
-        "sessions": sessions(shown, report)?,
+        "sessions": session_documents_json(shown, report)?,
         "hits": hits,
     });
     let Some(object) = document.as_object_mut() else { return Ok(document) };
@@ -82,27 +84,27 @@ fn make(report: &Report<'_>, part: Part) -> Result<Value> {
         object.insert("untried".into(), answer.untried.into());
     }
     if !answer.facets.is_empty() {
-        object.insert("facets".into(), facets(report)?);
+        object.insert("facets".into(), facets_json(report)?);
     }
     if report.explain {
-        object.insert("explain".into(), explain(report));
+        object.insert("explain".into(), explanation_json(report));
     }
     if report.max_bytes.is_some() {
-        object.extend(left_out(report, part));
+        object.extend(omitted_json(report, part));
     }
     Ok(document)
 }
 
-/// The best hits of a result, in their order.
-fn best(found: &Found, most: usize) -> impl Iterator<Item = &Hit> {
+/// Returns the best `most` hits of a result, in their order.
+fn best_hits(found: &Found, most: usize) -> impl Iterator<Item = &Hit> {
     let mut scores: Vec<f32> = found.hits.iter().map(|hit| hit.score).collect();
     scores.sort_by(|a, b| b.total_cmp(a));
     let least = scores.get(most.saturating_sub(1)).copied().unwrap_or(f32::MIN);
     found.hits.iter().filter(move |hit| hit.score >= least).take(most)
 }
 
-/// The sessions of the results, each once: in full, or what names them.
-fn sessions(shown: &[Found], report: &Report<'_>) -> Result<Vec<Value>> {
+/// Converts the sessions of the results, each once: in full, or with their identifying fields only.
+fn session_documents_json(shown: &[Found], report: &Report<'_>) -> Result<Vec<Value>> {
     let brief = report.max_bytes.is_some();
     let mut known = HashSet::new();
     let mut all = Vec::new();
@@ -115,7 +117,7 @@ fn sessions(shown: &[Found], report: &Report<'_>) -> Result<Vec<Value>> {
                 "branch": entry.branch, "ended_at": entry.ended_at,
             })
         } else {
-            session(entry, figures)?
+            session_json(entry, figures)?
         });
     }
     Ok(all)
@@ -126,7 +128,7 @@ fn hit_document(found: &Found, hit: &Hit, context: u64) -> Value {
         json!({
             "index": hit.position.map(|position| position + 1),
             "uuid": message.uuid,
-            "role": message.role.name(),
+            "role": message.role.role_name(),
             "timestamp": message.at,
         })
     });
@@ -138,7 +140,7 @@ fn hit_document(found: &Found, hit: &Hit, context: u64) -> Value {
         .map(|(at, message)| context_document(*at, message))
         .collect();
     let mut document = json!({
-        "session": place(found, hit).id,
+        "session": session_of_hit(found, hit).id,
         "message": message,
         "kind": hit.kind,
         "tier": hit.tier,
@@ -153,11 +155,11 @@ fn hit_document(found: &Found, hit: &Hit, context: u64) -> Value {
 }
 
 fn context_document(at: u64, message: &Message) -> Value {
-    let text = words_of(message);
+    let text = message_words(message);
     let told = cut_bytes(&text, AROUND);
     let mut document = json!({
         "index": at + 1,
-        "role": message.role.name(),
+        "role": message.role.role_name(),
         "timestamp": message.at,
         "text": told,
     });
@@ -167,15 +169,15 @@ fn context_document(at: u64, message: &Message) -> Value {
     document
 }
 
-/// What a message says, tools in a line each.
-pub(super) fn words_of(message: &Message) -> String {
+/// Returns the text of a message, with one line for each tool call.
+fn message_words(message: &Message) -> String {
     let mut all = Vec::new();
     for block in &message.blocks {
         match block {
             Block::Text(text) => all.push(text.clone()),
             Block::ToolCall { name, input, .. } => {
                 let mut line = format!("▸ {name}");
-                input.strings(&mut |text| {
+                input.visit_strings(&mut |text| {
                     line.push(' ');
                     line.push_str(cut_bytes(text, AROUND));
                 });
@@ -188,7 +190,7 @@ pub(super) fn words_of(message: &Message) -> String {
     all.join("\n")
 }
 
-fn facets(report: &Report<'_>) -> Result<Value> {
+fn facets_json(report: &Report<'_>) -> Result<Value> {
     let mut all = Map::new();
     for (facet, counts) in &report.answer.facets {
         let name = serde_json::to_value(facet)?;
@@ -198,7 +200,7 @@ fn facets(report: &Report<'_>) -> Result<Value> {
     Ok(Value::Object(all))
 }
 
-fn explain(report: &Report<'_>) -> Value {
+fn explanation_json(report: &Report<'_>) -> Value {
     let clauses: Vec<String> = report.query.clauses.iter().map(ToString::to_string).collect();
     json!({
         "looks_for": clauses,
@@ -207,12 +209,12 @@ fn explain(report: &Report<'_>) -> Value {
     })
 }
 
-/// What the bound left out, and how to get it.
-fn left_out(report: &Report<'_>, part: Part) -> Map<String, Value> {
-    let results = report.rest(part.results);
+/// Describes what the limit left out, with the commands that show it.
+fn omitted_json(report: &Report<'_>, part: ReportPart) -> Map<String, Value> {
+    let results = report.remaining_results(part.results);
     let mut left_out = Map::new();
     if results > 0 {
-        let hint = report.next(part.results);
+        let hint = report.next_command(part.results);
         left_out.insert("results".into(), json!({ "count": results, "get": hint }));
     }
     let shown = &report.answer.sessions[..part.results];

@@ -1,65 +1,66 @@
-//! How an answer to a search looks: for people, and for programs.
+//! Output of search results: as text and as JSON.
 
 mod json;
 mod text;
 
-pub(crate) use json::document;
-pub(crate) use text::{closing, empty, text};
+pub(crate) use json::search_json;
+pub(crate) use text::{nothing_found_line, print_closing_line, write_results};
 
 use agent_journal::Entry;
 use agent_journal::analyze::SessionFigures;
-use agent_journal::search::{Answer, Found, Hit, Options, Query};
+use agent_journal::search::{Answer, Found, Hit, Query, SearchOptions};
 use jiff::Zoned;
 
 use crate::context::Freshness;
-use crate::output::shell::Shell;
+use crate::output::shell::ShellKind;
 
-/// An answer with everything that is told about it.
+/// Search results with everything that is printed about them.
 pub(crate) struct Report<'a> {
     pub(crate) query: &'a Query,
     pub(crate) answer: &'a Answer,
-    /// What the sessions of the answer did and spent; only for programs.
+    /// Activity and spending of the sessions in the results; only for JSON output.
     pub(crate) figures: &'a [SessionFigures],
-    pub(crate) options: &'a Options,
-    /// The words the program was called with, but for the offset.
+    pub(crate) options: &'a SearchOptions,
+    /// The words the program was called with, except the offset.
     pub(crate) call: Vec<String>,
-    /// Milliseconds.
+    /// Duration of the search in milliseconds.
     pub(crate) took: u64,
     pub(crate) freshness: Freshness,
-    /// Whether to tell how it came about.
+    /// Whether to explain how the results were found.
     pub(crate) explain: bool,
-    /// The most that may be written.
+    /// Most bytes of the output.
     pub(crate) max_bytes: Option<usize>,
     pub(crate) width: usize,
     pub(crate) now: &'a Zoned,
 }
 
 impl Report<'_> {
-    /// What a result is called.
-    fn noun(&self) -> &'static str {
-        match self.answer.group {
+    /// Returns the noun for one result.
+    fn noun_for_result(&self) -> &'static str {
+        match self.answer.grouping {
             agent_journal::search::Grouping::Session => "session",
             agent_journal::search::Grouping::Message => "message",
         }
     }
 
-    /// What to type to see the results after the first `shown`.
-    fn next(&self, shown: usize) -> String {
-        let mut words: Vec<String> = self.call.iter().map(|word| Shell::Sh.quote(word)).collect();
-        // What stands behind it is no flag.
+    /// Returns the command that shows the results after the first `shown`.
+    fn next_command(&self, shown: usize) -> String {
+        let mut words: Vec<String> =
+            self.call.iter().map(|word| ShellKind::Sh.quote_word(word)).collect();
+        // Words after `--` are no flags.
         let end = self.call.iter().position(|word| word == "--").unwrap_or(words.len());
         let offset = (self.options.offset + shown).to_string();
         words.splice(end..end, ["--offset".to_owned(), offset]);
         format!("aj {}", words.join(" "))
     }
 
-    /// How many results come after the first `shown`.
-    fn rest(&self, shown: usize) -> u64 {
+    /// Returns the number of results after the first `shown`.
+    fn remaining_results(&self, shown: usize) -> u64 {
         self.answer.total.saturating_sub((self.options.offset + shown) as u64)
     }
 }
 
-/// The session a hit is in.
-pub(crate) fn place<'a>(found: &'a Found, hit: &'a Hit) -> &'a Entry {
+/// Returns the session that contains a hit.
+pub(crate) fn session_of_hit<'a>(found: &'a Found, hit: &'a Hit) -> &'a Entry {
     hit.within.as_deref().unwrap_or(&found.entry)
 }

@@ -1,50 +1,54 @@
-//! The line where the query is typed, and what was understood of it.
+//! Draws the query line and the summary of its results.
 
-use agent_journal::search::field_called;
+use agent_journal::search::search_field;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{ACCENT, BOLD, DIM, WRONG, put, rule};
-use crate::output::{count, cut, thousands};
-use crate::tui::layout::Browse;
-use crate::tui::state::{Focus, State};
+use super::{ACCENT, BOLD, DIM, WRONG, draw_rule, put_line};
+use crate::output::{count, cut_to_width, thousands};
+use crate::tui::layout::BrowseLayout;
+use crate::tui::state::{Focus, TuiState};
 
 /// Columns before the text.
 const PROMPT: u16 = 3;
 
-const HINT: &str = "words, \"a phrase\", begin*, -not, agent: project: since: …";
+const HINT: &str = "words, \"a phrase\", prefix*, -exclude, agent: project: since: …";
 
-pub(in crate::tui) fn draw(state: &State, areas: &Browse, buffer: &mut Buffer) {
+pub(in crate::tui) fn draw_search_field(
+    state: &TuiState,
+    areas: &BrowseLayout,
+    buffer: &mut Buffer,
+) {
     let is_focused = state.focus == Focus::Search;
     let sign = Span::styled(" ❯ ", if is_focused { ACCENT } else { DIM });
     let text = &state.input.text;
     let mut line = Line::from(vec![sign]);
     if text.is_empty() {
         let room = usize::from(areas.input.width.saturating_sub(PROMPT + 1));
-        line.spans.push(Span::styled(cut(HINT, room), DIM));
+        line.spans.push(Span::styled(cut_to_width(HINT, room), DIM));
     } else {
-        line.spans.extend(colored(&text[shift(state, areas.input)..]));
+        line.spans.extend(colored_query(&text[visible_query_start(state, areas.input)..]));
     }
-    put(buffer, areas.input, 0, &line);
-    rule(buffer, areas.summary, summary(state, areas.summary.width));
+    put_line(buffer, areas.input, 0, &line);
+    draw_rule(buffer, areas.summary, search_summary(state, areas.summary.width));
 }
 
-/// The query with its fields told apart.
-fn colored(text: &str) -> Vec<Span<'_>> {
+/// Colours the fields of the query.
+fn colored_query(text: &str) -> Vec<Span<'_>> {
     let field = Style::new().fg(Color::Cyan);
     text.split_inclusive(char::is_whitespace)
         .map(|word| match word.split_once(':') {
-            Some((name, _)) if field_called(name).is_some() => Span::styled(word, field),
+            Some((name, _)) if search_field(name).is_some() => Span::styled(word, field),
             _ => Span::raw(word),
         })
         .collect()
 }
 
-/// Where the visible part of a long query begins.
-fn shift(state: &State, area: Rect) -> usize {
+/// Returns the byte offset at which the visible part of a long query begins.
+fn visible_query_start(state: &TuiState, area: Rect) -> usize {
     let room = usize::from(area.width.saturating_sub(PROMPT + 1));
     let before = &state.input.text[..state.input.at];
     let over = before.width().saturating_sub(room);
@@ -57,15 +61,15 @@ fn shift(state: &State, area: Rect) -> usize {
     start.map_or(before.len(), |(at, _)| at)
 }
 
-pub(super) fn cursor(state: &State, area: Rect) -> Option<Position> {
+pub(super) fn query_cursor(state: &TuiState, area: Rect) -> Option<Position> {
     if state.focus != Focus::Search {
         return None;
     }
-    let shown = &state.input.text[shift(state, area)..state.input.at];
+    let shown = &state.input.text[visible_query_start(state, area)..state.input.at];
     Some(Position::new(area.x + PROMPT + shown.width() as u16, area.y))
 }
 
-fn summary(state: &State, width: u16) -> Vec<Span<'_>> {
+fn search_summary(state: &TuiState, width: u16) -> Vec<Span<'_>> {
     let completion = &state.completion;
     if state.focus == Focus::Search && !completion.options.is_empty() {
         return completion
@@ -80,12 +84,15 @@ fn summary(state: &State, width: u16) -> Vec<Span<'_>> {
             .collect();
     }
     if let Some(error) = &state.results.error {
-        return vec![Span::styled(cut(error, usize::from(width.saturating_sub(4))), WRONG)];
+        return vec![Span::styled(
+            cut_to_width(error, usize::from(width.saturating_sub(4))),
+            WRONG,
+        )];
     }
     let Some(found) = &state.results.found else { return Vec::new() };
     let shown = found.items.len() as u64;
     let mut parts = vec![if shown < found.total
-        && state.results.chosen().is_some_and(|it| !it.hits.is_empty())
+        && state.results.selected_item().is_some_and(|it| !it.hits.is_empty())
     {
         format!("{shown} of {} sessions", thousands(found.total))
     } else {

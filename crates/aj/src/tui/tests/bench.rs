@@ -11,15 +11,15 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use tempfile::TempDir;
 
-use crate::settings::Settings;
-use crate::tui::action::Action;
-use crate::tui::state::{Effect, News, State};
-use crate::tui::worker::{Answer, Door, Found, reply};
+use crate::settings::UserSettings;
+use crate::tui::action::UserAction;
+use crate::tui::state::{Effect, SyncNews, TuiState};
+use crate::tui::worker::{Door, FoundSessions, WorkerAnswer, answer_request};
 use crate::tui::{keys, panes};
 
 /// The screen with a journal behind it.
 pub(super) struct Bench {
-    pub(super) state: State,
+    pub(super) state: TuiState,
     pub(super) journal: Journal,
     pub(super) door: Door,
     /// What was to be done outside.
@@ -29,34 +29,35 @@ pub(super) struct Bench {
 
 impl Bench {
     /// The made-up sessions of `aj demo`.
-    pub(super) fn demo(size: (u16, u16)) -> Self {
+    pub(super) fn demo(size: Size) -> Self {
         let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/home");
         Self::of(size, |home| copy(&demo, home))
     }
 
     /// A home that `fill` makes.
-    pub(super) fn of((width, height): (u16, u16), fill: impl Fn(&Path)) -> Self {
+    pub(super) fn of(size: Size, fill: impl Fn(&Path)) -> Self {
         let home = tempfile::tempdir().unwrap();
         fill(home.path());
-        let settings = Settings::made_up(home.path()).unwrap();
+        let settings = UserSettings::demo_settings(home.path()).unwrap();
         let now: jiff::Zoned = "2026-11-15T12:00:00+00:00[UTC]".parse().unwrap();
         let door = Door {
-            config: settings.config(),
-            machine: settings.machine(),
+            config: settings.library_config(),
+            machine: settings.scanned_machine(),
             now: now.clone(),
-            options: crate::commands::export::usual(&settings),
+            options: settings.export_options(),
+            mode: settings.search.mode,
         };
-        let mut journal = door.open().unwrap();
+        let mut journal = door.open_journal().unwrap();
         journal.sync(agent_journal::SyncOptions::default(), &mut |_| {}).unwrap();
-        let mut state = State::new("", now, Size::new(width, height));
-        state.news = News::UpToDate;
+        let mut state = TuiState::new("", now, size);
+        state.news = SyncNews::UpToDate;
         let mut bench = Self { state, journal, door, effects: Vec::new(), _home: home };
         bench.answer();
         bench
     }
 
     /// A home with one session.
-    pub(super) fn session(size: (u16, u16), lines: &str) -> Self {
+    pub(super) fn session(size: Size, lines: &str) -> Self {
         Self::of(size, |home| {
             let directory = home.join(".claude/projects/-home-mara-web");
             fs::create_dir_all(&directory).unwrap();
@@ -70,8 +71,8 @@ impl Bench {
             for effect in std::mem::take(&mut self.state.effects) {
                 match effect {
                     Effect::Ask(number, question) => {
-                        let answer = reply(&self.journal, &self.door, question);
-                        self.state.hear(number, timeless(answer));
+                        let answer = answer_request(&self.journal, &self.door, question);
+                        self.state.handle_answer(number, timeless(answer));
                     }
                     other => self.effects.push(other),
                 }
@@ -89,16 +90,16 @@ impl Bench {
             };
             rest = after;
             let event = Event::Key(key(name));
-            if let Some(action) = keys::action(&event, self.state.mode()) {
-                self.state.apply(action);
+            if let Some(action) = keys::action_of_event(&event, self.state.input_mode()) {
+                self.state.apply_action(action);
             }
             self.answer();
         }
         self
     }
 
-    pub(super) fn act(&mut self, action: Action) -> &mut Self {
-        self.state.apply(action);
+    pub(super) fn act(&mut self, action: UserAction) -> &mut Self {
+        self.state.apply_action(action);
         self.answer();
         self
     }
@@ -106,7 +107,7 @@ impl Bench {
     pub(super) fn buffer(&self) -> Buffer {
         let size = self.state.size;
         let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
-        terminal.draw(|frame| panes::draw(&self.state, frame.buffer_mut())).unwrap();
+        terminal.draw(|frame| panes::draw_state(&self.state, frame.buffer_mut())).unwrap();
         terminal.backend().buffer().clone()
     }
 
@@ -139,10 +140,10 @@ fn shown(row: &[ratatui::buffer::Cell]) -> String {
 }
 
 /// How long an answer took is not the same twice.
-fn timeless(answer: Answer) -> Answer {
+fn timeless(answer: WorkerAnswer) -> WorkerAnswer {
     match answer {
-        Answer::Found(Ok(found)) => {
-            Answer::Found(Ok(Found { took: std::time::Duration::ZERO, ..found }))
+        WorkerAnswer::Found(Ok(found)) => {
+            WorkerAnswer::Found(Ok(FoundSessions { took: std::time::Duration::ZERO, ..found }))
         }
         other => other,
     }

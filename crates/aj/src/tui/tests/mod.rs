@@ -11,11 +11,11 @@ use ratatui::layout::{Position, Size};
 use ratatui::style::Color;
 
 use self::bench::Bench;
-use super::action::{Action, Way};
-use super::keys::Mode;
+use super::action::{UserAction, Way};
+use super::keys::InputMode;
 use super::panes;
-use super::state::{Effect, Notice};
-use super::worker::{Answer, Found, Question};
+use super::state::{ActionNotice, Effect};
+use super::worker::{FoundSessions, Question, WorkerAnswer};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (160, 45), (40, 12)];
 
@@ -35,7 +35,7 @@ fn line(number: usize, kind: &str, content: &serde_json::Value) -> String {
 fn check(name: &str, keys: &str) {
     let mut pictures = String::new();
     for (width, height) in SIZES {
-        let mut bench = Bench::demo((width, height));
+        let mut bench = Bench::demo(Size::new(width, height));
         bench.keys(keys);
         let frame = "=".repeat(usize::from(width));
         pictures.push_str(&format!("{width}x{height}\n{frame}\n{}\n{frame}\n\n", bench.text()));
@@ -60,6 +60,19 @@ fn sessions_are_found_while_a_word_is_typed() {
 }
 
 #[test]
+fn a_call_an_author_and_a_kind_of_match_read_as_in_other_views() {
+    let call = serde_json::json!([{ "type": "tool_use", "id": "t1", "name": "Bash",
+        "input": { "command": "git diff\n  --staged", "description": "Show staged diff" } }]);
+    let lines = line(0, "user", &"review the marmalade".into()) + &line(1, "assistant", &call);
+    let mut bench = Bench::session(Size::new(100, 24), &lines);
+    bench.keys("marmalade zeppelin harbour quarrel ").shows("not all words").shows("you");
+    bench
+        .keys("<enter><enter>")
+        .shows("▸ Bash Show staged diff · git diff --staged")
+        .shows("1 you");
+}
+
+#[test]
 fn fields_alone_list_what_fits_and_show_the_messages_they_choose() {
     let call = serde_json::json!([{ "type": "tool_use", "id": "t1", "name": "Bash",
         "input": { "command": "ls nowhere" } }]);
@@ -69,7 +82,7 @@ fn fields_alone_list_what_fits_and_show_the_messages_they_choose() {
         + &line(1, "assistant", &call)
         + &line(2, "user", &result);
     let screen = |keys: &str| {
-        let mut bench = Bench::session((100, 24), &lines);
+        let mut bench = Bench::session(Size::new(100, 24), &lines);
         bench.keys(keys);
         bench.text()
     };
@@ -119,7 +132,7 @@ fn replies_are_rendered() {
     let text = "# Plan\n\nThe **cookie** is *late*:\n\n- set it in `login.ts`\n- wait\n\n> as you said\n\n\
                 ```ts\nawait cookie();\n```\n\n| run | ms |\n|---|--:|\n| 検索 | 12 |\n";
     let lines = line(0, "user", &"keep\nmy lines".into()) + &line(1, "assistant", &text.into());
-    let mut bench = Bench::session((80, 24), &lines);
+    let mut bench = Bench::session(Size::new(80, 24), &lines);
     bench.keys("<enter>");
     let screen = bench.text();
     let body: Vec<&str> = screen.lines().skip(3).map(|line| line.trim_start_matches('▌')).collect();
@@ -172,7 +185,7 @@ fn tools() -> String {
 
 #[test]
 fn one_tool_is_folded_and_unfolded() {
-    let mut bench = Bench::session((80, 40), &tools());
+    let mut bench = Bench::session(Size::new(80, 40), &tools());
     bench.keys("<enter> ").shows("▾ Bash first").shows("copper output").shows("▸ Bash second");
     assert!(!bench.text().contains("golden output"));
     bench.keys(" ").shows("▸ Bash first").shows("✗ Bash: silver output");
@@ -181,17 +194,17 @@ fn one_tool_is_folded_and_unfolded() {
     bench.keys("z").shows("copper output").shows("golden output").shows("▾ Bash second");
     bench.keys("z").shows("▸ Bash second").keys("g");
     let third = bench.text().lines().position(|line| line.contains("▸ Bash third")).unwrap();
-    bench.act(Action::Click(Position::new(9, third as u16))).shows("golden output");
-    bench.act(Action::Click(Position::new(9, third as u16))).shows("▸ Bash third");
+    bench.act(UserAction::Click(Position::new(9, third as u16))).shows("golden output");
+    bench.act(UserAction::Click(Position::new(9, third as u16))).shows("▸ Bash third");
     // The last one above, when there is none below.
     bench.keys("G ").shows("▾ Bash third").shows("golden output");
     let long = tools() + &line(7, "assistant", &"one line\n\n".repeat(40).into());
-    Bench::session((80, 24), &long).keys("<enter>G ").shows("no tool on the screen");
+    Bench::session(Size::new(80, 24), &long).keys("<enter>G ").shows("no tool on the screen");
 }
 
 #[test]
 fn text_in_a_folded_tool_is_found_and_unfolded() {
-    let mut bench = Bench::session((80, 40), &tools());
+    let mut bench = Bench::session(Size::new(80, 40), &tools());
     bench.keys("<enter>/copper<enter>").shows("copper output");
     assert!(!bench.text().contains("golden output"));
     bench.keys("n").shows("no further `copper`").keys("/golden<enter>").shows("golden output");
@@ -216,11 +229,11 @@ fn what_is_found_again_is_further_on_in_the_way_one_goes() {
     ]);
     let at = |bench: &Bench| {
         let reader = bench.state.reader.as_ref().unwrap();
-        let row = reader.shown().find(|(place, _)| *place == reader.at).unwrap().1;
+        let row = reader.rows_on_screen().find(|(place, _)| *place == reader.at).unwrap().1;
         row.line.to_string().trim().to_owned()
     };
     // Standing on what is plain: what is folded above it is not further down.
-    let mut bench = Bench::session((80, 8), &said(before));
+    let mut bench = Bench::session(Size::new(80, 8), &said(before));
     bench.keys("<enter>/plain<enter>/foo<enter>n");
     assert_eq!(at(&bench), "plain foo");
     bench.keys("n");
@@ -228,7 +241,7 @@ fn what_is_found_again_is_further_on_in_the_way_one_goes() {
     bench.keys("NN");
     assert_eq!(at(&bench), "hidden foo");
     // What is folded below it is.
-    let mut bench = Bench::session((80, 8), &said(after));
+    let mut bench = Bench::session(Size::new(80, 8), &said(after));
     bench.keys("<enter>/plain<enter>/foo<enter>");
     assert_eq!(at(&bench), "plain foo");
     bench.keys("n");
@@ -239,7 +252,7 @@ fn what_is_found_again_is_further_on_in_the_way_one_goes() {
 fn a_plan_is_read_where_it_was_found() {
     let plan = "# Plan\n\nFirst.\n\nLook at the quartz.\n";
     let bench = || {
-        Bench::of((80, 24), |home| {
+        Bench::of(Size::new(80, 24), |home| {
             let id = "aaaaaaa1-0000-4000-8000-000000000001";
             let folder = home.join(".copilot/session-state").join(id);
             fs::create_dir_all(&folder).unwrap();
@@ -259,13 +272,13 @@ fn a_plan_is_read_where_it_was_found() {
 
 #[test]
 fn every_tool_and_failure_of_a_message_is_a_landmark() {
-    let mut bench = Bench::session((80, 8), &tools());
+    let mut bench = Bench::session(Size::new(80, 8), &tools());
     bench.keys("<enter>");
     let mut at = Vec::new();
     for keys in ["t", "t", "t", "T", "T", "x", "X", "}"] {
         bench.keys(keys);
         let reader = bench.state.reader.as_ref().unwrap();
-        let row = reader.shown().find(|(place, _)| *place == reader.at).unwrap().1;
+        let row = reader.rows_on_screen().find(|(place, _)| *place == reader.at).unwrap().1;
         at.push(row.line.to_string().trim().to_owned());
     }
     let expected = [
@@ -283,12 +296,12 @@ fn every_tool_and_failure_of_a_message_is_a_landmark() {
 
 #[test]
 fn what_was_found_in_a_tool_is_shown() {
-    let mut bench = Bench::session((80, 24), &tools());
+    let mut bench = Bench::session(Size::new(80, 24), &tools());
     bench.keys("golden").shows("golden output").keys("<enter>").shows("golden output");
     let long = "one line\n\n".repeat(200);
     let lines = line(0, "user", &"begin".into())
         + &line(1, "assistant", &format!("{long}at last the quartz\n").into());
-    let mut bench = Bench::session((80, 24), &lines);
+    let mut bench = Bench::session(Size::new(80, 24), &lines);
     bench
         .keys("quartz")
         .shows("at last the quartz")
@@ -313,13 +326,13 @@ fn menus_are_one_line() {
 
 #[test]
 fn an_empty_journal_says_where_to_look() {
-    let mut bench = Bench::of((80, 24), |_| {});
+    let mut bench = Bench::of(Size::new(80, 24), |_| {});
     bench.shows("No sessions yet.").keys("<enter><down><tab>gGlh").shows("No sessions yet.");
 }
 
 #[test]
 fn the_clock_goes_on_in_its_zone() {
-    let mut bench = Bench::of((80, 24), |_| {});
+    let mut bench = Bench::of(Size::new(80, 24), |_| {});
     let opened = jiff::Timestamp::now();
     bench.door.now = bench.door.now.with_time_zone(jiff::tz::TimeZone::fixed(jiff::tz::offset(5)));
     bench.door.set_clock();
@@ -329,21 +342,22 @@ fn the_clock_goes_on_in_its_zone() {
 
 #[test]
 fn an_answer_to_an_older_question_changes_nothing() {
-    let mut bench = Bench::demo((80, 24));
-    bench.state.apply(Action::Edit(super::input::Edit::Type('z')));
+    let mut bench = Bench::demo(Size::new(80, 24));
+    bench.state.apply_action(UserAction::Edit(super::input::LineEdit::Type('z')));
     let Some(Effect::Ask(older, Question::Find { .. })) = bench.state.effects.pop() else {
         panic!("nothing was asked")
     };
     bench.keys("x");
     let before = bench.text();
-    let found = Found { items: Vec::new(), total: 77, note: None, took: std::time::Duration::ZERO };
-    bench.state.hear(older, Answer::Found(Ok(found)));
+    let found =
+        FoundSessions { items: Vec::new(), total: 77, note: None, took: std::time::Duration::ZERO };
+    bench.state.handle_answer(older, WorkerAnswer::Found(Ok(found)));
     assert_eq!(bench.text(), before);
 }
 
 #[test]
 fn reading_jumps_from_landmark_to_landmark() {
-    let mut bench = Bench::demo((80, 24));
+    let mut bench = Bench::demo(Size::new(80, 24));
     bench.keys("flaky login<enter>");
     let mut at = Vec::new();
     for keys in ["g", "}", "}", "{", "t", "t", "T", "x", "G"] {
@@ -356,7 +370,7 @@ fn reading_jumps_from_landmark_to_landmark() {
 
 #[test]
 fn text_is_found_place_by_place() {
-    let mut bench = Bench::demo((80, 24));
+    let mut bench = Bench::demo(Size::new(80, 24));
     bench.keys("flaky login<enter>g/cookie<enter>");
     let place = |bench: &Bench| bench.state.reader.as_ref().unwrap().at;
     let mut places = vec![place(&bench)];
@@ -367,7 +381,7 @@ fn text_is_found_place_by_place() {
     }
     places.pop();
     assert!(places.len() > 1 && places.is_sorted(), "{places:?}");
-    assert_eq!(bench.state.notice, Some(Notice::Done("no further `cookie`".to_owned())));
+    assert_eq!(bench.state.notice, Some(ActionNotice::Done("no further `cookie`".to_owned())));
     bench.keys("N");
     assert_eq!(place(&bench), places[places.len() - 2]);
     bench.keys("/<enter>").shows("find");
@@ -380,8 +394,8 @@ fn a_long_session_is_read_by_windows() {
             line(n, if n % 2 == 0 { "user" } else { "assistant" }, &format!("say {n}.").into())
         })
         .collect();
-    let mut bench = Bench::session((80, 24), &lines);
-    bench.state.apply(Action::Open);
+    let mut bench = Bench::session(Size::new(80, 24), &lines);
+    bench.state.apply_action(UserAction::Open);
     for effect in &bench.state.effects {
         if let Effect::Ask(_, Question::Window(window) | Question::Preview(window)) = effect {
             assert!(window.range.end - window.range.start <= 120, "{:?}", window.range);
@@ -400,8 +414,8 @@ fn a_long_session_is_read_by_windows() {
 fn a_transcript_cannot_steer_the_terminal() {
     let evil = "a\x1b[2Jb\x1b]52;c;eA==\x07c\u{202e}d\u{2066}e\u{200f}f\tg\r\u{9b}31mh";
     let lines = line(0, "user", &evil.into()) + &line(1, "assistant", &evil.into());
-    for size in SIZES {
-        let mut bench = Bench::session(size, &lines);
+    for (width, height) in SIZES {
+        let mut bench = Bench::session(Size::new(width, height), &lines);
         for keys in ["", "52", "<esc><enter>", " "] {
             bench.keys(keys);
             for cell in &bench.buffer().content {
@@ -419,7 +433,7 @@ fn a_transcript_cannot_steer_the_terminal() {
 fn only_the_colours_of_the_terminal_are_used_and_none_without_colour() {
     for keys in ["", "retry", "agent:", "prjoect:x", "<^f>", "flaky<enter> ", "<^s>", "?", "<esc>y"]
     {
-        let mut buffer = Bench::demo((160, 45)).keys(keys).buffer();
+        let mut buffer = Bench::demo(Size::new(160, 45)).keys(keys).buffer();
         for cell in &buffer.content {
             let is_fit = matches!(
                 cell.fg,
@@ -434,35 +448,35 @@ fn only_the_colours_of_the_terminal_are_used_and_none_without_colour() {
             );
             assert!(is_fit && cell.bg == Color::Reset, "{cell:?}");
         }
-        panes::bleach(&mut buffer);
+        panes::remove_colors(&mut buffer);
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset));
     }
 }
 
 #[test]
 fn the_mouse_chooses_opens_and_scrolls() {
-    let mut bench = Bench::demo((80, 24));
+    let mut bench = Bench::demo(Size::new(80, 24));
     let second = Position::new(20, 3);
-    bench.act(Action::Click(second));
-    assert_eq!((bench.state.results.chosen, bench.state.mode()), (1, Mode::List));
-    bench.act(Action::Wheel(Position::new(20, 18), Way::Next));
+    bench.act(UserAction::Click(second));
+    assert_eq!((bench.state.results.chosen, bench.state.input_mode()), (1, InputMode::List));
+    bench.act(UserAction::Wheel(Position::new(20, 18), Way::Next));
     assert_eq!(bench.state.results.chosen, 1);
-    bench.act(Action::Click(second));
-    assert_eq!(bench.state.mode(), Mode::Reading);
+    bench.act(UserAction::Click(second));
+    assert_eq!(bench.state.input_mode(), InputMode::Reading);
     let top = bench.state.reader.as_ref().unwrap().top;
-    bench.act(Action::Wheel(second, Way::Next));
+    bench.act(UserAction::Wheel(second, Way::Next));
     assert!(bench.state.reader.as_ref().unwrap().top >= top);
-    bench.keys("q").act(Action::Click(Position::new(5, 0)));
-    assert_eq!(bench.state.mode(), Mode::Search);
+    bench.keys("q").act(UserAction::Click(Position::new(5, 0)));
+    assert_eq!(bench.state.input_mode(), InputMode::Search);
 }
 
 #[test]
 fn another_size_keeps_the_place() {
-    let mut bench = Bench::demo((80, 24));
+    let mut bench = Bench::demo(Size::new(80, 24));
     bench.keys("flaky login<enter>g}");
     let place = bench.state.reader.as_ref().unwrap().at.message;
     for (width, height) in [(160, 45), (40, 12), (3, 2), (1, 1), (80, 24)] {
-        bench.state.resize(Size::new(width, height));
+        bench.state.resize_screen(Size::new(width, height));
         bench.answer();
         bench.text();
         assert_eq!(bench.state.reader.as_ref().unwrap().at.message, place, "{width}x{height}");
@@ -475,14 +489,14 @@ fn no_screen_is_too_small() {
         for keys in
             ["", "retry", "agent:", "<^f>", "flaky<enter> ", "<^s>", "?", "<esc>y", "x<enter>/a"]
         {
-            Bench::demo((width, height)).keys(keys).text();
+            Bench::demo(Size::new(width, height)).keys(keys).text();
         }
     }
 }
 
 #[test]
 fn copying_opening_and_exporting_act_on_the_chosen_session() {
-    let mut bench = Bench::demo((80, 24));
+    let mut bench = Bench::demo(Size::new(80, 24));
     bench.keys("flaky login<esc>yi").shows("copied claude-code:5e1fb0a2");
     let Some(Effect::Copy(id)) = bench.effects.pop() else { panic!("nothing was copied") };
     assert_eq!(id, "claude-code:5e1fb0a2-7c31-4f8e-9d20-3a6b1c0e4f11");

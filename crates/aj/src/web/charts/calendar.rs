@@ -1,4 +1,5 @@
-//! A year of days: a column a week, a row a day of the week, darker where more was done.
+//! A calendar chart: a column for each week, a row for each weekday, darker where the value is
+//! larger.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,84 +8,84 @@ use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 use maud::{Markup, html};
 
-use super::{Caption, figure, px};
+use super::{Caption, chart_figure, format_px};
 use crate::output::{count, plural};
 
 const CELL: f64 = 12.0;
 const LEFT: f64 = 30.0;
 const TOP: f64 = 18.0;
 
-/// Shades above nothing.
+/// Number of shades, apart from the one for zero.
 const SHADES: usize = 4;
 
 /// A calendar of weeks.
-pub(crate) struct Calendar<'a> {
-    /// Its place in the page.
+pub(crate) struct CalendarChart<'a> {
+    /// The id of its element in the page.
     pub(crate) id: &'a str,
-    /// What it shows.
+    /// The title above it.
     pub(crate) title: &'a str,
-    /// What else there is to say about it.
+    /// A note beside the title.
     pub(crate) note: String,
-    /// What is counted, for one.
+    /// The noun for one counted item.
     pub(crate) what: &'a str,
-    /// The days with something in them.
+    /// The values by day; days without one count as zero.
     pub(crate) days: &'a BTreeMap<Date, u64>,
     /// The last day that is shown.
     pub(crate) last: Date,
-    /// How many weeks are shown.
+    /// The number of weeks that are shown.
     pub(crate) weeks: i64,
-    /// Where a day leads.
+    /// Returns the URL of a day.
     pub(crate) link: &'a dyn Fn(Date) -> String,
 }
 
-/// A day with its place.
-struct Cell {
+/// A day with its position and value.
+struct CalendarDay {
     date: Date,
     x: f64,
     y: f64,
     value: u64,
 }
 
-impl Calendar<'_> {
-    /// Draws the calendar.
-    pub(crate) fn draw(&self) -> Markup {
-        let cells = self.cells();
+impl CalendarChart<'_> {
+    /// Renders the calendar as SVG, with its table.
+    pub(crate) fn draw_calendar(&self) -> Markup {
+        let cells = self.calendar_days();
         let largest = cells.iter().map(|cell| cell.value).max().unwrap_or(0);
         let mut paths = vec![String::new(); SHADES + 1];
         for cell in &cells {
             let _ = write!(
-                paths[shade(cell.value, largest)],
+                paths[shade_index(cell.value, largest)],
                 "M{} {}h10v10h-10z",
-                px(cell.x),
-                px(cell.y)
+                format_px(cell.x),
+                format_px(cell.y)
             );
         }
         let width = LEFT + self.weeks as f64 * CELL;
         let title = format!("{}-title", self.id);
         let drawing = html! {
-            svg.calendar viewBox=(format!("0 0 {} {}", px(width), px(TOP + 7.0 * CELL))) {
+            svg.calendar viewBox=(format!("0 0 {} {}", format_px(width), format_px(TOP + 7.0 * CELL))) {
                 g role="img" aria-labelledby=(title) {
-                    title id=(title) { (self.summary(&cells)) }
-                    (names(&cells))
+                    title id=(title) { (self.calendar_summary(&cells)) }
+                    (axis_names(&cells))
                     @for (shade, path) in paths.iter().enumerate() {
                         @if !path.is_empty() { path class=(format!("h{shade}")) d=(path) {} }
                     }
                 }
-                (self.targets(&cells))
+                (self.pointer_targets(&cells))
             }
         };
         let caption = Caption { id: self.id, title: self.title, note: &self.note };
-        figure(&caption, &drawing, &self.table(&cells))
+        chart_figure(&caption, &drawing, &self.calendar_table(&cells))
     }
 
-    fn cells(&self) -> Vec<Cell> {
+    fn calendar_days(&self) -> Vec<CalendarDay> {
         let monday = match self.last.weekday() {
             Weekday::Monday => self.last,
             _ => self.last.nth_weekday(-1, Weekday::Monday).unwrap_or(self.last),
         };
         let Ok(first) = monday.checked_sub((self.weeks - 1).weeks()) else { return Vec::new() };
         let days = first.series(1.day()).take_while(|date| *date <= self.last);
-        let cell = |(at, date): (usize, Date)| Cell {
+        let cell = |(at, date): (usize, Date)| CalendarDay {
             date,
             x: LEFT + (at / 7) as f64 * CELL,
             y: TOP + (at % 7) as f64 * CELL,
@@ -93,38 +94,38 @@ impl Calendar<'_> {
         days.enumerate().map(cell).collect()
     }
 
-    fn summary(&self, cells: &[Cell]) -> String {
+    fn calendar_summary(&self, cells: &[CalendarDay]) -> String {
         let busy = cells.iter().filter(|cell| cell.value > 0).count();
         let most = cells.iter().max_by_key(|cell| cell.value).filter(|cell| cell.value > 0);
         let most = most.map_or(String::new(), |cell| {
             let what = plural(cell.value, self.what);
-            format!(", at most {} {what} ({})", cell.value, day(cell.date))
+            format!(", at most {} {what} ({})", cell.value, day_label(cell.date))
         });
         let busy = count(busy as u64, "active day");
         format!("{}: {busy} in {}{most}", self.title, count(self.weeks as u64, "week"))
     }
 
-    fn targets(&self, cells: &[Cell]) -> Markup {
+    fn pointer_targets(&self, cells: &[CalendarDay]) -> Markup {
         html! {
             g aria-hidden="true" {
                 @for cell in cells.iter().filter(|cell| cell.value > 0) {
                     a href=((self.link)(cell.date)) tabindex="-1" {
-                        title { (day(cell.date)) "\n" (cell.value) " " (plural(cell.value, self.what)) }
-                        rect.target x=(px(cell.x)) y=(px(cell.y)) width="11" height="11" {}
+                        title { (day_label(cell.date)) "\n" (cell.value) " " (plural(cell.value, self.what)) }
+                        rect.target x=(format_px(cell.x)) y=(format_px(cell.y)) width="11" height="11" {}
                     }
                 }
             }
         }
     }
 
-    fn table(&self, cells: &[Cell]) -> Markup {
+    fn calendar_table(&self, cells: &[CalendarDay]) -> Markup {
         html! {
             table {
                 thead { tr { th scope="col" { "Day" } th.number scope="col" { (self.what) "s" } } }
                 tbody {
                     @for cell in cells.iter().rev().filter(|cell| cell.value > 0) {
                         tr {
-                            th scope="row" { a href=((self.link)(cell.date)) { (day(cell.date)) } }
+                            th scope="row" { a href=((self.link)(cell.date)) { (day_label(cell.date)) } }
                             td.number { (cell.value) }
                         }
                     }
@@ -134,28 +135,28 @@ impl Calendar<'_> {
     }
 }
 
-/// The names of months above and of days at the side.
-fn names(cells: &[Cell]) -> Markup {
+/// Renders the names of months at the top and of weekdays at the side.
+fn axis_names(cells: &[CalendarDay]) -> Markup {
     let weeks = cells.chunks(7);
-    let is_new = |week: &&[Cell]| week.iter().any(|cell| cell.date.day() == 1);
+    let is_new = |week: &&[CalendarDay]| week.iter().any(|cell| cell.date.day() == 1);
     html! {
         @for (row, name) in [(0, "Mon"), (2, "Wed"), (4, "Fri")] {
-            text.tick x=(px(LEFT - 5.0)) y=(px(TOP + f64::from(row) * CELL + 9.0)) text-anchor="end" { (name) }
+            text.tick x=(format_px(LEFT - 5.0)) y=(format_px(TOP + f64::from(row) * CELL + 9.0)) text-anchor="end" { (name) }
         }
         @for week in weeks.filter(is_new) {
             @if let Some(cell) = week.last() {
-                text.tick x=(px(cell.x)) y=(px(TOP - 6.0)) { (cell.date.strftime("%b").to_string()) }
+                text.tick x=(format_px(cell.x)) y=(format_px(TOP - 6.0)) { (cell.date.strftime("%b").to_string()) }
             }
         }
     }
 }
 
-fn day(date: Date) -> String {
+fn day_label(date: Date) -> String {
     date.strftime("%a %-d %b %Y").to_string()
 }
 
-/// Nothing is 0; everything else is at least 1.
-fn shade(value: u64, largest: u64) -> usize {
+/// Returns the shade of a value: 0 for zero, at least 1 for anything else.
+fn shade_index(value: u64, largest: u64) -> usize {
     if value == 0 || largest == 0 {
         return 0;
     }
@@ -171,7 +172,7 @@ mod tests {
 
     fn drawn(days: &BTreeMap<Date, u64>) -> String {
         let link = |date: Date| format!("/sessions?since={date}&until={date}");
-        let calendar = Calendar {
+        let calendar = CalendarChart {
             id: "days",
             title: "Activity",
             note: String::new(),
@@ -181,7 +182,7 @@ mod tests {
             weeks: 2,
             link: &link,
         };
-        calendar.draw().into_string()
+        calendar.draw_calendar().into_string()
     }
 
     #[test]
@@ -204,6 +205,6 @@ mod tests {
 
     #[test]
     fn little_is_never_shown_as_nothing() {
-        assert_eq!([0, 1, 50, 100].map(|value| shade(value, 100)), [0, 1, 2, 4]);
+        assert_eq!([0, 1, 50, 100].map(|value| shade_index(value, 100)), [0, 1, 2, 4]);
     }
 }

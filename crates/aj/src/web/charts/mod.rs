@@ -1,5 +1,5 @@
-//! Pictures of numbers, drawn as SVG. Every chart has a title that is read aloud, its numbers as a
-//! table, and colours by class alone: the pages forbid styles that are not in the stylesheet.
+//! Charts as SVG. Every chart has an accessible title, its numbers as a table, and colours by class
+//! only: the pages forbid styles that are not in the stylesheet.
 
 mod calendar;
 mod meter;
@@ -8,23 +8,23 @@ mod ranking;
 
 use maud::{Markup, html};
 
-pub(crate) use calendar::Calendar;
-pub(crate) use meter::{meter, ring};
-pub(crate) use plot::{Column, Plot, Series};
+pub(crate) use calendar::CalendarChart;
+pub(crate) use meter::{points_meter, score_ring};
+pub(crate) use plot::{ChartColumn, Plot, Series};
 pub(crate) use ranking::{Rank, Ranking};
 
-/// How many colours series have; a further one is grey.
+/// Number of colours for series; further series are grey.
 pub(crate) const COLORS: usize = 7;
 
-/// What stands above a chart.
+/// The heading of a chart.
 struct Caption<'a> {
     id: &'a str,
     title: &'a str,
     note: &'a str,
 }
 
-/// Puts a drawing under its title, with its numbers below.
-fn figure(caption: &Caption<'_>, drawing: &Markup, table: &Markup) -> Markup {
+/// Renders a chart with its caption, and its table below.
+fn chart_figure(caption: &Caption<'_>, drawing: &Markup, table: &Markup) -> Markup {
     let Caption { id, title, note } = caption;
     html! {
         figure.chart id=(id) {
@@ -40,24 +40,24 @@ fn figure(caption: &Caption<'_>, drawing: &Markup, table: &Markup) -> Markup {
     }
 }
 
-/// What is shown where there is nothing to draw.
-fn nothing() -> Markup {
-    html! { p.nothing { "Nothing in this time and place." } }
+/// Renders the text that replaces an empty chart.
+fn empty_chart() -> Markup {
+    html! { p.nothing { "No sessions match." } }
 }
 
-/// A coordinate, to the tenth of a pixel.
-fn px(number: f64) -> String {
+/// Formats a coordinate, to a tenth of a pixel.
+fn format_px(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The class of the series at a place.
-fn class(place: usize) -> String {
+/// Returns the CSS class of the series with an index.
+fn series_class(place: usize) -> String {
     if place < COLORS { format!("s{}", place + 1) } else { "s0".to_owned() }
 }
 
-/// A round number that is not below a value, and its steps from nothing on.
-fn scale(largest: f64) -> (f64, Vec<f64>) {
+/// Returns a round number that is not below `largest`, and the steps from zero to it.
+fn axis_scale(largest: f64) -> (f64, Vec<f64>) {
     if largest <= 0.0 {
         return (1.0, vec![0.0]);
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn scales_end_at_round_numbers_above_the_largest_value() {
         let check = |largest: f64, expected: &[f64]| {
-            let (top, steps) = scale(largest);
+            let (top, steps) = axis_scale(largest);
             assert_eq!(steps, expected, "{largest}");
             assert_eq!(Some(&top), steps.last());
         };
@@ -84,16 +84,22 @@ mod tests {
         check(37.0, &[0.0, 10.0, 20.0, 30.0, 40.0]);
         check(81.0, &[0.0, 25.0, 50.0, 75.0, 100.0]);
         check(1_900_000.0, &[0.0, 500_000.0, 1_000_000.0, 1_500_000.0, 2_000_000.0]);
-        assert_eq!(scale(0.0), (1.0, vec![0.0]));
+        assert_eq!(axis_scale(0.0), (1.0, vec![0.0]));
     }
 
     #[test]
     fn coordinates_are_short() {
-        assert_eq!((px(3.0), px(2.04), px(2.06)), ("3".into(), "2".into(), "2.1".into()));
+        assert_eq!(
+            (format_px(3.0), format_px(2.04), format_px(2.06)),
+            ("3".into(), "2".into(), "2.1".into())
+        );
     }
 
     #[test]
     fn there_is_a_colour_for_every_series() {
-        assert_eq!((class(0), class(6), class(7)), ("s1".into(), "s7".into(), "s0".into()));
+        assert_eq!(
+            (series_class(0), series_class(6), series_class(7)),
+            ("s1".into(), "s7".into(), "s0".into())
+        );
     }
 }

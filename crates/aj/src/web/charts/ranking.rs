@@ -1,67 +1,67 @@
-//! Names with bars beside them, the longest first. The table is the chart: nothing has to be told
-//! twice.
+//! A ranking: names with bars beside them, the longest first. It is a table itself, so it needs no
+//! further one.
 
 use maud::{Markup, html};
 
-use super::{class, px};
+use super::{format_px, series_class};
 
-/// Names with numbers.
+/// A ranked list of names with numbers.
 pub(crate) struct Ranking<'a> {
-    /// Its place in the page.
+    /// The id of its element in the page.
     pub(crate) id: &'a str,
-    /// What it shows.
+    /// The title above it.
     pub(crate) title: &'a str,
-    /// What else there is to say about it.
+    /// A note beside the title.
     pub(crate) note: String,
-    /// What the names are.
+    /// The noun for a name, at the head of its column.
     pub(crate) unit: &'a str,
-    /// What the numbers are.
+    /// The heads of the number columns.
     pub(crate) heads: Vec<&'a str>,
-    /// The names, the first first.
+    /// The rows, the first rank first.
     pub(crate) ranks: Vec<Rank>,
-    /// How many are seen at once.
+    /// The number of rows that are visible before the rest is unfolded.
     pub(crate) seen: usize,
 }
 
-/// One of the names.
+/// A row of a ranking.
 pub(crate) struct Rank {
-    /// The name.
+    /// The name that is shown.
     pub(crate) name: String,
-    /// More about it, such as a path.
+    /// A longer description, such as a path.
     pub(crate) detail: Option<String>,
-    /// The sessions behind it.
+    /// The URL that lists the sessions behind it.
     pub(crate) link: Option<String>,
-    /// How long its bar is.
+    /// The value that determines the length of its bar.
     pub(crate) size: f64,
-    /// How much of the bar is bad news.
+    /// The share of the bar that marks failures, from 0 to 1.
     pub(crate) bad: f64,
-    /// The place of its colour.
+    /// The index of its colour.
     pub(crate) color: usize,
-    /// The numbers.
+    /// The formatted numbers, one for each column.
     pub(crate) cells: Vec<String>,
 }
 
 impl Ranking<'_> {
-    /// Draws the names, the further ones folded away.
-    pub(crate) fn draw(&self) -> Markup {
+    /// Renders the ranking; rows after the first `visible_rows` are folded.
+    pub(crate) fn draw_ranking(&self) -> Markup {
         let (seen, rest) = self.ranks.split_at(self.seen.min(self.ranks.len()));
         html! {
             section.chart.ranking id=(self.id) aria-labelledby=(format!("{}-title", self.id)) {
                 h3 id=(format!("{}-title", self.id)) {
                     (self.title) @if !self.note.is_empty() { " " span.note { (self.note) } }
                 }
-                @if self.ranks.is_empty() { (super::nothing()) } @else { (self.table(seen)) }
+                @if self.ranks.is_empty() { (super::empty_chart()) } @else { (self.ranking_table(seen)) }
                 @if !rest.is_empty() {
                     details.numbers {
                         summary { (rest.len()) " more" span.sr { " of " (self.title) } }
-                        (self.table(rest))
+                        (self.ranking_table(rest))
                     }
                 }
             }
         }
     }
 
-    fn table(&self, ranks: &[Rank]) -> Markup {
+    fn ranking_table(&self, ranks: &[Rank]) -> Markup {
         let largest = self.ranks.iter().map(|rank| rank.size).fold(0.0, f64::max);
         html! {
             table {
@@ -79,7 +79,7 @@ impl Ranking<'_> {
                                     None => (rank.name),
                                 }
                             }
-                            td.wide aria-hidden="true" { (bar(rank, largest)) }
+                            td.wide aria-hidden="true" { (rank_bar(rank, largest)) }
                             @for cell in &rank.cells { td.number { (cell) } }
                         }
                     }
@@ -89,15 +89,15 @@ impl Ranking<'_> {
     }
 }
 
-fn bar(rank: &Rank, largest: f64) -> Markup {
+fn rank_bar(rank: &Rank, largest: f64) -> Markup {
     let share = if largest > 0.0 { rank.size / largest } else { 0.0 };
     let width = if rank.size > 0.0 { (share * 100.0).max(0.5) } else { 0.0 };
     let bad = width * rank.bad.clamp(0.0, 1.0);
     html! {
         svg.length viewBox="0 0 100 10" preserveAspectRatio="none" {
-            rect.bar.(class(rank.color)) width=(px(width)) height="10" {}
+            rect.bar.(series_class(rank.color)) width=(format_px(width)) height="10" {}
             @if bad > 0.0 {
-                rect.bar.bad x=(px(width - bad)) width=(px(bad.max(0.5))) height="10" {}
+                rect.bar.bad x=(format_px(width - bad)) width=(format_px(bad.max(0.5))) height="10" {}
             }
         }
     }
@@ -129,7 +129,7 @@ mod tests {
             ranks,
             seen: 2,
         };
-        ranking.draw().into_string()
+        ranking.draw_ranking().into_string()
     }
 
     #[test]
@@ -150,6 +150,6 @@ mod tests {
 
     #[test]
     fn nothing_to_rank_says_so() {
-        assert!(drawn(Vec::new()).contains("Nothing in this time"));
+        assert!(drawn(Vec::new()).contains("No sessions match"));
     }
 }

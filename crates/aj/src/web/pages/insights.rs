@@ -1,4 +1,4 @@
-//! Insights: how well it goes, by repository and by agent, and what would make it better.
+//! The insights page: scores by repository and by agent, with tips.
 
 use std::sync::Arc;
 
@@ -9,86 +9,95 @@ use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
-use super::analytics::periods;
-use super::sums;
+use super::analytics::period_links;
+use super::stats_page;
 use crate::output::{plural, thousands};
 use crate::web::cache::MOMENT;
-use crate::web::charts::{meter, ring};
-use crate::web::choice::{Choice, EVER};
+use crate::web::charts::{points_meter, score_ring};
+use crate::web::choice::{EVER, StatsSelection};
 use crate::web::layout::{self, Nav};
 use crate::web::params::Params;
-use crate::web::reply::Kept;
+use crate::web::reply::CachedPageResult;
 use crate::web::state::App;
 
 const PAGE: &str = "/insights";
 
-/// Points a category has at most.
+/// Most points of a category.
 const MOST: u64 = 20;
 
 /// Shows the scores.
-pub(in crate::web) async fn show(
+pub(in crate::web) async fn insights_page(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Kept {
-    // Which servers are configured is read from files, of which the journal knows nothing.
-    sums(&app, (PAGE, MOMENT), Choice::read(&params).or_since(EVER), draw).await
+) -> CachedPageResult {
+    // The configured MCP servers are read from files that the journal does not track.
+    stats_page(
+        &app,
+        PAGE,
+        MOMENT,
+        StatsSelection::from_params(&params).or_since(EVER),
+        draw_insights,
+    )
+    .await
 }
 
-fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {
-    let query = choice.query(now)?;
+fn draw_insights(journal: &Journal, now: &Zoned, choice: &StatsSelection) -> Result<Markup> {
+    let query = choice.to_stats_query(now)?;
     let report = journal.score(&query)?;
     let body = html! {
         div.title {
             h1 { "Insights" }
-            p.muted { "How well it goes: five categories of up to 20 points, each measured." }
+            p.muted { "How effectively you work with agents: five categories of up to 20 points." }
         }
-        (periods(choice, PAGE))
-        @match selected(&report, choice.get("of")) {
+        (period_links(choice, PAGE))
+        @match selected_score(&report, choice.param_value("of")) {
             Some(score) => {
-                (selector(&report, choice, score))
+                (score_selector(&report, choice, score))
                 div.insight {
-                    (detail(score))
-                    (overview(&report, choice, score))
+                    (score_detail(score))
+                    (score_overview(&report, choice, score))
                 }
             },
-            None => (empty(choice)),
+            None => (empty_insights(choice)),
         }
     };
-    Ok(layout::page("Insights", Nav::Insights, body))
+    Ok(layout::page_layout("Insights", Nav::Insights, body))
 }
 
-fn empty(choice: &Choice) -> Markup {
+fn empty_insights(choice: &StatsSelection) -> Markup {
     html! {
         div.empty {
-            h2 { "Nothing to score here" }
+            h2 { "No sessions match" }
             p {
-                a href=(choice.link(PAGE, &[("since", ""), ("until", ""), ("of", "")])) { "Look at all time" }
-                " · " a href="/sources" { "where was looked" }
+                a href=(choice.url_with_changes(PAGE, &[("since", ""), ("until", ""), ("of", "")])) { "Show all time" }
+                " · " a href="/sources" { "List scanned directories" }
             }
         }
     }
 }
 
-/// The score that was asked for, or the first that has a number.
-fn selected<'r>(report: &'r ScoreReport, name: Option<&str>) -> Option<&'r Score> {
+/// Returns the requested score, or the first one that has a number.
+fn selected_score<'r>(report: &'r ScoreReport, name: Option<&str>) -> Option<&'r Score> {
     let all = || report.repositories.iter().chain(&report.agents);
     let wanted = name.and_then(|name| {
         let bare = |score: &Score| score.name.trim_end_matches(" (all sessions)") == name;
-        all().find(|score| value(score) == name).or_else(|| all().find(|score| bare(score)))
+        all()
+            .find(|score| score_url_value(score) == name)
+            .or_else(|| all().find(|score| bare(score)))
     });
     wanted.or_else(|| all().find(|score| score.total.is_some())).or_else(|| all().next())
 }
 
-/// What a score is called in an address.
-fn value(score: &Score) -> &str {
+/// Returns the URL value that names a score.
+fn score_url_value(score: &Score) -> &str {
     score.path.as_deref().unwrap_or(&score.name)
 }
 
-fn selector(report: &ScoreReport, choice: &Choice, chosen: &Score) -> Markup {
+fn score_selector(report: &ScoreReport, choice: &StatsSelection, chosen: &Score) -> Markup {
     let options = |scores: &[Score]| {
         html! {
             @for score in scores {
-                option value=(value(score)) selected[value(score) == value(chosen)] {
+                option value=(score_url_value(score)) selected[score_url_value(score) == score_url_value(chosen)] {
                     (score.name) " · " (score.total.map_or("–".to_owned(), |total| total.to_string()))
                 }
             }
@@ -97,7 +106,7 @@ fn selector(report: &ScoreReport, choice: &Choice, chosen: &Score) -> Markup {
     html! {
         form.filters.choice action=(PAGE) method="get" {
             @for name in ["since", "until", "agent", "project", "branch", "q"] {
-                @if let Some(value) = choice.get(name) { input type="hidden" name=(name) value=(value); }
+                @if let Some(value) = choice.param_value(name) { input type="hidden" name=(name) value=(value); }
             }
             label { span { "Repository or agent" }
                 select name="of" {
@@ -110,13 +119,13 @@ fn selector(report: &ScoreReport, choice: &Choice, chosen: &Score) -> Markup {
     }
 }
 
-fn detail(score: &Score) -> Markup {
+fn score_detail(score: &Score) -> Markup {
     html! {
         section.card.score aria-labelledby="score-name" {
             div.head {
-                (ring(score.total, &score.name))
+                (score_ring(score.total, &score.name))
                 div {
-                    h2 id="score-name" { (marker(score)) (score.name) }
+                    h2 id="score-name" { (agent_marker(score)) (score.name) }
                     @if let Some(path) = &score.path { p.muted.path { (path) } }
                     p.muted { (thousands(score.sessions)) (plural(score.sessions, " session")) }
                     @if score.total.is_none() {
@@ -136,7 +145,7 @@ fn detail(score: &Score) -> Markup {
                         @for category in &score.categories {
                             tr {
                                 th scope="row" { (category.name) }
-                                td.wide aria-hidden="true" { (meter(category.points, MOST)) }
+                                td.wide aria-hidden="true" { (points_meter(category.points, MOST)) }
                                 td.number { (category.points) " / " (MOST) }
                                 td.muted { (category.measured) }
                             }
@@ -152,27 +161,27 @@ fn detail(score: &Score) -> Markup {
     }
 }
 
-/// Every score at a glance.
-fn overview(report: &ScoreReport, choice: &Choice, chosen: &Score) -> Markup {
+/// Renders the list of all scores.
+fn score_overview(report: &ScoreReport, choice: &StatsSelection, chosen: &Score) -> Markup {
     html! {
         nav.card.scores aria-label="Scores" {
-            (list("Agents", &report.agents, choice, chosen))
-            (list("Repositories", &report.repositories, choice, chosen))
+            (score_list("Agents", &report.agents, choice, chosen))
+            (score_list("Repositories", &report.repositories, choice, chosen))
         }
     }
 }
 
-fn list(title: &str, scores: &[Score], choice: &Choice, chosen: &Score) -> Markup {
+fn score_list(title: &str, scores: &[Score], choice: &StatsSelection, chosen: &Score) -> Markup {
     html! {
         @if !scores.is_empty() {
             h3 { (title) }
             ul {
                 @for score in scores {
                     li {
-                        a href=(choice.link(PAGE, &[("of", value(score))])) title=[score.path.as_ref()]
-                            aria-current=[(value(score) == value(chosen)).then_some("true")] {
-                            span.name { (marker(score)) (score.name) }
-                            (meter(score.total.unwrap_or(0), 100))
+                        a href=(choice.url_with_changes(PAGE, &[("of", score_url_value(score))])) title=[score.path.as_ref()]
+                            aria-current=[(score_url_value(score) == score_url_value(chosen)).then_some("true")] {
+                            span.name { (agent_marker(score)) (score.name) }
+                            (points_meter(score.total.unwrap_or(0), 100))
                             span.number { (score.total.map_or("–".to_owned(), |total| total.to_string())) }
                         }
                     }
@@ -182,10 +191,11 @@ fn list(title: &str, scores: &[Score], choice: &Choice, chosen: &Score) -> Marku
     }
 }
 
-/// The colour of an agent, before its name.
-fn marker(score: &Score) -> Markup {
+/// Renders the colour of an agent, before its name.
+fn agent_marker(score: &Score) -> Markup {
     let name = score.name.trim_end_matches(" (all sessions)");
-    let agent = Journal::agents().find(|agent| agent.name == name && score.path.is_none());
+    let agent =
+        Journal::supported_agents().find(|agent| agent.name == name && score.path.is_none());
     html! {
         @if let Some(agent) = agent { span class={ "marker agent-" (agent.id) } aria-hidden="true" {} }
     }
@@ -208,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_score_is_found_by_path_name_or_agent() {
-        let agent = Journal::agents().next().unwrap().name;
+        let agent = Journal::supported_agents().next().unwrap().name;
         let report = ScoreReport {
             repositories: vec![
                 score("web", Some("/a/web"), None),
@@ -217,7 +227,7 @@ mod tests {
             agents: vec![score(&format!("{agent} (all sessions)"), None, Some(9))],
         };
         let check = |name: Option<&str>, expected: Option<u64>| {
-            assert_eq!(selected(&report, name).unwrap().total, expected, "{name:?}");
+            assert_eq!(selected_score(&report, name).unwrap().total, expected, "{name:?}");
         };
         check(Some("/a/web"), None);
         check(Some("api"), Some(7));
@@ -228,10 +238,10 @@ mod tests {
 
     #[test]
     fn an_agent_has_its_colour_and_a_repository_of_that_name_has_not() {
-        let agent = Journal::agents().next().unwrap();
+        let agent = Journal::supported_agents().next().unwrap();
         let name = format!("{} (all sessions)", agent.name);
         let class = format!("agent-{}", agent.id);
-        assert!(marker(&score(&name, None, None)).into_string().contains(&class));
-        assert_eq!(marker(&score(agent.name, Some("/x"), None)).into_string(), "");
+        assert!(agent_marker(&score(&name, None, None)).into_string().contains(&class));
+        assert_eq!(agent_marker(&score(agent.name, Some("/x"), None)).into_string(), "");
     }
 }

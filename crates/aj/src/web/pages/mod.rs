@@ -1,4 +1,5 @@
-//! The pages, one file each: a `show` that asks the journal, and the markup of the answer.
+//! The pages, one file each: a `show_…` handler that queries the journal, and the markup of the
+//! answer.
 
 pub(super) mod analytics;
 pub(super) mod insights;
@@ -15,47 +16,58 @@ use jiff::Zoned;
 use maud::Markup;
 
 use super::cache::MOMENT;
-use super::choice::Choice;
+use super::choice::StatsSelection;
 use super::params::Params;
-use super::reply::{Failure, Kept};
+use super::reply::{CachedPageResult, RequestFailure};
 use super::state::App;
 
-/// What draws a page of sums.
-type Draw = fn(&Journal, &Zoned, &Choice) -> anyhow::Result<Markup>;
+/// A function that renders a page of statistics.
+type DrawStatsPage = fn(&Journal, &Zoned, &StatsSelection) -> anyhow::Result<Markup>;
 
-/// A page of sums, and how long they hold.
-async fn sums(
+/// Returns a page of statistics, from the cache within its lifetime.
+async fn stats_page(
     app: &Arc<App>,
-    (path, lasting): (&'static str, Duration),
-    choice: Choice,
-    draw: Draw,
-) -> Kept {
-    let address = choice.link(path, &[("token", "")]);
-    kept(app, (address, lasting), move |journal, now| draw(journal, now, &choice)).await
+    path: &'static str,
+    lasting: Duration,
+    choice: StatsSelection,
+    draw: DrawStatsPage,
+) -> CachedPageResult {
+    let address = choice.url_with_changes(path, &[("token", "")]);
+    cached_or_rendered(app, address, lasting, move |journal, now| draw(journal, now, &choice)).await
 }
 
-/// A page of sessions: the same for a moment.
-async fn moment<W>(app: &Arc<App>, path: &'static str, params: Params, write: W) -> Kept
+/// Returns a page that lists sessions, from the cache for a short time.
+async fn listing_page<W>(
+    app: &Arc<App>,
+    path: &'static str,
+    params: Params,
+    write: W,
+) -> CachedPageResult
 where
     W: FnOnce(&Journal, &Params, &Zoned) -> anyhow::Result<Markup> + Send + 'static,
 {
-    let address = params.with(path, &[("token", "")]);
-    kept(app, (address, MOMENT), move |journal, now| write(journal, &params, now)).await
+    let address = params.url_with(path, &[("token", "")]);
+    cached_or_rendered(app, address, MOMENT, move |journal, now| write(journal, &params, now)).await
 }
 
-/// A page as it was made last if nothing changed since and its time is not over, or made anew.
-async fn kept<M>(app: &Arc<App>, (address, lasting): (String, Duration), make: M) -> Kept
+/// Returns a page from the cache, or renders it if the journal changed or its lifetime ended.
+async fn cached_or_rendered<M>(
+    app: &Arc<App>,
+    address: String,
+    lasting: Duration,
+    make: M,
+) -> CachedPageResult
 where
     M: FnOnce(&Journal, &Zoned) -> anyhow::Result<Markup> + Send + 'static,
 {
     let shared = Arc::clone(app);
-    let page = app.ask(move |journal, now| {
-        shared.pages.page((&address, lasting), (journal, now), || make(journal, now))
+    let page = app.run_query(move |journal, now| {
+        shared.pages.cached_page(&address, lasting, journal, now, || make(journal, now))
     });
     Ok(page.await?)
 }
 
-/// The answer to an address that leads nowhere.
-pub(super) async fn missing() -> Failure {
-    Failure::missing("This address leads nowhere.")
+/// Answers a request for an unknown address.
+pub(super) async fn page_not_found() -> RequestFailure {
+    RequestFailure::not_found("No page has this address.")
 }

@@ -1,165 +1,174 @@
-//! The search: the same language as `aj search`, with facets at the side.
+//! The search page: the query language of `aj search`, with facets at the side.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use agent_journal::connectors::Agent;
+use agent_journal::present::{tier_label, tier_note};
 use agent_journal::search::{
-    Answer, Counts, Facet, Filter, Found, Grouping, Hit, Mode, Options, Query as Wanted, Snippet,
-    Sort, Tier,
+    Answer, Counts, Facet, Filter, Found, Grouping, Hit, Mode, Query as Wanted, SearchOptions,
+    Snippet, Sort, Tier,
 };
-use agent_journal::{Entry, Journal, TextKind};
+use agent_journal::{Entry, Journal};
 use anyhow::Result;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use jiff::Zoned;
 use maud::{Markup, html};
 
-use crate::commands::search::why_no_meaning;
-use crate::output::{self, ago, count, thousands};
+use crate::output::{self, count, relative_time, text_author, thousands};
+use crate::session_filter::why_no_meaning;
 use crate::web::layout::{self, Nav};
 use crate::web::pages::sessions::short_model;
-use crate::web::params::{self, Params, encode};
-use crate::web::reply::{Packed, Reply};
+use crate::web::params::{self, Params, percent_encode};
+use crate::web::reply::{CompressedPage, HandlerResult};
 use crate::web::state::App;
 
-/// Sessions of an answer.
+/// Sessions of a page of results.
 const SESSIONS: usize = 20;
 
-/// Values of a facet.
+/// Most values of a facet.
 const VALUES: usize = 8;
 
-/// Spans of time that an answer can be narrowed to.
+/// The periods that results can be narrowed to.
 const TIMES: [(&str, &str); 3] = [("7d", "7 days"), ("30d", "30 days"), ("365d", "A year")];
 
-/// What can be typed, with what it finds.
+/// Example queries, with the results they find.
 const EXAMPLES: [(&str, &str); 7] = [
-    ("flaky login test", "all of the words, ranked; some of them when not all are there"),
+    ("flaky login test", "all words, best match first; some of them if no message has all"),
     ("\"connection refused\"", "words next to each other"),
-    ("tokeniz*", "a beginning of a word"),
-    ("retry -draft", "without a word"),
-    ("since:7d timeout", "of the last week"),
-    ("project:web role:user migration", "in one project, in what you said"),
-    ("tool:bash is:failed since:7d", "fields alone: every command that failed in a week"),
+    ("tokeniz*", "words that begin like this"),
+    ("retry -draft", "without this word"),
+    ("since:7d timeout", "in the last week"),
+    ("project:web role:user migration", "in your prompts in one project"),
+    ("tool:bash is:failed since:7d", "fields alone: every failed command of the last week"),
 ];
 
-/// An answer, or why there is none.
-enum Told {
+/// The outcome of a search.
+enum SearchOutcome {
     Nothing,
     Wrong(String),
     Answer { answer: Box<Answer>, now: Box<Zoned>, took: u128 },
 }
 
-/// Shows the search.
-pub(in crate::web) async fn show(
+/// Shows the search page.
+pub(in crate::web) async fn search_page(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Reply<(StatusCode, Packed)> {
+) -> HandlerResult<(StatusCode, CompressedPage)> {
     let mode = app.mode;
-    // What is shown below the field while somebody types is no mistake yet.
-    let is_page = params.get("rows").is_none();
-    let status = match Wanted::parse(params.get("q").unwrap_or_default(), &Zoned::now()) {
+    // A query that is still being typed is no error yet.
+    let is_page = params.get_param("rows").is_none();
+    let status = match Wanted::parse(params.get_param("q").unwrap_or_default(), &Zoned::now()) {
         Err(_) if is_page => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     let write = move |journal: &Journal, params: &Params, now: &Zoned| {
-        Ok(write(&ask(journal, params, (now, mode))?, params))
+        Ok(write_search_page(&run_search(journal, params, now, mode)?, params))
     };
-    Ok((status, super::moment(&app, "/search", params, write).await?))
+    Ok((status, super::listing_page(&app, "/search", params, write).await?))
 }
 
-fn write(told: &Told, params: &Params) -> Markup {
-    if params.get("rows").is_some() {
-        return results(told, params);
+fn write_search_page(told: &SearchOutcome, params: &Params) -> Markup {
+    if params.get_param("rows").is_some() {
+        return search_results(told, params);
     }
-    let text = params.get("q").unwrap_or_default();
+    let text = params.get_param("q").unwrap_or_default();
     let title = if text.is_empty() { "Search".to_owned() } else { format!("{text} · Search") };
-    layout::page(&title, Nav::Search, body(told, params))
+    layout::page_layout(&title, Nav::Search, search_body(told, params))
 }
 
-fn ask(journal: &Journal, params: &Params, (now, mode): (&Zoned, Mode)) -> Result<Told> {
+fn run_search(
+    journal: &Journal,
+    params: &Params,
+    now: &Zoned,
+    mode: Mode,
+) -> Result<SearchOutcome> {
     let started = Instant::now();
-    let parsed = Wanted::parse(params.get("q").unwrap_or_default(), now);
-    let chosen = params.filter(now);
+    let parsed = Wanted::parse(params.get_param("q").unwrap_or_default(), now);
+    let chosen = params.session_filter(now);
     let (mut query, chosen) = match (parsed, chosen) {
         (Ok(query), Ok(chosen)) => (query, chosen),
-        (Err(error), _) => return Ok(Told::Wrong(error.to_string())),
-        (_, Err(error)) => return Ok(Told::Wrong(error.to_string())),
+        (Err(error), _) => return Ok(SearchOutcome::Wrong(error.to_string())),
+        (_, Err(error)) => return Ok(SearchOutcome::Wrong(error.to_string())),
     };
     query.filter.join(chosen);
     let is_blank = query.is_fields_only() && query.filter == Filter::default();
     if is_blank || !query.looks_for_something() && !query.is_fields_only() {
-        return Ok(Told::Nothing);
+        return Ok(SearchOutcome::Nothing);
     }
     if let Some(reason) = why_no_meaning(journal, mode) {
-        return Ok(Told::Wrong(reason));
+        return Ok(SearchOutcome::Wrong(reason));
     }
-    let options = Options {
+    let options = SearchOptions {
         mode,
-        sort: if params.get("sort") == Some("time") { Sort::Time } else { Sort::Relevance },
+        sort: if params.get_param("sort") == Some("time") { Sort::Time } else { Sort::Relevance },
         limit: SESSIONS,
-        offset: params.number("offset").unwrap_or(0) as usize,
+        offset: params.number_param("offset").unwrap_or(0) as usize,
         facets: vec![Facet::Agent, Facet::Project, Facet::Model, Facet::Month],
         zone: now.time_zone().clone(),
-        ..Options::default()
+        ..SearchOptions::default()
     };
-    let answer = Box::new(journal.find(&query, &options)?);
+    let answer = Box::new(journal.search(&query, &options)?);
     let took = started.elapsed().as_millis();
-    Ok(Told::Answer { answer, now: Box::new(now.clone()), took })
+    Ok(SearchOutcome::Answer { answer, now: Box::new(now.clone()), took })
 }
 
-fn body(told: &Told, params: &Params) -> Markup {
+fn search_body(told: &SearchOutcome, params: &Params) -> Markup {
     html! {
         h1.sr { "Search" }
         form.search action="/search" method="get" role="search" data-search {
-            input type="search" id="q" name="q" value=(params.get("q").unwrap_or_default())
-                placeholder="Search everything your agents said and did"
+            input type="search" id="q" name="q" value=(params.get_param("q").unwrap_or_default())
+                placeholder="Search all sessions"
                 aria-label="Search" autocomplete="off" autocapitalize="off" spellcheck="false"
                 role="combobox" aria-expanded="false" aria-controls="suggestions" aria-autocomplete="list";
-            select name="agent" aria-label="Source" data-agent {
-                option value="" { "Every source" }
-                @for one in Journal::agents() {
-                    option value=(one.id) selected[is_chosen(params, one)] { (one.name) }
+            select name="agent" aria-label="Agent" data-agent {
+                option value="" { "All agents" }
+                @for one in Journal::supported_agents() {
+                    option value=(one.id) selected[is_agent_selected(params, one)] { (one.name) }
                 }
             }
             button.primary type="submit" { "Search" }
             ul.suggestions id="suggestions" role="listbox" aria-label="Completions" hidden {}
         }
-        div id="results" aria-live="polite" data-live="results" { (results(told, params)) }
+        div id="results" aria-live="polite" data-live="results" { (search_results(told, params)) }
     }
 }
 
-/// Whether an address chooses an agent, by any of its names.
-fn is_chosen(params: &Params, agent: &Agent) -> bool {
-    params.get("agent").is_some_and(|name| agent.id == name || agent.aliases.contains(&name))
+/// Returns whether the parameters select an agent, by any of its names.
+fn is_agent_selected(params: &Params, agent: &Agent) -> bool {
+    params.get_param("agent").is_some_and(|name| agent.id == name || agent.aliases.contains(&name))
 }
 
-fn results(told: &Told, params: &Params) -> Markup {
+fn search_results(told: &SearchOutcome, params: &Params) -> Markup {
     match told {
-        Told::Nothing => help(),
-        Told::Wrong(message) => html! { p.notice.bad role="alert" { (message) } },
-        Told::Answer { answer, .. } if answer.sessions.is_empty() => nothing(params),
-        Told::Answer { answer, now, took } => html! {
+        SearchOutcome::Nothing => query_help(),
+        SearchOutcome::Wrong(message) => html! { p.notice.bad role="alert" { (message) } },
+        SearchOutcome::Answer { answer, .. } if answer.sessions.is_empty() => {
+            nothing_found_hint(params)
+        }
+        SearchOutcome::Answer { answer, now, took } => html! {
             p.muted.summary {
-                (thousands(answer.total)) " " (noun(answer))
+                (thousands(answer.total)) " " (result_noun(answer))
                 " · " (took) " ms · "
                 @if answer.tier == Tier::Listed { "latest first" } @else {
-                    span class={ "tier " (tier(answer.tier)) } { (tier(answer.tier)) }
-                    (orders(params))
+                    @let is_complete = tier_note(answer.tier).is_none();
+                    span.tier.partial[!is_complete] { (tier_label(answer.tier)) }
+                    (sort_links(params))
                 }
             }
             div.found {
-                ol.hits { @for found in &answer.sessions { (session(found, now)) } }
-                (facets(answer, params))
+                ol.hits { @for found in &answer.sessions { (found_session(found, now)) } }
+                (facet_links(answer, params))
             }
-            (further(answer, params))
+            (next_page_link(answer, params))
         },
     }
 }
 
-/// What the results of an answer are called.
-fn noun(answer: &Answer) -> &'static str {
-    match (answer.group, answer.total) {
+/// Returns the noun for the results.
+fn result_noun(answer: &Answer) -> &'static str {
+    match (answer.grouping, answer.total) {
         (Grouping::Session, 1) => "session",
         (Grouping::Session, _) => "sessions",
         (Grouping::Message, 1) => "message",
@@ -167,56 +176,50 @@ fn noun(answer: &Answer) -> &'static str {
     }
 }
 
-/// The orders of an answer.
-fn orders(params: &Params) -> Markup {
-    let chosen = params.get("sort").unwrap_or_default();
+/// Renders the links that change the order.
+fn sort_links(params: &Params) -> Markup {
+    let chosen = params.get_param("sort").unwrap_or_default();
     html! {
         span.orders role="group" aria-label="Order" {
             @for (name, label) in [("", "Best first"), ("time", "Latest first")] {
-                a href=(params.with("/search", &[("sort", name), ("offset", ""), ("rows", "")]))
+                a href=(params.url_with("/search", &[("sort", name), ("offset", ""), ("rows", "")]))
                     aria-current=[(chosen == name).then_some("true")] { (label) }
             }
         }
     }
 }
 
-fn further(answer: &Answer, params: &Params) -> Markup {
-    let offset = params.number("offset").unwrap_or(0);
+fn next_page_link(answer: &Answer, params: &Params) -> Markup {
+    let offset = params.number_param("offset").unwrap_or(0);
     let end = offset + answer.sessions.len() as u64;
     let step = |to: u64| {
         let to = if to == 0 { String::new() } else { to.to_string() };
-        params.with("/search", &[("offset", &to), ("rows", "")])
+        params.url_with("/search", &[("offset", &to), ("rows", "")])
     };
     html! {
         nav.pager aria-label="Results" {
-            @if offset > 0 { a.button href=(step(offset.saturating_sub(SESSIONS as u64))) { "Better results" } }
+            @if offset > 0 { a.button href=(step(offset.saturating_sub(SESSIONS as u64))) { "Previous results" } }
             @if end < answer.total { a.button href=(step(end)) { "More results" } }
         }
     }
 }
 
-/// How closely an answer fits, in the words of the API.
-fn tier(tier: Tier) -> String {
-    let name = serde_json::to_value(tier).unwrap_or_default();
-    name.as_str().unwrap_or_default().replace('_', " ")
-}
-
-fn session(found: &Found, now: &Zoned) -> Markup {
+fn found_session(found: &Found, now: &Zoned) -> Markup {
     let entry = &found.entry;
     let first = found.hits.iter().find_map(|hit| Some((hit, hit.position?)));
     let href = first.map_or_else(
-        || params::session(&entry.id),
-        |(hit, at)| params::message(&output::search::place(found, hit).id, at + 1),
+        || params::session_url(&entry.id),
+        |(hit, at)| params::message_url(&output::search::session_of_hit(found, hit).id, at + 1),
     );
     let shown = found.hits.len() as u64;
     html! {
         li.hit {
             div.heading {
-                (layout::badge(&entry.agent))
+                (layout::agent_badge_markup(&entry.agent))
                 a.name href=(href) { (entry.title) }
-                span.muted.where { (place(entry)) " · " (ago(entry.ended_at, now)) " · " (count(entry.counts.user_prompts, "prompt")) }
+                span.muted.where { (session_place(entry)) " · " (relative_time(entry.ended_at, now)) " · " (count(entry.counts.user_prompts, "prompt")) }
             }
-            ol { @for hit in &found.hits { (line(found, hit)) } }
+            ol { @for hit in &found.hits { (hit_line(found, hit)) } }
             @if found.matches > shown {
                 p.muted.rest { (thousands(found.matches - shown)) " more in this session" }
             }
@@ -224,7 +227,7 @@ fn session(found: &Found, now: &Zoned) -> Markup {
     }
 }
 
-fn place(entry: &Entry) -> String {
+fn session_place(entry: &Entry) -> String {
     let project = entry.project.as_deref().unwrap_or("no project");
     entry
         .branch
@@ -232,20 +235,14 @@ fn place(entry: &Entry) -> String {
         .map_or_else(|| project.to_owned(), |branch| format!("{project} · {branch}"))
 }
 
-fn line(of: &Found, hit: &Hit) -> Markup {
-    let entry = output::search::place(of, hit);
-    let who = match hit.kind {
-        TextKind::Prompt if entry.is_agent_session => "parent agent",
-        TextKind::Prompt => "you",
-        TextKind::Reply => "agent",
-        TextKind::ToolInput | TextKind::ToolOutput => "tool",
-        TextKind::Thinking => "thought",
-        TextKind::Title => "title",
-        TextKind::Document => "summary",
-    };
+fn hit_line(of: &Found, hit: &Hit) -> Markup {
+    let entry = output::search::session_of_hit(of, hit);
+    let who = text_author(entry, hit.kind);
     let index = hit.position.map(|position| position + 1);
-    let href = index
-        .map_or_else(|| params::session(&entry.id), |index| found(&entry.id, index, &hit.snippet));
+    let href = index.map_or_else(
+        || params::session_url(&entry.id),
+        |index| hit_url(&entry.id, index, &hit.snippet),
+    );
     html! {
         li {
             a href=(href) {
@@ -253,11 +250,11 @@ fn line(of: &Found, hit: &Hit) -> Markup {
                 span class={ "kind " (who) } { (who) }
                 span.text {
                     @if let Some(within) = &hit.within { span.muted { "in " (within.title) " · " } }
-                    (marked(&hit.snippet))
+                    (marked_snippet(&hit.snippet))
                 }
             }
             @if let Some(index) = index {
-                details.context data-load=(format!("{}/part?from={}&until={}", params::session(&entry.id),
+                details.context data-load=(format!("{}/part?from={}&until={}", params::session_url(&entry.id),
                     index.saturating_sub(3).max(1), index + 4)) {
                     summary { "context" }
                     div.transcript { a href=(href) { "Open the session here" } }
@@ -267,18 +264,18 @@ fn line(of: &Found, hit: &Hit) -> Markup {
     }
 }
 
-/// The address of a message in which something was found: what is folded around it is opened.
-pub(in crate::web) fn found(id: &str, index: u64, snippet: &Snippet) -> String {
-    let place = params::message(id, index);
+/// Returns the URL of a message with a hit; folded parts around the hit are opened.
+pub(in crate::web) fn hit_url(id: &str, index: u64, snippet: &Snippet) -> String {
+    let place = params::message_url(id, index);
     let text = snippet.highlights.first().and_then(|range| snippet.text.get(range.clone()));
     match text {
-        Some(text) => place.replacen('#', &format!("&find={}#", encode(text)), 1),
+        Some(text) => place.replacen('#', &format!("&find={}#", percent_encode(text)), 1),
         None => place,
     }
 }
 
-/// A snippet with the found words marked.
-pub(in crate::web) fn marked(snippet: &Snippet) -> Markup {
+/// Renders a snippet with the matches marked.
+pub(in crate::web) fn marked_snippet(snippet: &Snippet) -> Markup {
     let mut at = 0;
     let mut parts = Vec::new();
     for range in &snippet.highlights {
@@ -296,15 +293,15 @@ pub(in crate::web) fn marked(snippet: &Snippet) -> Markup {
     }
 }
 
-/// What the answer could be narrowed by, with the number of sessions in the whole answer.
-fn facets(answer: &Answer, params: &Params) -> Markup {
+/// Renders the values that narrow the results, with the number of sessions in all results.
+fn facet_links(answer: &Answer, params: &Params) -> Markup {
     html! {
-        aside.facets aria-label="Narrow the search" {
+        aside.facets aria-label="Filters" {
             @for (facet, counts) in &answer.facets { (facet_of(*facet, counts, params)) }
             h2 { "Said by" }
-            ul { @for role in ["user", "assistant", "tool"] { li { (narrow(&format!("role:{role}"), role, params)) } } }
+            ul { @for role in ["user", "assistant", "tool"] { li { (narrowing_link(&format!("role:{role}"), role, params)) } } }
             h2 { "Time" }
-            ul { @for (time, name) in TIMES { li { (narrow(&format!("since:{time}"), name, params)) } } }
+            ul { @for (time, name) in TIMES { li { (narrowing_link(&format!("since:{time}"), name, params)) } } }
         }
     }
 }
@@ -324,39 +321,39 @@ fn facet_of(facet: Facet, counts: &Counts, params: &Params) -> Markup {
         _ => format!("{field}:={value}"),
     };
     let name = |value: &str| match facet {
-        Facet::Agent => layout::agent_name(value),
+        Facet::Agent => layout::agent_display_name(value),
         Facet::Model => short_model(value).to_owned(),
         _ => value.to_owned(),
     };
-    // What has no value cannot be asked for.
+    // Sessions without a value cannot be selected.
     let known: Vec<_> = counts.iter().filter(|(value, _)| value != "–").take(VALUES).collect();
     html! {
         @if !known.is_empty() {
             h2 { (title) }
             ul { @for (value, number) in known {
-                li { (narrow(&words(value), &name(value), params)) " " span.muted { (thousands(*number)) } }
+                li { (narrowing_link(&words(value), &name(value), params)) " " span.muted { (thousands(*number)) } }
             } }
         }
     }
 }
 
-/// A link that adds words to the query, or takes them out again.
-fn narrow(words: &str, name: &str, params: &Params) -> Markup {
-    let text = params.get("q").unwrap_or_default();
+/// Renders a link that adds words to the query, or removes them again.
+fn narrowing_link(words: &str, name: &str, params: &Params) -> Markup {
+    let text = params.get_param("q").unwrap_or_default();
     let (spaced, part) = (format!(" {text} "), format!(" {words} "));
     let is_on = spaced.contains(&part);
     let query = if is_on { spaced.replacen(&part, " ", 1) } else { format!("{text} {words}") };
-    let href = params.with("/search", &[("q", query.trim()), ("offset", ""), ("rows", "")]);
+    let href = params.url_with("/search", &[("q", query.trim()), ("offset", ""), ("rows", "")]);
     html! { a href=(href) aria-pressed=[is_on.then_some("true")] class=[is_on.then_some("on")] title=(words) { (name) } }
 }
 
-fn help() -> Markup {
+fn query_help() -> Markup {
     html! {
         div.help {
-            h2 { "What can be asked" }
+            h2 { "Query examples" }
             dl {
                 @for (query, finds) in EXAMPLES {
-                    dt { a href=(format!("/search?q={}", params::encode(query))) { code { (query) } } }
+                    dt { a href=(format!("/search?q={}", params::percent_encode(query))) { code { (query) } } }
                     dd { (finds) }
                 }
             }
@@ -364,12 +361,12 @@ fn help() -> Markup {
     }
 }
 
-fn nothing(params: &Params) -> Markup {
+fn nothing_found_hint(params: &Params) -> Markup {
     html! {
         div.empty {
             h2 { "Nothing found" }
-            p { "No session has " code { (params.get("q").unwrap_or_default()) } "." }
-            p { "Fewer words or a beginning like " code { "tokeniz*" } " find more; so does taking a field such as " code { "since:" } " away." }
+            p { "No session matches " code { (params.get_param("q").unwrap_or_default()) } "." }
+            p { "Try fewer words, a prefix such as " code { "tokeniz*" } ", or remove a field such as " code { "since:" } "." }
         }
     }
 }

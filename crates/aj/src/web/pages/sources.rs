@@ -1,4 +1,4 @@
-//! The sources: what was looked at, understood, skipped, gone.
+//! The sources page: scanned directories, and the records that were parsed, skipped or are gone.
 
 use std::sync::Arc;
 
@@ -10,48 +10,50 @@ use crate::output::{amount, bytes, count, plural, thousands};
 use crate::settings::source_key;
 use crate::web::layout::{self, Nav};
 use crate::web::params;
-use crate::web::reply::Page;
+use crate::web::reply::PageResult;
 use crate::web::state::App;
 
-/// Who keeps sessions for this many days keeps them.
+/// A retention of at least this many days counts as unlimited.
 const FOREVER: u64 = 3650;
 
-/// Shows them.
-pub(in crate::web) async fn show(State(app): State<Arc<App>>) -> Page {
+/// Shows the sources.
+pub(in crate::web) async fn sources_page(State(app): State<Arc<App>>) -> PageResult {
     let (reports, journal) = app
-        .ask(|journal, _| Ok((journal.sources()?, journal.path().display().to_string())))
+        .run_query(|journal, _| {
+            Ok((journal.agent_reports()?, journal.database_path().display().to_string()))
+        })
         .await?;
     let (found, absent): (Vec<_>, Vec<_>) =
         reports.iter().partition(|report| report.totals.sources > 0);
     let body = html! {
         div.title {
             h1 { "Sources" }
-            p.muted { "What was read, and what came of it. Nothing here is ever written to." }
+            p.muted { "Scanned directories and the sessions found in them. aj never writes to these directories." }
         }
         div.sources {
-            @for report in &found { (agent(report)) }
+            @for report in &found { (agent_section(report)) }
             @if !absent.is_empty() { (nothing_of(&absent)) }
         }
-        p.muted { "The journal is " code { (journal) } "." }
+        p.muted { "Journal: " code { (journal) } }
     };
-    Ok(layout::page("Sources", Nav::Sources, body))
+    Ok(layout::page_layout("Sources", Nav::Sources, body))
 }
 
-fn agent(report: &AgentReport) -> Markup {
+fn agent_section(report: &AgentReport) -> Markup {
     let totals = &report.totals;
-    let share = understood(totals);
+    let share = understood_share(totals);
     html! {
         section.card.source class={ "agent-" (report.id) } {
             header {
-                h2 { (layout::badge(report.id)) " " (report.name) }
-                p { a href=(format!("/?agent={}", params::encode(report.id))) { (thousands(totals.sessions)) (plural(totals.sessions, " session")) } }
+                h2 { (layout::agent_badge_markup(report.id)) " " (report.name) }
+                p { a href=(format!("/?agent={}", params::percent_encode(report.id))) { (thousands(totals.sessions)) (plural(totals.sessions, " session")) } }
             }
             dl.figures {
                 div { dt { "started by you" } dd { (thousands(totals.root_sessions)) } }
                 div { dt { "size" } dd { (bytes(totals.bytes)) } }
                 div { dt { "files" } dd { (thousands(totals.sources)) } }
                 @if let Some(share) = share {
-                    div { dt { "understood" } dd {
+                    div { dt { "parsed" } dd {
                         (format!("{share:.1} %")) " "
                         meter min="0" max="100" low="95" optimum="100" value=(format!("{share:.1}")) { (format!("{share:.1} %")) }
                     } }
@@ -61,14 +63,14 @@ fn agent(report: &AgentReport) -> Markup {
             @if let Some(retention) = report.retention.as_ref().filter(|one| one.days < FOREVER) {
                 p.notice {
                     (report.name) " deletes sessions after " (retention.days) (plural(retention.days, " day")) "; the journal keeps them. "
-                    "To have it keep its own longer, set " code { (retention.setting) } " in " code { (retention.file) } "."
+                    "To keep the files longer, set " code { (retention.setting) } " in " code { (retention.file) } "."
                 }
             }
             @if totals.sources_gone > 0 {
-                p.notice { (count(totals.sources_gone, "file")) " gone: " (count(totals.sessions_gone, "session")) " live on in the journal only." }
+                p.notice { (count(totals.sources_gone, "file")) " deleted: " (count(totals.sessions_gone, "session")) " only in the journal." }
             }
             ul.places { @for root in &report.roots {
-                li { code { (root.path.display()) } @if !root.present { span.muted { " not there" } } }
+                li { code { (root.path.display()) } @if !root.present { span.muted { " does not exist" } } }
             } }
             @if !totals.skipped.is_empty() {
                 details { summary { (count(totals.skipped.values().sum(), "record")) " skipped" }
@@ -85,27 +87,27 @@ fn agent(report: &AgentReport) -> Markup {
 fn nothing_of(absent: &[&AgentReport]) -> Markup {
     html! {
         section.card.source {
-            header { h2 { "Nothing found of" } }
+            header { h2 { "No sessions found" } }
             dl.absent {
                 @for report in absent {
-                    dt { (layout::badge(report.id)) }
+                    dt { (layout::agent_badge_markup(report.id)) }
                     dd {
                         @for root in report.roots.iter().take(1) { code { (root.path.display()) } }
                         @if report.roots.len() > 1 {
-                            details { summary.muted { "and " (count(report.roots.len() as u64 - 1, "more place")) }
+                            details { summary.muted { "and " (count(report.roots.len() as u64 - 1, "more directory")) }
                                 ul.places { @for root in &report.roots[1..] { li { code { (root.path.display()) } } } } }
                         }
-                        p.muted { "Elsewhere? " code { (source_key(report.agent.key)) " = \"…\"" } }
+                        p.muted { "Add directories: " code { (source_key(report.agent.key)) " = \"…\"" } }
                     }
                 }
             }
-            p.muted { "Other places are named in the configuration: " code { "aj config" } " shows it." }
+            p.muted { "Add other directories in the configuration file; " code { "aj config path" } " prints its path." }
         }
     }
 }
 
-/// How much was understood, in percent. Nothing is called complete that is not.
-fn understood(totals: &AgentTotals) -> Option<f64> {
+/// Returns the share of records that were parsed, in percent. Only a complete one is shown as 100.
+fn understood_share(totals: &AgentTotals) -> Option<f64> {
     let skipped: u64 = totals.skipped.values().sum();
     let all = totals.records_understood + skipped;
     if all == 0 {

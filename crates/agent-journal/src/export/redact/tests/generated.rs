@@ -16,7 +16,7 @@ pub(crate) const WORDS: &[&str] = &[
     "response", "service", "account", "session", "config", "default", "manager", "handler",
     "provider", "result", "error", "stream", "parser", "lexer", "kind", "value", "option",
     "string", "number", "state", "store", "reader", "writer", "index", "cache", "queue", "worker",
-    "thread", "socket", "header", "payload", "cursor", "filter", "builder", "factory", "context",
+    "thread", "socket", "header", "payload", "pointer", "filter", "builder", "factory", "context",
     "secret", "token", "password", "policy", "module", "schema", "record", "message", "template",
 ];
 

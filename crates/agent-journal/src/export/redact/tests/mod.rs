@@ -114,7 +114,7 @@ const TIMES: usize = if cfg!(debug_assertions) { 40 } else { 400 };
 const SEEDS: [u64; 3] = [1, 2026, 77_031];
 
 fn cleaned(text: &str) -> String {
-    Redactor::of_secrets().text(text).into_owned()
+    Redactor::of_secrets().redact_text(text).into_owned()
 }
 
 /// Whether a text has eight characters in a row of a secret.
@@ -254,7 +254,7 @@ fn innocent_lines_stay_as_they_are() {
         }
     }
     assert!(taken.len() * 10_000 <= all, "{} of {all}: {taken:#?}", taken.len());
-    let taken: Vec<&&str> = INNOCENT.iter().filter(|text| !find(text).is_empty()).collect();
+    let taken: Vec<&&str> = INNOCENT.iter().filter(|text| !find_secrets(text).is_empty()).collect();
     assert!(taken.is_empty(), "{taken:#?}");
 }
 
@@ -271,13 +271,13 @@ fn secrets_that_were_written_by_hand_are_found() {
 fn a_placeholder_is_the_same_wherever_the_secret_stands_and_is_no_secret_itself() {
     let secret = format!("ghp_{}", "R7tq2LmX9vBz4KdW1nYc8HsJ5pFgA3eU6oTi");
     let mut redactor = Redactor::default();
-    let first = redactor.text(&format!("a {secret}")).into_owned();
-    let second = redactor.text(&format!("{secret} b {secret}")).into_owned();
+    let first = redactor.redact_text(&format!("a {secret}")).into_owned();
+    let second = redactor.redact_text(&format!("{secret} b {secret}")).into_owned();
     let placeholder = first.strip_prefix("a ").unwrap();
     assert!(placeholder.starts_with("[redacted:github-token:"), "{placeholder}");
     assert_eq!(second, format!("{placeholder} b {placeholder}"));
-    assert_eq!(redactor.counts()["github-token"], 3);
-    let again = redactor.text(&second).into_owned();
+    assert_eq!(redactor.replacement_counts()["github-token"], 3);
+    let again = redactor.redact_text(&second).into_owned();
     assert_eq!(again, second);
 }
 
@@ -285,7 +285,7 @@ fn a_placeholder_is_the_same_wherever_the_secret_stands_and_is_no_secret_itself(
 fn homes_and_their_owner_leave_no_trace() {
     let mut redactor = Redactor::new(Path::new("/home/samantha"));
     let mut check = |text: &str, expected: &str| {
-        assert_eq!(redactor.text(text), expected, "{text}");
+        assert_eq!(redactor.redact_text(text), expected, "{text}");
     };
     check("/home/samantha/web/a.rs", "~/web/a.rs");
     check("cd /Users/kim && ls", "cd ~ && ls");
@@ -305,8 +305,8 @@ fn json_keeps_its_order_and_its_numbers() {
     let mut redactor = Redactor::default();
     let mut check = |text: &str, expected: &str| {
         let mut json: Json = serde_json::from_str(text).unwrap();
-        redactor.json(&mut json);
-        assert_eq!(json.as_str(), expected);
+        redactor.redact_json(&mut json);
+        assert_eq!(json.as_json_str(), expected);
     };
     check(
         r#"{"z":1.0,"cmd":"cd /home/kim\nls","a":[true,"b\"c"]}"#,

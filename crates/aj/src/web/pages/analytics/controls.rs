@@ -1,12 +1,12 @@
-//! The form that chooses what a page of sums is about. It works without a script.
+//! The form that selects the sessions of a page of statistics. It works without scripts.
 
 use agent_journal::Journal;
-use agent_journal::analyze::Group;
+use agent_journal::analyze::StatsGroup;
 use maud::{Markup, html};
 
-use crate::web::choice::{Choice, EVER};
+use crate::web::choice::{EVER, StatsSelection};
 
-/// The times that are offered.
+/// The offered periods: URL value and label.
 const PERIODS: [(&str, &str); 6] = [
     ("7d", "7 days"),
     ("30d", "30 days"),
@@ -18,33 +18,33 @@ const PERIODS: [(&str, &str); 6] = [
 
 /// The controls of a page.
 pub(in crate::web::pages) struct Controls<'a> {
-    pub(in crate::web::pages) choice: &'a Choice,
-    /// The page's address.
+    pub(in crate::web::pages) choice: &'a StatsSelection,
+    /// The path of the page.
     pub(in crate::web::pages) page: &'a str,
-    /// Projects to offer.
-    pub(in crate::web::pages) projects: &'a [Group],
+    /// The offered projects.
+    pub(in crate::web::pages) projects: &'a [StatsGroup],
 }
 
 impl Controls<'_> {
-    /// Draws the form.
-    pub(in crate::web::pages) fn draw(&self) -> Markup {
-        let agent = self.choice.get("agent").unwrap_or_default();
+    /// Renders the form.
+    pub(in crate::web::pages) fn draw_controls(&self) -> Markup {
+        let agent = self.choice.param_value("agent").unwrap_or_default();
         html! {
-            (periods(self.choice, self.page))
+            (period_links(self.choice, self.page))
             form.filters.choice action=(self.page) method="get" role="search" aria-label="Filter" {
                 label { span { "Agent" }
                     select name="agent" {
-                        option value="" { "Every agent" }
-                        @for one in Journal::agents() {
+                        option value="" { "All agents" }
+                        @for one in Journal::supported_agents() {
                             option value=(one.id) selected[one.id == agent] { (one.name) }
                         }
                     }
                 }
-                (self.field("project", "Project", "any"))
-                (self.field("branch", "Branch", "any"))
-                (self.date("since", "From"))
-                (self.date("until", "To"))
-                (self.field("q", "More", "model:opus …"))
+                (self.text_field("project", "Project", "any"))
+                (self.text_field("branch", "Branch", "any"))
+                (self.date_field("since", "From"))
+                (self.date_field("until", "To"))
+                (self.text_field("q", "More", "model:opus …"))
                 button.primary { "Apply" }
                 a.button href=(self.page) { "Reset" }
                 datalist id="projects" {
@@ -56,9 +56,9 @@ impl Controls<'_> {
         }
     }
 
-    fn field(&self, name: &str, label: &str, hint: &str) -> Markup {
+    fn text_field(&self, name: &str, label: &str, hint: &str) -> Markup {
         let list = (name == "project").then_some("projects");
-        let value = self.choice.get(name).unwrap_or_default();
+        let value = self.choice.param_value(name).unwrap_or_default();
         html! {
             label { span { (label) }
                 input type="text" name=(name) value=(value) placeholder=(hint) list=[list];
@@ -66,9 +66,9 @@ impl Controls<'_> {
         }
     }
 
-    /// A day; a time such as `30d` is kept as it is.
-    fn date(&self, name: &str, label: &str) -> Markup {
-        let value = self.choice.get(name).unwrap_or_default();
+    /// Renders a date field; a period such as `30d` is kept as it is.
+    fn date_field(&self, name: &str, label: &str) -> Markup {
+        let value = self.choice.param_value(name).unwrap_or_default();
         html! {
             label { span { (label) }
                 input.short type="text" name=(name) value=(value) placeholder="2026-01-31";
@@ -77,15 +77,16 @@ impl Controls<'_> {
     }
 }
 
-/// The times that are offered, as links.
-pub(in crate::web::pages) fn periods(choice: &Choice, page: &str) -> Markup {
-    let chosen = choice.get("since").unwrap_or(EVER);
-    let is_open = choice.get("until").is_none();
+/// Renders the offered periods as links.
+pub(in crate::web::pages) fn period_links(choice: &StatsSelection, page: &str) -> Markup {
+    let chosen = choice.param_value("since").unwrap_or(EVER);
+    let is_open = choice.param_value("until").is_none();
     html! {
         nav.periods aria-label="Time" {
             @for (value, name) in PERIODS {
-                // All time has to be said: without a word it is another time.
-                @let link = choice.link(page, &[("since", ""), ("until", "")]);
+                // All time is written into the URL, because a URL without a period means the
+                // default one.
+                @let link = choice.url_with_changes(page, &[("since", ""), ("until", "")]);
                 @let mark = if link.contains('?') { '&' } else { '?' };
                 a href=(format!("{link}{mark}since={value}"))
                     aria-current=[(is_open && value == chosen).then_some("true")] { (name) }

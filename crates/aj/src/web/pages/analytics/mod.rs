@@ -1,4 +1,4 @@
-//! Analytics: what many sessions come to, over time and by what they have in common.
+//! The analytics page: statistics of many sessions, over time and by common properties.
 
 mod controls;
 mod ranks;
@@ -15,107 +15,115 @@ use axum::extract::{Query, State};
 use jiff::Zoned;
 use maud::{Markup, html};
 
-pub(super) use controls::{Controls, periods};
+pub(super) use controls::{Controls, period_links};
 
-use self::span::Span;
-use super::sums;
+use self::span::BucketedPeriod;
+use super::stats_page;
 use crate::web::cache::QUARTER;
-use crate::web::choice::{Choice, EVER};
+use crate::web::choice::{EVER, StatsSelection};
 use crate::web::layout::{self, Nav};
 use crate::web::params::Params;
-use crate::web::reply::Kept;
+use crate::web::reply::CachedPageResult;
 use crate::web::state::App;
 
-/// The time a page is about when nothing else was asked for.
+/// The period of the page when the URL names none.
 const USUAL: &str = "30d";
 
-/// What every part of the page is made of.
-struct View<'a> {
+/// The data that every part of the page uses.
+struct StatsView<'a> {
     stats: &'a Stats,
-    choice: &'a Choice,
-    span: Span,
+    choice: &'a StatsSelection,
+    span: BucketedPeriod,
     now: &'a Zoned,
 }
 
-/// Shows the sums.
-pub(in crate::web) async fn show(
+/// Shows the statistics.
+pub(in crate::web) async fn analytics_page(
     State(app): State<Arc<App>>,
     Query(params): Query<Params>,
-) -> Kept {
-    sums(&app, ("/analytics", QUARTER), Choice::read(&params).or_since(USUAL), draw).await
+) -> CachedPageResult {
+    stats_page(
+        &app,
+        "/analytics",
+        QUARTER,
+        StatsSelection::from_params(&params).or_since(USUAL),
+        draw_analytics,
+    )
+    .await
 }
 
-fn draw(journal: &Journal, now: &Zoned, choice: &Choice) -> Result<Markup> {
-    let query = choice.query(now)?;
+fn draw_analytics(journal: &Journal, now: &Zoned, choice: &StatsSelection) -> Result<Markup> {
+    let query = choice.to_stats_query(now)?;
     let stats = journal.stats(&query)?;
     let controls = Controls { choice, page: "/analytics", projects: &stats.projects };
-    let is_empty = stats.totals.messages == 0 && stats.totals.tokens.total() == 0;
-    let view = View { stats: &stats, choice, span: Span::of(&stats, now), now };
+    let is_empty = stats.totals.messages == 0 && stats.totals.tokens.total_tokens() == 0;
+    let view =
+        StatsView { stats: &stats, choice, span: BucketedPeriod::from_stats(&stats, now), now };
     let body = html! {
-        div.title { h1 { "Analytics" } p.muted { (view.span.words()) } }
-        (controls.draw())
-        @if is_empty { (empty(choice)) } @else { (view.draw()) }
+        div.title { h1 { "Analytics" } p.muted { (view.span.describe_period()) } }
+        (controls.draw_controls())
+        @if is_empty { (empty_analytics(choice)) } @else { (view.draw_view()) }
     };
-    Ok(layout::page("Analytics", Nav::Analytics, body))
+    Ok(layout::page_layout("Analytics", Nav::Analytics, body))
 }
 
-fn empty(choice: &Choice) -> Markup {
+fn empty_analytics(choice: &StatsSelection) -> Markup {
     html! {
         div.empty {
-            h2 { "Nothing in this time and place" }
+            h2 { "No sessions match" }
             p {
-                a href=(choice.link("/analytics", &[("since", EVER), ("until", "")])) { "Look at all time" }
-                " · " a href="/analytics?since=all" { "without any filter" }
-                " · " a href="/sources" { "where was looked" }
+                a href=(choice.url_with_changes("/analytics", &[("since", EVER), ("until", "")])) { "Show all time" }
+                " · " a href="/analytics?since=all" { "Remove all filters" }
+                " · " a href="/sources" { "List scanned directories" }
             }
         }
     }
 }
 
-impl View<'_> {
-    fn draw(&self) -> Markup {
+impl StatsView<'_> {
+    fn draw_view(&self) -> Markup {
         html! {
-            (self.tiles())
+            (self.figure_tiles())
             section aria-labelledby="over-time" {
                 h2 id="over-time" { "Over time" }
                 div.charts {
-                    (self.sessions())
-                    (self.activity())
-                    (self.cost())
-                    (self.tokens())
+                    (self.sessions_chart())
+                    (self.activity_chart())
+                    (self.cost_chart())
+                    (self.tokens_chart())
                     (self.token_kinds())
-                    (self.cache())
-                    (self.failures())
-                    (self.hours())
-                    (self.turns())
-                    (self.durations())
+                    (self.cache_chart())
+                    (self.failures_chart())
+                    (self.hours_chart())
+                    (self.turns_chart())
+                    (self.durations_chart())
                 }
-                (self.calendar())
+                (self.activity_calendar())
             }
             section aria-labelledby="by-what" {
-                h2 id="by-what" { "By what they have in common" }
+                h2 id="by-what" { "Breakdown" }
                 div.charts {
-                    (self.models())
-                    (self.tools())
-                    (self.directories())
-                    (self.branches())
-                    (self.agents())
-                    (self.servers())
-                    (self.errors())
-                    (self.files())
+                    (self.models_ranking())
+                    (self.tools_ranking())
+                    (self.directories_ranking())
+                    (self.branches_ranking())
+                    (self.agents_ranking())
+                    (self.servers_ranking())
+                    (self.errors_ranking())
+                    (self.files_ranking())
                 }
             }
         }
     }
 
-    /// The sessions of a part of the choice.
-    fn part(&self, name: &str, value: &str) -> Option<String> {
-        // What is not known cannot be asked for.
+    /// Returns the URL that lists the sessions of a part of the selection.
+    fn part_url(&self, name: &str, value: &str) -> Option<String> {
+        // Sessions without a value cannot be selected.
         if value == "(unknown)" {
             return None;
         }
-        // The whole path: a part of it would choose more than was counted.
+        // The whole path: a part of it would select more than was counted.
         let path = (name == "project").then(|| format!("={value}"));
-        Some(self.choice.sessions(&[(name, path.as_deref().unwrap_or(value))]))
+        Some(self.choice.sessions_url(&[(name, path.as_deref().unwrap_or(value))]))
     }
 }

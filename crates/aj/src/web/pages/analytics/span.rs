@@ -1,4 +1,4 @@
-//! The time a page is about, in days, weeks or months: as many as a chart has room for.
+//! Divides the period of a page into days, weeks or months: as many as a chart has room for.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use agent_journal::model::{Timestamp, Tokens};
 use jiff::civil::{Date, Weekday};
 use jiff::{ToSpan, Zoned};
 
-/// More days than this are told in weeks.
+/// Longest period, in days, that is divided into days.
 const DAYS: i32 = 62;
 
-/// More days than this are told in months.
+/// Longest period, in days, that is divided into weeks; a longer one is divided into months.
 const WEEKS: i32 = 400;
 
-/// How many models are told apart.
+/// Models with a series of their own.
 pub(super) const MODELS: usize = 6;
 
-/// Time in equal steps, with what was done and spent in each.
-pub(super) struct Span {
+/// A period in equal buckets, with the activity and spending of each.
+pub(super) struct BucketedPeriod {
     pub(super) first: Date,
     pub(super) last: Date,
     pub(super) unit: Unit,
-    pub(super) steps: Vec<Step>,
-    /// The models that are told apart; what others spent stands behind them.
+    pub(super) steps: Vec<PeriodBucket>,
+    /// The models with a series of their own; the spending of all others comes after theirs.
     pub(super) models: Vec<String>,
 }
 
-/// How long a step is.
+/// The length of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Day,
@@ -34,8 +34,8 @@ pub(super) enum Unit {
     Month,
 }
 
-/// What was done and spent in a step.
-pub(super) struct Step {
+/// The activity and spending of one bucket.
+pub(super) struct PeriodBucket {
     pub(super) first: Date,
     pub(super) last: Date,
     pub(super) started: u64,
@@ -45,13 +45,13 @@ pub(super) struct Step {
     pub(super) results: u64,
     pub(super) errors: u64,
     pub(super) tokens: Tokens,
-    /// Tokens and millionths of a dollar, where they are known, by model; the last are those of
-    /// all others.
+    /// Tokens, and millionths of a dollar where they are known, by model; the last entry is that of
+    /// all other models.
     pub(super) spent: Vec<(u64, Option<u64>)>,
 }
 
-impl Span {
-    pub(super) fn of(stats: &Stats, now: &Zoned) -> Self {
+impl BucketedPeriod {
+    pub(super) fn from_stats(stats: &Stats, now: &Zoned) -> Self {
         let date = |at: Timestamp| {
             let at = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
             at.to_zoned(now.time_zone().clone()).date()
@@ -74,23 +74,23 @@ impl Span {
         };
         let models = stats.models.iter().take(MODELS).map(|group| group.key.clone()).collect();
         let mut span = Self { first, last, unit, steps: Vec::new(), models };
-        span.fill(stats);
+        span.fill_buckets(stats);
         span
     }
 
-    fn fill(&mut self, stats: &Stats) {
-        let mut start = self.unit.start(self.first);
+    fn fill_buckets(&mut self, stats: &Stats) {
+        let mut start = self.unit.bucket_start(self.first);
         let mut places = BTreeMap::new();
         while start <= self.last {
-            let Ok(next) = self.unit.next(start) else { break };
+            let Ok(next) = self.unit.next_bucket(start) else { break };
             places.insert(start, self.steps.len());
-            self.steps.push(Step::new(start, next, self.models.len() + 1));
+            self.steps.push(PeriodBucket::new(start, next, self.models.len() + 1));
             start = next;
         }
-        let place = |date: Date| places.get(&self.unit.start(date)).copied();
+        let place = |date: Date| places.get(&self.unit.bucket_start(date)).copied();
         for (date, figures) in &stats.days {
             if let Some(step) = place(*date).and_then(|at| self.steps.get_mut(at)) {
-                step.add(figures);
+                step.add_bucket_figures(figures);
             }
         }
         for one in &stats.spending {
@@ -98,16 +98,16 @@ impl Span {
             let model = model.unwrap_or(self.models.len());
             if let Some(step) = place(one.date).and_then(|at| self.steps.get_mut(at)) {
                 let (tokens, micros) = &mut step.spent[model];
-                *tokens += one.tokens.total();
-                if let Some(cost) = one.cost.micros() {
+                *tokens += one.tokens.total_tokens();
+                if let Some(cost) = one.cost.known_micros() {
                     *micros.get_or_insert(0) += cost;
                 }
             }
         }
     }
 
-    /// The time in words.
-    pub(super) fn words(&self) -> String {
+    /// Describes the period: its first and last day.
+    pub(super) fn describe_period(&self) -> String {
         let day = |date: Date| date.strftime("%-d %b %Y").to_string();
         if self.first == self.last {
             return day(self.first);
@@ -117,8 +117,8 @@ impl Span {
 }
 
 impl Unit {
-    /// Its name for people.
-    pub(super) fn name(self) -> &'static str {
+    /// Returns the name of the unit.
+    pub(super) fn unit_name(self) -> &'static str {
         match self {
             Self::Day => "day",
             Self::Week => "week",
@@ -126,8 +126,8 @@ impl Unit {
         }
     }
 
-    /// The same at the head of a column.
-    pub(super) fn head(self) -> &'static str {
+    /// Returns the name of the unit as the head of a column.
+    pub(super) fn column_head(self) -> &'static str {
         match self {
             Self::Day => "Day",
             Self::Week => "Week",
@@ -135,7 +135,7 @@ impl Unit {
         }
     }
 
-    fn start(self, date: Date) -> Date {
+    fn bucket_start(self, date: Date) -> Date {
         match self {
             Self::Day => date,
             Self::Week if date.weekday() == Weekday::Monday => date,
@@ -144,7 +144,7 @@ impl Unit {
         }
     }
 
-    fn next(self, start: Date) -> Result<Date, jiff::Error> {
+    fn next_bucket(self, start: Date) -> Result<Date, jiff::Error> {
         match self {
             Self::Day => start.checked_add(1.day()),
             Self::Week => start.checked_add(1.week()),
@@ -153,7 +153,7 @@ impl Unit {
     }
 }
 
-impl Step {
+impl PeriodBucket {
     fn new(first: Date, next: Date, models: usize) -> Self {
         Self {
             first,
@@ -169,7 +169,7 @@ impl Step {
         }
     }
 
-    fn add(&mut self, figures: &Figures) {
+    fn add_bucket_figures(&mut self, figures: &Figures) {
         self.started += figures.sessions_started;
         self.prompts += figures.prompts;
         self.active_s += figures.active_s;
@@ -179,8 +179,8 @@ impl Step {
         self.tokens += figures.tokens;
     }
 
-    /// Its name, and the same where there is little room.
-    pub(super) fn names(&self, unit: Unit) -> (String, String) {
+    /// Returns the full and the short name of the bucket.
+    pub(super) fn bucket_names(&self, unit: Unit) -> (String, String) {
         let text = |format: &str| self.first.strftime(format).to_string();
         match unit {
             Unit::Day => (text("%a %-d %b %Y"), text("%-d %b")),
@@ -189,8 +189,8 @@ impl Step {
         }
     }
 
-    /// The share of input that was read from a cache.
-    pub(super) fn cached(&self) -> Option<f64> {
+    /// Returns the share of input that was read from a cache.
+    pub(super) fn cached_share(&self) -> Option<f64> {
         let input = self.tokens.input + self.tokens.cache_read + self.tokens.cache_creation;
         (input > 0).then(|| self.tokens.cache_read as f64 / input as f64)
     }
@@ -203,11 +203,17 @@ mod tests {
     #[test]
     fn weeks_begin_on_mondays_and_months_on_their_first() {
         let sunday = Date::constant(2026, 11, 15);
-        assert_eq!(Unit::Week.start(sunday), Date::constant(2026, 11, 9));
-        assert_eq!(Unit::Week.start(Date::constant(2026, 11, 9)), Date::constant(2026, 11, 9));
-        assert_eq!(Unit::Month.start(sunday), Date::constant(2026, 11, 1));
-        let step = Step::new(Date::constant(2026, 2, 1), Date::constant(2026, 3, 1), 1);
+        assert_eq!(Unit::Week.bucket_start(sunday), Date::constant(2026, 11, 9));
+        assert_eq!(
+            Unit::Week.bucket_start(Date::constant(2026, 11, 9)),
+            Date::constant(2026, 11, 9)
+        );
+        assert_eq!(Unit::Month.bucket_start(sunday), Date::constant(2026, 11, 1));
+        let step = PeriodBucket::new(Date::constant(2026, 2, 1), Date::constant(2026, 3, 1), 1);
         assert_eq!(step.last, Date::constant(2026, 2, 28));
-        assert_eq!(step.names(Unit::Month), ("February 2026".to_owned(), "Feb 26".to_owned()));
+        assert_eq!(
+            step.bucket_names(Unit::Month),
+            ("February 2026".to_owned(), "Feb 26".to_owned())
+        );
     }
 }

@@ -1,16 +1,18 @@
-//! One session: who, where, how much; then the conversation, a window at a time.
+//! The page of one session: its facts, then the conversation, a window at a time.
 
 mod head;
 mod parts;
 
-pub(in crate::web) use parts::{find, message, outline, part, picture};
+pub(in crate::web) use parts::{
+    find_in_session, serve_picture, session_outline, single_message_page, transcript_part,
+};
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use agent_journal::analyze::SessionFigures;
 use agent_journal::export::Keep;
-use agent_journal::{Contents, Entry, Journal, Shown, Touches, Window};
+use agent_journal::{Contents, Entry, Journal, RenderedWindow, Touches, TranscriptWindow};
 use anyhow::Result;
 use axum::extract::{Path, Query, State};
 use jiff::Zoned;
@@ -19,16 +21,16 @@ use maud::{Markup, PreEscaped, html};
 use crate::output::{count, thousands};
 use crate::web::layout::{self, Nav};
 use crate::web::params::{self, Params};
-use crate::web::reply::{Failure, Page, Reply};
+use crate::web::reply::{HandlerResult, PageResult, RequestFailure};
 use crate::web::state::App;
 
 /// Messages of a window.
 const COUNT: u64 = 60;
 
-/// A session up to this size is read through for its landmarks before it is shown.
+/// Largest session, in bytes, that is read completely for its outline before the page is shown.
 const LIGHT: u64 = 3 * 1024 * 1024;
 
-/// What can be left out, by its name in the address.
+/// The views of the conversation: URL value, blocks to keep, label.
 const KEEPS: [(&str, Keep, &str); 6] = [
     ("", Keep::All, "Everything"),
     ("talk", Keep::Talk, "Conversation"),
@@ -38,52 +40,65 @@ const KEEPS: [(&str, Keep, &str); 6] = [
     ("errors", Keep::Errors, "Failures"),
 ];
 
-/// What can be jumped to: the kind, its name, and the keys that lead on and back.
+/// Jump targets: kind, label, and the keys for next and previous.
 const JUMPS: [(&str, &str, &str); 3] =
     [("prompt", "Prompt", "n p"), ("tool", "Tool", "u U"), ("error", "Failure", "e E")];
 
-/// Everything a session's page shows.
-struct View {
+/// The data of a session's page.
+struct SessionView {
     entry: Entry,
     documents: Vec<(String, String)>,
     figures: SessionFigures,
     files: Vec<(String, Touches)>,
     children: Vec<Entry>,
-    /// None when the session is so long that they come later.
+    /// The outline; `None` for long sessions, whose outline is loaded later.
     contents: Option<Arc<Contents>>,
-    shown: Shown,
+    shown: RenderedWindow,
     now: Zoned,
 }
 
 /// Shows a session.
-pub(in crate::web) async fn show(
+pub(in crate::web) async fn session_page(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     Query(params): Query<Params>,
-) -> Page {
-    let (id, asked, shared) = (valid(id)?, params.clone(), Arc::clone(&app));
-    let view = app.ask(move |journal, now| read(journal, &shared, (&id, &asked), now)).await?;
-    Ok(layout::page(&view.entry.title, Nav::Sessions, body(&view, &params)))
+) -> PageResult {
+    let (id, asked, shared) = (validate_session_id(id)?, params.clone(), Arc::clone(&app));
+    let view = app
+        .run_query(move |journal, now| read_session_view(journal, &shared, &id, &asked, now))
+        .await?;
+    Ok(layout::page_layout(&view.entry.title, Nav::Sessions, session_body(&view, &params)))
 }
 
-/// An id as it may come from outside; what it means only the journal says.
-fn valid(id: String) -> Reply<String> {
+/// Checks that a session id from a URL is well-formed; the journal decides whether it exists.
+fn validate_session_id(id: String) -> HandlerResult<String> {
     if id.is_empty() || id.len() > 512 || id.chars().any(char::is_control) {
-        return Err(Failure::bad("this is no id of a session"));
+        return Err(RequestFailure::bad_request("not a session id"));
     }
     Ok(id)
 }
 
-fn read(journal: &Journal, app: &App, (id, params): (&str, &Params), now: &Zoned) -> Result<View> {
-    let entry = journal.session(id)?;
-    let is_light = journal.weight(&entry)? <= LIGHT;
-    let contents = if is_light { Some(app.contents(journal, &entry)?) } else { app.known(&entry) };
-    let shown = journal.window(&entry, &window(&entry, params, contents.as_deref()))?;
-    let figures = journal.session_figures(std::slice::from_ref(&entry))?.remove(0);
-    let children = entry.children.iter().take(200).filter_map(|id| journal.session(id).ok());
-    Ok(View {
-        documents: journal.documents(&entry)?,
-        files: journal.touched_files(&entry)?,
+fn read_session_view(
+    journal: &Journal,
+    app: &App,
+    id: &str,
+    params: &Params,
+    now: &Zoned,
+) -> Result<SessionView> {
+    let entry = journal.find_session(id)?;
+    let is_light = journal.stored_size(&entry)? <= LIGHT;
+    let contents = if is_light {
+        Some(app.contents_of_session(journal, &entry)?)
+    } else {
+        app.cached_contents(&entry)
+    };
+    let shown =
+        journal.render_window(&entry, &window_from_params(&entry, params, contents.as_deref()))?;
+    let figures = journal.figures_of_entries(std::slice::from_ref(&entry))?.remove(0);
+    let children = entry.children.iter().take(200).filter_map(|id| journal.find_session(id).ok());
+    Ok(SessionView {
+        documents: journal.session_documents(&entry)?,
+        files: journal.touched_files_of(&entry)?,
         children: children.collect(),
         figures,
         contents,
@@ -93,53 +108,57 @@ fn read(journal: &Journal, app: &App, (id, params): (&str, &Params), now: &Zoned
     })
 }
 
-/// The window that an address means.
-fn window(entry: &Entry, params: &Params, contents: Option<&Contents>) -> Window {
+/// Returns the window that the parameters describe.
+fn window_from_params(
+    entry: &Entry,
+    params: &Params,
+    contents: Option<&Contents>,
+) -> TranscriptWindow {
     let last = entry.transcript_length().max(1);
-    let from = params.number("from").unwrap_or(1).clamp(1, last);
+    let from = params.number_param("from").unwrap_or(1).clamp(1, last);
     let left = contents.map_or_else(HashSet::new, |contents| contents.left.clone());
-    Window {
+    TranscriptWindow {
         from,
-        // No more than a window, whatever the address says.
-        until: params.number("until").map(|until| until.clamp(from, from + COUNT)),
+        // At most one window, whatever the URL asks for.
+        until: params.number_param("until").map(|until| until.clamp(from, from + COUNT)),
         count: COUNT,
-        keep: keep(params),
+        keep: keep_from_params(params),
         left,
-        pictures: format!("{}/image/", params::session(&entry.id)),
-        // Inside the page of another session, a number in its list keeps ids apart.
-        prefix: params.number("of").map_or_else(String::new, |number| format!("s{number}-")),
+        pictures: format!("{}/image/", params::session_url(&entry.id)),
+        // In the page of another session, the number of the sub-agent keeps element ids unique.
+        prefix: params.number_param("of").map_or_else(String::new, |number| format!("s{number}-")),
     }
 }
 
-fn keep(params: &Params) -> Keep {
-    let wanted = params.get("show").unwrap_or_default();
+fn keep_from_params(params: &Params) -> Keep {
+    let wanted = params.get_param("show").unwrap_or_default();
     KEEPS.iter().find(|(name, ..)| *name == wanted).map_or(Keep::All, |(_, keep, _)| *keep)
 }
 
-/// The part of the session that is shown: where nothing was said, what was written about it.
-fn tab<'p>(view: &View, params: &'p Params) -> &'p str {
+/// Returns the selected tab; by default the documents of a session without messages.
+fn selected_tab<'p>(view: &SessionView, params: &'p Params) -> &'p str {
     let usual = if view.entry.transcript_length() == 0 { "documents" } else { "" };
-    params.get("tab").unwrap_or(usual)
+    params.get_param("tab").unwrap_or(usual)
 }
 
-fn body(view: &View, params: &Params) -> Markup {
-    let tab = tab(view, params);
+fn session_body(view: &SessionView, params: &Params) -> Markup {
+    let tab = selected_tab(view, params);
     html! {
-        article.session data-session=(params::session(&view.entry.id)) data-messages=(view.entry.transcript_length()) {
-            (head::head(view))
-            (tabs(view, params))
+        article.session data-session=(params::session_url(&view.entry.id)) data-messages=(view.entry.transcript_length()) {
+            (head::session_head(view))
+            (session_tabs(view, params))
             @match tab {
-                "files" => (files(view)),
-                "documents" => (documents(view)),
-                _ => (conversation(view, params)),
+                "files" => (files_tab(view)),
+                "documents" => (documents_tab(view)),
+                _ => (conversation_tab(view, params)),
             }
         }
     }
 }
 
-fn tabs(view: &View, params: &Params) -> Markup {
-    let base = params::session(&view.entry.id);
-    let tab = tab(view, params);
+fn session_tabs(view: &SessionView, params: &Params) -> Markup {
+    let base = params::session_url(&view.entry.id);
+    let tab = selected_tab(view, params);
     let all = [
         ("", "Conversation", view.entry.transcript_length()),
         ("documents", "Plans and summaries", view.documents.len() as u64),
@@ -157,49 +176,49 @@ fn tabs(view: &View, params: &Params) -> Markup {
     }
 }
 
-fn conversation(view: &View, params: &Params) -> Markup {
-    let base = params::session(&view.entry.id);
+fn conversation_tab(view: &SessionView, params: &Params) -> Markup {
+    let base = params::session_url(&view.entry.id);
     html! {
         div.reader {
             nav.outline aria-label="Prompts" id="outline" data-load=[view.contents.is_none().then(|| format!("{base}/outline"))] {
                 @match &view.contents {
-                    Some(contents) => (parts::landmarks(&base, contents)),
+                    Some(contents) => (parts::prompt_outline(&base, contents)),
                     None => p.muted { "Reading the prompts of a long session…" },
                 }
             }
             div.text {
-                (tools(&view.entry, &base, params))
-                div.transcript id="transcript" data-live="transcript" { (piece(view, params)) }
-                @if !view.children.is_empty() { (children(&view.children)) }
+                (transcript_toolbar(&view.entry, &base, params))
+                div.transcript id="transcript" data-live="transcript" { (transcript_piece(view, params)) }
+                @if !view.children.is_empty() { (subagents_tab(&view.children)) }
             }
         }
     }
 }
 
-/// What is done with the text: find, leave out, jump, fold.
-fn tools(entry: &Entry, base: &str, params: &Params) -> Markup {
-    let show = params.get("show").unwrap_or_default();
+/// Renders the toolbar: find, filter, jump, fold.
+fn transcript_toolbar(entry: &Entry, base: &str, params: &Params) -> Markup {
+    let show = params.get_param("show").unwrap_or_default();
     html! {
         div.tools.noprint {
             form.find action={ (base) "/find" } method="get" data-find {
                 input type="search" name="q" id="find" placeholder="Find in this session" aria-label="Find in this session" autocomplete="off" spellcheck="false";
             }
-            div.keeps role="group" aria-label="What is shown" {
+            div.keeps role="group" aria-label="Level of detail" {
                 @for (name, _, label) in KEEPS {
-                    a href=(params.with(base, &[("show", name), ("from", ""), ("tab", "")])) class=[(show == name).then_some("on")]
+                    a href=(params.url_with(base, &[("show", name), ("from", ""), ("tab", "")])) class=[(show == name).then_some("on")]
                         aria-current=[(show == name).then_some("true")] { (label) }
                 }
             }
-            (jumps(entry))
-            button type="button" id="fold" hidden { "Unfold tools" }
-            // Under the field, wherever the reader is.
+            (jump_buttons(entry))
+            button type="button" id="fold" hidden { "Expand tools" }
+            // Below the search field, wherever the page is scrolled to.
             div.occurrences id="occurrences" aria-live="polite" {}
         }
     }
 }
 
-/// Buttons that lead from place to place; scripts show them.
-fn jumps(entry: &Entry) -> Markup {
+/// Renders the buttons that jump between messages; scripts make them visible.
+fn jump_buttons(entry: &Entry) -> Markup {
     let counts = entry.counts;
     let numbers = [counts.user_prompts, counts.tool_calls, counts.tool_errors];
     html! {
@@ -219,34 +238,34 @@ fn jumps(entry: &Entry) -> Markup {
     }
 }
 
-fn piece(view: &View, params: &Params) -> Markup {
-    let base = params::session(&view.entry.id);
+fn transcript_piece(view: &SessionView, params: &Params) -> Markup {
+    let base = params::session_url(&view.entry.id);
     let before = view.shown.from.saturating_sub(COUNT).max(1);
     html! {
         @if view.shown.from > 1 {
             p.more.earlier {
-                a.button href=(params.with(&base, &[("from", &before.to_string())]))
-                    data-part=(params.with(&format!("{base}/part"), &[("from", &before.to_string()), ("until", &view.shown.from.to_string())])) {
+                a.button href=(params.url_with(&base, &[("from", &before.to_string())]))
+                    data-part=(params.url_with(&format!("{base}/part"), &[("from", &before.to_string()), ("until", &view.shown.from.to_string())])) {
                     "Earlier messages"
                 }
-                " " a href=(params.with(&base, &[("from", "")])) { "From the beginning" }
+                " " a href=(params.url_with(&base, &[("from", "")])) { "From the beginning" }
             }
         }
-        (markup(&view.shown, (&base, params)))
-        @if view.shown.html.is_empty() && view.shown.next.is_none() { p.muted.none { "Nothing to show here." } }
+        (window_markup(&view.shown, &base, params))
+        @if view.shown.html.is_empty() && view.shown.next.is_none() { p.muted.none { "No messages to show." } }
     }
 }
 
-/// A window's text, with the way to the next.
-fn markup(shown: &Shown, (base, params): (&str, &Params)) -> Markup {
+/// Renders the text of a window, with a link to the next one.
+fn window_markup(shown: &RenderedWindow, base: &str, params: &Params) -> Markup {
     html! {
-        // The exporter's markup: escaped and cleaned there.
+        // The exporter has escaped and cleaned this markup.
         (PreEscaped(&shown.html))
         @if let Some(next) = shown.next {
             p.more.later {
-                // A page of its own keeps no ids apart.
-                a.button href=(params.with(base, &[("from", &next.to_string()), ("until", ""), ("of", "")]))
-                    data-part=(params.with(&format!("{base}/part"), &[("from", &next.to_string()), ("until", "")])) { "Next messages" }
+                // A page of its own needs no prefix for element ids.
+                a.button href=(params.url_with(base, &[("from", &next.to_string()), ("until", ""), ("of", "")]))
+                    data-part=(params.url_with(&format!("{base}/part"), &[("from", &next.to_string()), ("until", "")])) { "Next messages" }
             }
         } @else {
             span.end data-end hidden {}
@@ -254,22 +273,22 @@ fn markup(shown: &Shown, (base, params): (&str, &Params)) -> Markup {
     }
 }
 
-fn children(children: &[Entry]) -> Markup {
+fn subagents_tab(children: &[Entry]) -> Markup {
     html! {
         section.children {
             h2 { (count(children.len() as u64, "sub-agent")) }
             @for (number, child) in children.iter().enumerate() {
-                @let href = params::session(&child.id);
+                @let href = params::session_url(&child.id);
                 details.sub data-load={ (href) "/part?of=" (number + 1) } {
                     summary { b { (child.title) } span.muted { " · " (count(child.counts.messages, "message")) } }
-                    div.transcript { a href=(href) { "Open it" } }
+                    div.transcript { a href=(href) { "Open the session" } }
                 }
             }
         }
     }
 }
 
-fn files(view: &View) -> Markup {
+fn files_tab(view: &SessionView) -> Markup {
     html! {
         table.card.files {
             thead { tr {
@@ -287,7 +306,7 @@ fn files(view: &View) -> Markup {
     }
 }
 
-fn documents(view: &View) -> Markup {
+fn documents_tab(view: &SessionView) -> Markup {
     html! {
         div.documents {
             @for (name, text) in &view.documents {

@@ -1,0 +1,21 @@
+//! Readers for file formats that several agents share. The code here is independent of the agent.
+//! It is public for `agent-journal` and for tests; it is not part of the interface and may change.
+
+pub mod chats;
+pub mod copilot_events;
+pub mod copilot_store;
+mod dir_stat;
+pub mod files;
+pub mod fold;
+pub mod genai;
+pub mod glob;
+pub mod json;
+pub mod jsonl;
+pub mod large;
+pub mod parents;
+pub mod pieces;
+pub mod scan_snapshot;
+pub mod sqlite;
+pub mod vscode;
+
+pub use crate::model::sha256;

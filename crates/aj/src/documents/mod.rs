@@ -1,0 +1,3 @@
+//! The JSON documents that commands print and the API returns.
+
+pub(crate) mod stats;
