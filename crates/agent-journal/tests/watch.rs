@@ -290,7 +290,7 @@ fn what_another_writer_kept_from_being_read_is_looked_at_again() {
             break;
         }
     }
-    watch.missed();
+    watch.note_missed_changes();
     drop(lock);
     let asked = Instant::now();
     let changes = journal.wait_for_changes(&mut watch).unwrap();

@@ -294,7 +294,7 @@ fn sync_on_changes(mut journal: Journal, news: &StatusCallback<'_>) {
             Err(error) => Err(error.into()),
         };
         if !matches!(is_folded, Ok(true)) {
-            watch.missed();
+            watch.note_missed_changes();
         }
         if is_folded.is_err() {
             std::thread::sleep(RETRY);

@@ -105,7 +105,7 @@ impl Watch {
     }
 
     /// Notes that the last changes could not be applied. A full scan follows soon.
-    pub fn missed(&mut self) {
+    pub fn note_missed_changes(&mut self) {
         self.pace.lose(Instant::now());
     }
 

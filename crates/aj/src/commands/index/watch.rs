@@ -53,7 +53,7 @@ pub(super) fn run_watch(context: &CommandContext) -> Result<ExitCode> {
         pause = FIRST_PAUSE;
         watch.note_read(report.read_bytes);
         if report.busy || !report.unsettled.is_empty() {
-            watch.missed();
+            watch.note_missed_changes();
         }
         // Each failure is reported once, not in every round.
         for (path, reason) in &report.failures {
