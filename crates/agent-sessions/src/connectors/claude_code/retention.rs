@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 
+use crate::connectors::formats::source_file::read_file;
 use crate::connectors::{Machine, Retention};
 
 const SETTING: &str = "cleanupPeriodDays";
@@ -28,7 +29,7 @@ pub(super) fn read_retention_setting(machine: &Machine) -> Option<Retention> {
     }
     let file = home.join("settings.json");
     let is_small = file.metadata().is_ok_and(|about| about.len() <= LARGEST);
-    let text = is_small.then(|| std::fs::read(&file).ok()).flatten().unwrap_or_default();
+    let text = is_small.then(|| read_file(&file).ok()).flatten().unwrap_or_default();
     let settings: Option<RetentionSettings> = serde_json::from_slice(&text).ok();
     let days = settings.and_then(|settings| settings.cleanup_period_days).unwrap_or(DEFAULT);
     Some(Retention { days, setting: SETTING, file: file.display().to_string() })

@@ -5,7 +5,6 @@
 //! emitted as the fork's beginning, with the ids and calls it has there, so that nothing counts
 //! twice.
 
-use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +14,10 @@ use super::line::HistoryBase;
 use super::reader::RolloutReader;
 use super::usage::uuid_millis;
 use super::{FOLDERS, RolloutFileName};
+use crate::connectors::formats::files;
 use crate::connectors::formats::json::BorrowedText;
 use crate::connectors::formats::jsonl::{End, LineReader};
+use crate::connectors::formats::source_file::SourceFile;
 use crate::error::{Error, Result};
 use crate::model::{Continuation, Timestamp};
 
@@ -95,7 +96,7 @@ fn open_rollout(path: &Path) -> Result<LineReader> {
     if path.extension().is_none_or(|ending| ending != "zst") {
         return LineReader::open_at(path, 0);
     }
-    let file = File::open(path).map_err(Error::read(path))?;
+    let file = SourceFile::open(path).map_err(Error::read(path))?;
     let decoder: Box<dyn Read> = Box::new(zstd::Decoder::new(file).map_err(Error::read(path))?);
     Ok(LineReader::from_stream(decoder, path))
 }
@@ -121,7 +122,7 @@ fn find_rollout_of_thread(beside: &Path, thread: &str) -> Option<PathBuf> {
 /// Finds the rollout of a thread in a directory. An uncompressed file takes precedence over a
 /// compressed one, and a thread's first file over those that a revert started.
 fn in_folder(folder: &Path, thread: &str) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let entries = files::directory_entries(folder).ok()?.into_iter();
     let of_thread = entries.filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_log = name.ends_with(".jsonl") || name.ends_with(".jsonl.zst");
@@ -134,6 +135,8 @@ fn in_folder(folder: &Path, thread: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+
     use super::*;
 
     #[test]

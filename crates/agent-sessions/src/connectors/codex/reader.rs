@@ -1,6 +1,5 @@
 //! Reads a rollout line by line and emits its messages.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +17,7 @@ use super::{AGENT, RolloutFileName};
 use crate::connectors::formats::files;
 use crate::connectors::formats::json::{self, BorrowedText, FromOddValue};
 use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, LineReader};
+use crate::connectors::formats::source_file::SourceFile;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::model::{Block, Extensions, Json, Message, Origin, Role, Session, Timestamp};
@@ -62,7 +62,7 @@ pub(super) fn read_rollout(
 
 /// Reads a compressed rollout, as far as it can be decompressed.
 pub(super) fn read_compressed(path: &Path, sink: &mut dyn Sink) -> Result<Checkpoint> {
-    let file = File::open(path).map_err(Error::read(path))?;
+    let file = SourceFile::open(path).map_err(Error::read(path))?;
     read_packed(file, path, sink)
 }
 

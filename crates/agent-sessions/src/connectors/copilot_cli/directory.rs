@@ -1,7 +1,6 @@
 //! Companion files in the directory of a session: workspace, editor metadata, checkpoints, plan.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -195,10 +194,11 @@ fn add_document(path: &Path, name: &str, session: &mut Session) {
 }
 
 fn add_checkpoints(directory: &Path, session: &mut Session, broken: &mut Vec<&'static str>) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    let mut names: Vec<String> =
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    let Ok(entries) = files::directory_entries(directory) else { return };
+    let names: Vec<String> = entries
+        .iter()
+        .map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+        .collect();
     let index = files::small_text(&directory.join("index.md"), MAX_COMPANION).unwrap_or_default();
     for name in &names {
         let path = directory.join(name);

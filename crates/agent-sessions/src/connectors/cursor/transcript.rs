@@ -1,6 +1,5 @@
 //! Reads transcripts and conversations in JSON: one message per line, or one document of messages.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use super::value::{self, Moment};
 use super::{place, prompt};
 use crate::connectors::formats::json;
 use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, LineReader};
+use crate::connectors::formats::source_file::SourceFile;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::model::{Block, Json, Message, Origin, Session, Timestamp, TitleRank};
@@ -58,7 +58,7 @@ pub(super) fn read_lines(
 
 /// Reads a document: a list of messages, or an object that holds such a list.
 pub(super) fn read_transcript_document(path: &Path, sink: &mut dyn Sink) -> Result<()> {
-    let file = File::open(path).map_err(Error::read(path))?;
+    let file = SourceFile::open(path).map_err(Error::read(path))?;
     let mut reader = TranscriptReader::new(place::session_from_path(path), sink);
     reader.emit_transcript_session()?;
     let mut deserializer = serde_json::Deserializer::from_reader(BufReader::new(file));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
 use super::scan_snapshot::{self, ScanSnapshot};
+use super::source_file::{SourceFile, stored_files};
 use crate::connectors::{Source, Stamp};
 use crate::error::{Error, Result};
 
@@ -62,19 +63,45 @@ pub fn observed_listing(path: &Path) -> io::Result<ReadDir> {
     fs::read_dir(path)
 }
 
+/// Lists the entries of a directory, sorted by path. While stored files are read, their copies are
+/// listed too.
+pub fn directory_entries(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let stored = stored_below(path);
+    let mut entries: Vec<PathBuf> = match observed_listing(path) {
+        Ok(listing) => listing.flatten().map(|entry| entry.path()).collect(),
+        Err(error) if stored.is_empty() => return Err(error),
+        Err(_) => Vec::new(),
+    };
+    let names = stored.iter().filter_map(|file| file.strip_prefix(path).ok()?.iter().next());
+    entries.extend(names.map(|name| path.join(name)));
+    entries.sort();
+    entries.dedup();
+    Ok(entries)
+}
+
+/// Lists the stored files below a directory; empty unless stored files are read.
+fn stored_below(directory: &Path) -> Vec<PathBuf> {
+    stored_files().map(|files| files.stored_below(directory)).unwrap_or_default()
+}
+
+/// Returns whether there is a stored copy of a file.
+fn is_stored(path: &Path) -> bool {
+    stored_files().is_some_and(|files| matches!(files.open_stored(path), Ok(Some(_))))
+}
+
 /// Returns whether a path exists.
 pub fn path_exists(path: &Path) -> bool {
-    observed_metadata_is(path, |_| true)
+    observed_metadata_is(path, |_| true) || is_stored(path) || !stored_below(path).is_empty()
 }
 
 /// Returns whether a path leads to a directory.
 pub fn is_dir(path: &Path) -> bool {
-    observed_metadata_is(path, Metadata::is_dir)
+    observed_metadata_is(path, Metadata::is_dir) || !stored_below(path).is_empty()
 }
 
 /// Returns whether a path leads to a regular file.
 pub fn is_regular_file(path: &Path) -> bool {
-    observed_metadata_is(path, Metadata::is_file)
+    observed_metadata_is(path, Metadata::is_file) || is_stored(path)
 }
 
 fn observed_metadata_is(path: &Path, kind: impl FnOnce(&Metadata) -> bool) -> bool {
@@ -93,7 +120,18 @@ pub fn source_from_file(path: PathBuf) -> Option<Source> {
 /// links, but not loops; never opens sockets, pipes or devices. An unreadable directory is an error
 /// only if it is the root itself.
 pub fn walk_files(root: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Vec<Source>> {
-    walk_through(root, wanted, &|_, folder| folder)
+    let stored = stored_below(root);
+    if stored.is_empty() {
+        return walk_through(root, wanted, &|_, folder| folder);
+    }
+    let mut found = walk_through(root, wanted, &|_, folder| folder).unwrap_or_default();
+    let is_wanted =
+        |path: &PathBuf| path.file_name().is_some_and(|name| wanted(&name.to_string_lossy()));
+    let stored = stored.into_iter().filter(is_wanted);
+    found.extend(stored.map(|path| Source { path, stamp: Stamp::default() }));
+    found.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+    found.dedup_by(|a, b| a.path == b.path);
+    Ok(found)
 }
 
 /// Lists files like `walk_files`, in trees with a known layout. `enter` maps each directory,
@@ -250,18 +288,29 @@ fn listed_file_metadata(entry: &fs::DirEntry, path: &Path) -> std::io::Result<Me
 
 /// Reads a small companion file. `None` when it is absent, too large or not a regular file.
 pub fn small_text(path: &Path, limit: u64) -> Option<String> {
-    let metadata = observed_metadata(path).ok()?;
-    if metadata.len() > limit { None } else { text_up_to(path, limit) }
+    let file = observed_file(path)?;
+    if file.size().ok()? > limit { None } else { read_text(file, limit) }
 }
 
 /// Reads a companion file up to `limit` bytes and appends a note if it was cut.
 pub fn text_up_to(path: &Path, limit: u64) -> Option<String> {
-    let metadata = observed_metadata(path).ok().filter(Metadata::is_file)?;
-    let mut bytes = Vec::with_capacity(metadata.len().min(limit) as usize);
-    fs::File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+    read_text(observed_file(path)?, limit)
+}
+
+/// Opens a regular file and records its state for the scan snapshot. Anything else is not opened: a
+/// pipe would block.
+fn observed_file(path: &Path) -> Option<SourceFile> {
+    let is_file = observed_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    if is_file || is_stored(path) { SourceFile::open(path).ok() } else { None }
+}
+
+fn read_text(file: SourceFile, limit: u64) -> Option<String> {
+    let size = file.size().ok()?;
+    let mut bytes = Vec::with_capacity(size.min(limit) as usize);
+    file.take(limit).read_to_end(&mut bytes).ok()?;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    if metadata.len() > limit {
-        text.push_str(&format!("\n[cut: {} bytes in all]", metadata.len()));
+    if size > limit {
+        text.push_str(&format!("\n[cut: {size} bytes in all]"));
     }
     Some(text)
 }

@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::fold::fold_excess_values;
 use super::large::{LARGE_BYTES, LargeTurn};
+use super::source_file::SourceFile;
 use crate::error::{Error, Result};
 use crate::model::Checkpoint;
 
@@ -93,7 +93,7 @@ pub enum End {
 impl LineReader {
     /// Opens a file and starts reading at `offset`.
     pub fn open_at(path: &Path, offset: u64) -> Result<Self> {
-        let mut file = File::open(path).map_err(Error::read(path))?;
+        let mut file = SourceFile::open(path).map_err(Error::read(path))?;
         file.seek(SeekFrom::Start(offset)).map_err(Error::read(path))?;
         Ok(Self { offset, ..Self::from_stream(Box::new(file), path) })
     }
@@ -232,7 +232,7 @@ impl LineReader {
 
 /// Hashes the bytes before `offset`, as the guard of a checkpoint there.
 pub fn checkpoint_guard(path: &Path, offset: u64) -> Result<u64> {
-    let mut file = File::open(path).map_err(Error::read(path))?;
+    let mut file = SourceFile::open(path).map_err(Error::read(path))?;
     let from = offset.saturating_sub(GUARD);
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(from)).map_err(Error::read(path))?;
@@ -243,7 +243,7 @@ pub fn checkpoint_guard(path: &Path, offset: u64) -> Result<u64> {
 /// Adds a guard for the bytes between a checkpoint and the current end of the file. Their content
 /// was already emitted, so a later read continues from the checkpoint only if they are unchanged.
 pub fn seal_checkpoint(path: &Path, checkpoint: Checkpoint) -> Checkpoint {
-    let end = std::fs::metadata(path).map_or(0, |file| file.len());
+    let end = SourceFile::open(path).and_then(|file| file.size()).unwrap_or(0);
     if checkpoint.offset == 0 || end <= checkpoint.offset {
         return checkpoint;
     }
@@ -264,7 +264,7 @@ pub fn is_unchanged_around(path: &Path, checkpoint: &Checkpoint) -> bool {
 
 /// Hashes the bytes after `offset` and the last bytes before `end`.
 fn tail_guard(path: &Path, offset: u64, end: u64) -> Result<u64> {
-    let mut file = File::open(path).map_err(Error::read(path))?;
+    let mut file = SourceFile::open(path).map_err(Error::read(path))?;
     let mut bytes = Vec::new();
     let first = offset..end.min(offset + GUARD);
     let last = first.end.max(end.saturating_sub(GUARD))..end;
@@ -406,7 +406,7 @@ mod tests {
         assert!(is_unchanged_around(&path, &checkpoint));
         file.write_all(b"three\n").unwrap();
         assert!(is_unchanged_around(&path, &checkpoint));
-        File::create(&path).unwrap().write_all(b"one\nTWO\nthree\n").unwrap();
+        std::fs::File::create(&path).unwrap().write_all(b"one\nTWO\nthree\n").unwrap();
         assert!(!is_unchanged_around(&path, &checkpoint));
     }
 

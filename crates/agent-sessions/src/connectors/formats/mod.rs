@@ -15,6 +15,7 @@ pub mod large;
 pub mod parents;
 pub mod pieces;
 pub mod scan_snapshot;
+pub mod source_file;
 pub mod sqlite;
 pub mod vscode;
 

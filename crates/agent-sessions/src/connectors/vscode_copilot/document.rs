@@ -5,7 +5,6 @@
 //! (set), 2 (truncate an array to `i` and append) or 3 (delete), each with a path.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::connectors::formats::jsonl::{self, End, LineReader, SourceLine};
+use crate::connectors::formats::source_file::{self, SourceFile};
 use crate::connectors::{Record, Sink};
 use crate::error::{Error, Result};
 
@@ -38,15 +38,15 @@ pub(super) enum LazyNode {
 
 /// Reads a document that is one JSON object.
 pub(super) fn read_chat_document(path: &Path, sink: &mut dyn Sink) -> Result<LazyNode> {
-    let file = File::open(path).map_err(Error::read(path))?;
-    let length = file.metadata().map_err(Error::read(path))?.len();
+    let file = SourceFile::open(path).map_err(Error::read(path))?;
+    let length = file.size().map_err(Error::read(path))?;
     let mut document = LazyNode::empty_object();
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, file));
     if NodeSeed(&mut document, REQUESTS).deserialize(&mut json).is_ok() {
         return Ok(document);
     }
     if length <= jsonl::MAX_LINE as u64 {
-        let mended = jsonl::mend_line(&std::fs::read(path).map_err(Error::read(path))?);
+        let mended = jsonl::mend_line(&source_file::read_file(path)?);
         document = LazyNode::empty_object();
         let mut json = serde_json::Deserializer::from_slice(&mended);
         if NodeSeed(&mut document, REQUESTS).deserialize(&mut json).is_ok() {
@@ -117,7 +117,7 @@ impl Change {
 
     /// Reads a line that is too long for the line buffer: the state of a large session is one line.
     fn read_long_change(path: &Path, offset: u64) -> Result<Option<Self>> {
-        let mut file = File::open(path).map_err(Error::read(path))?;
+        let mut file = SourceFile::open(path).map_err(Error::read(path))?;
         file.seek(SeekFrom::Start(offset)).map_err(Error::read(path))?;
         Ok(Self::from_reader(BufReader::with_capacity(1 << 16, file)))
     }

@@ -1,7 +1,6 @@
 //! Derives a chat's parent, kind and project from its path.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -62,10 +61,9 @@ impl ChatLocation {
     }
 
     fn has_earlier(&self, minute: &str, tail: &str) -> bool {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return false };
-        entries.flatten().any(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
+        let entries = files::directory_entries(&self.folder).unwrap_or_default();
+        entries.iter().any(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
             let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"));
             stem.and_then(split_session_stem)
                 .is_some_and(|(other, end)| end == tail && other < minute)
@@ -110,8 +108,8 @@ fn read_written_root(project: &Path) -> Option<String> {
 
 /// Lists the project paths recorded in all project directories below `directory`.
 fn recorded_project_roots(directory: &Path) -> impl Iterator<Item = String> + use<> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| read_written_root(&entry.path()))
+    let entries = files::directory_entries(directory).unwrap_or_default().into_iter();
+    entries.filter_map(|path| read_written_root(&path))
 }
 
 /// Splits `session-<minute>-<start of the id>` into minute and start of the id.
@@ -136,6 +134,8 @@ pub(super) fn is_chat_uuid(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const ID: &str = "1a2b3c4d-0000-4000-8000-000000000001";

@@ -8,7 +8,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 
@@ -16,8 +15,10 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use crate::connectors::Record;
+use crate::connectors::formats::files;
 use crate::connectors::formats::json::{self, BorrowedText, UnnamedFields, lossless};
 use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, LineReader};
+use crate::connectors::formats::source_file::{self, SourceFile};
 use crate::error::{Error, Result};
 use crate::model::{Extensions, Json};
 
@@ -107,7 +108,8 @@ pub(super) fn load_chat(path: &Path) -> Result<ReplayedChat> {
 /// Reads the document of the same name that a log continues.
 fn load_continued_document(log: &Path) -> Option<ReplayedChat> {
     let path = log.with_extension("json");
-    let is_there = log.extension().is_some_and(|extension| extension == "jsonl") && path.is_file();
+    let is_there = log.extension().is_some_and(|extension| extension == "jsonl")
+        && files::is_regular_file(&path);
     let mut chat = is_there.then(|| load_document(&path).ok())??;
     chat.skipped.clear();
     Some(chat)
@@ -153,8 +155,8 @@ fn replay_log(path: &Path, chat: &mut ReplayedChat) -> Result<()> {
 
 fn load_document(path: &Path) -> Result<ReplayedChat> {
     let mut chat = ReplayedChat::default();
-    let file = File::open(path).map_err(Error::read(path))?;
-    let size = file.metadata().map_err(Error::read(path))?.len();
+    let file = SourceFile::open(path).map_err(Error::read(path))?;
+    let size = file.size().map_err(Error::read(path))?;
     let mut input = serde_json::Deserializer::from_reader(BufReader::new(file));
     let Err(error) = ChatDocumentVisitor(&mut chat).deserialize(&mut input) else {
         return Ok(chat);
@@ -164,7 +166,7 @@ fn load_document(path: &Path) -> Result<ReplayedChat> {
     }
     if !error.is_eof() && size <= MAX_MENDED {
         chat = ReplayedChat::default();
-        let mended = jsonl::mend_line(&fs::read(path).map_err(Error::read(path))?);
+        let mended = jsonl::mend_line(&source_file::read_file(path)?);
         let mut input = serde_json::Deserializer::from_slice(&mended);
         if ChatDocumentVisitor(&mut chat).deserialize(&mut input).is_ok() {
             return Ok(chat);
@@ -528,7 +530,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session-1.jsonl");
         let write = |path: &Path, content: String| {
-            File::create(path).unwrap().write_all(content.as_bytes()).unwrap();
+            std::fs::File::create(path).unwrap().write_all(content.as_bytes()).unwrap();
         };
         write(&path.with_extension("json"), format!("{{\"messages\": [{A},\n{FULL}]}}"));
         write(&path, format!("{{\"$set\":{{\"messages\":[{A},{POOR}]}}}}\n{B2}\n"));
