@@ -19,6 +19,7 @@ mod codex;
 mod copilot_cli;
 mod cursor;
 mod gemini;
+mod pi;
 mod qwen;
 mod vscode_copilot;
 
@@ -46,6 +47,7 @@ pub const ALL: &[&dyn Connector] = &[
     &qwen::Qwen,
     &cursor::CursorConnector,
     &aider::Aider,
+    &pi::PI,
 ];
 
 /// A reader of one agent's files.
