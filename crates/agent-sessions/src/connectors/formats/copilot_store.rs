@@ -8,9 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
 
 use super::copilot_events::{is_beginning, model_call_identity, typed_part_of_prompt};
+use super::rows::{
+    bounded_select_list, count_column, json_column, keep_unmodeled_columns, number_column,
+    text_column,
+};
 use super::sqlite::{self, Database};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
@@ -331,14 +334,6 @@ impl CopilotStore<'_> {
     }
 }
 
-/// Returns a select list that reads values up to the size limit.
-fn bounded_select_list(columns: &[String]) -> String {
-    let read = |column: &String| {
-        format!("{} AS {}", sqlite::size_bounded_column(column), sqlite::quoted_column(column))
-    };
-    columns.iter().map(read).collect::<Vec<_>>().join(", ")
-}
-
 /// Returns whether a summary is a prompt as rendered for the model, which begins with a tag.
 fn is_rendered(summary: &str) -> bool {
     let tag = summary.trim_start().strip_prefix('<').and_then(|rest| rest.split_once('>'));
@@ -432,29 +427,11 @@ fn checkpoint_document(row: &Row<'_>) -> (String, String) {
 fn keep_times(row: &Row<'_>, name: &str, all: &mut Extensions) {
     let said: Extensions = TIMES
         .iter()
-        .filter_map(|column| Some(((*column).to_owned(), json_of(row, column)?)))
+        .filter_map(|column| Some(((*column).to_owned(), json_column(row, column)?)))
         .collect();
     if !said.is_empty() {
         all.entry(name.to_owned()).or_insert_with(|| Json::from_value(&said));
     }
-}
-
-/// Returns a text column. An empty text counts as absent.
-fn text_column(row: &Row<'_>, column: &str) -> Option<String> {
-    let text = match row.get_ref(column).ok()? {
-        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        ValueRef::Integer(number) => number.to_string(),
-        _ => return None,
-    };
-    Some(text).filter(|text| !text.is_empty())
-}
-
-fn number_column(row: &Row<'_>, column: &str) -> Option<i64> {
-    row.get_ref(column).ok()?.as_i64().ok()
-}
-
-fn count_column(row: &Row<'_>, column: &str) -> u64 {
-    number_column(row, column).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
 }
 
 fn time_column(row: &Row<'_>, column: &str) -> Option<Timestamp> {
@@ -465,29 +442,6 @@ fn time_column(row: &Row<'_>, column: &str) -> Option<Timestamp> {
 fn parse_store_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse_iso_time(text)
         .or_else(|| Timestamp::parse_iso_time(&format!("{}Z", text.replace(' ', "T"))))
-}
-
-/// Keeps the columns that have no field in the model.
-fn keep_unmodeled_columns(row: &Row<'_>, known: &[&str], extensions: &mut Extensions) {
-    let columns = row.as_ref().column_names();
-    for column in columns.into_iter().filter(|column| !known.contains(column)) {
-        extensions.extend(json_of(row, column).map(|value| (column.to_owned(), value)));
-    }
-}
-
-/// Returns a column as JSON. A text that contains JSON is parsed.
-fn json_of(row: &Row<'_>, column: &str) -> Option<Json> {
-    match row.get_ref(column).ok()? {
-        ValueRef::Integer(number) => Some(Json::from_value(&number)),
-        ValueRef::Real(number) => Some(Json::from_value(&number)),
-        ValueRef::Text(bytes) => {
-            let text = String::from_utf8_lossy(bytes);
-            let parsed = Some(&text).filter(|text| text.starts_with(['{', '[']));
-            let parsed = parsed.and_then(|text| serde_json::from_str(text).ok());
-            Some(parsed.unwrap_or_else(|| Json::from_value(&text)))
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod jsonl;
 pub mod large;
 pub mod parents;
 pub mod pieces;
+pub mod rows;
 pub mod scan_snapshot;
 pub mod source_file;
 pub mod sqlite;
