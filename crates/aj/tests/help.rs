@@ -90,7 +90,9 @@ fn every_search_field_is_described_in_every_place() {
     let (list, stats) = (print("list --help"), print("stats --help"));
     for field in search_fields() {
         let name = format!("{}:", field.name);
-        let has_name = |text: &str| text.split([' ', '\n', ',']).any(|word| word == name);
+        let has_name = |text: &str| {
+            text.split([' ', '\n', ',']).any(|word| word.trim_end_matches('.') == name)
+        };
         assert!(has_name(&list), "{name} in `aj list --help`");
         assert_eq!(has_name(&stats), field.target != FieldTarget::Messages, "{name}: {stats}");
         assert!(search.contains(&format!("  {name}")), "{name} in `aj search --help`");

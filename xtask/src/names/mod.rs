@@ -185,6 +185,7 @@ mod tests {
                 "functions with a name of one word, %",
                 "types with a unique name, %",
                 "doc comments that open like a question, %",
+                "functions with a tuple parameter",
             ]
         );
         assert_eq!(survey.tuple_parameters, 1);

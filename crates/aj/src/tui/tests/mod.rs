@@ -66,10 +66,7 @@ fn a_call_an_author_and_a_kind_of_match_read_as_in_other_views() {
     let lines = line(0, "user", &"review the marmalade".into()) + &line(1, "assistant", &call);
     let mut bench = Bench::session(Size::new(100, 24), &lines);
     bench.keys("marmalade zeppelin harbour quarrel ").shows("not all words").shows("you");
-    bench
-        .keys("<enter><enter>")
-        .shows("▸ Bash Show staged diff · git diff --staged")
-        .shows("1 you");
+    bench.keys("<enter>").shows("▸ Bash Show staged diff · git diff --staged").shows("1 you");
 }
 
 #[test]
