@@ -5,7 +5,6 @@
 //! emitted as the fork's beginning, with the ids and calls it has there, so that nothing counts
 //! twice.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -17,8 +16,7 @@ use super::{FOLDERS, RolloutFileName};
 use crate::connectors::formats::files;
 use crate::connectors::formats::json::BorrowedText;
 use crate::connectors::formats::jsonl::{End, LineReader};
-use crate::connectors::formats::source_file::SourceFile;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::{Continuation, Timestamp};
 
 /// Maximum length of a chain of forks.
@@ -96,9 +94,7 @@ fn open_rollout(path: &Path) -> Result<LineReader> {
     if path.extension().is_none_or(|ending| ending != "zst") {
         return LineReader::open_at(path, 0);
     }
-    let file = SourceFile::open(path).map_err(Error::read(path))?;
-    let decoder: Box<dyn Read> = Box::new(zstd::Decoder::new(file).map_err(Error::read(path))?);
-    Ok(LineReader::from_stream(decoder, path))
+    LineReader::open_compressed(path)
 }
 
 /// Finds the rollout of a thread: in the directory of the file that names it, in the directory of

@@ -74,7 +74,7 @@ fn read_packed(input: impl Read + 'static, path: &Path, sink: &mut dyn Sink) -> 
         match lines.next_line() {
             Ok(Some(line)) => reader.read_rollout_line(&line)?,
             Ok(None) => break,
-            Err(error) if is_of_file(&error) || reader.state.native.is_empty() => {
+            Err(error) if jsonl::is_file_failure(&error) || reader.state.native.is_empty() => {
                 return Err(error);
             }
             Err(_) => {
@@ -89,12 +89,6 @@ fn read_packed(input: impl Read + 'static, path: &Path, sink: &mut dyn Sink) -> 
     }
     reader.finish_rollout()?;
     Ok(Checkpoint::default())
-}
-
-/// Returns whether an error is one of reading the file rather than of decompressing it: the next
-/// read may succeed.
-fn is_of_file(error: &Error) -> bool {
-    matches!(error, Error::Read { source, .. } if source.raw_os_error().is_some())
 }
 
 /// Reads a session of the first versions: one document with all items.

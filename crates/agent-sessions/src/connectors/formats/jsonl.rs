@@ -98,6 +98,13 @@ impl LineReader {
         Ok(Self { offset, ..Self::from_stream(Box::new(file), path) })
     }
 
+    /// Opens a compressed file and starts reading at the beginning of its content.
+    pub fn open_compressed(path: &Path) -> Result<Self> {
+        let file = SourceFile::open(path).map_err(Error::read(path))?;
+        let decoder = zstd::Decoder::new(file).map_err(Error::read(path))?;
+        Ok(Self::from_stream(Box::new(decoder), path))
+    }
+
     /// Reads lines from a stream derived from the file at `path`, such as its decompressed form.
     pub fn from_stream(input: Box<dyn Read>, path: &Path) -> Self {
         let (buffer, path) = (vec![0; STEP], path.to_owned());
@@ -274,6 +281,12 @@ fn tail_guard(path: &Path, offset: u64, end: u64) -> Result<u64> {
         (&mut file).take(length).read_to_end(&mut bytes).map_err(Error::read(path))?;
     }
     Ok(xxh3_64(&bytes))
+}
+
+/// Returns whether an error is one of reading a file rather than of decompressing it: the next read
+/// may succeed.
+pub fn is_file_failure(error: &Error) -> bool {
+    matches!(error, Error::Read { source, .. } if source.raw_os_error().is_some())
 }
 
 /// Returns whether a line is empty or whitespace.
