@@ -52,6 +52,7 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("qwen", &[]),
     ("pi", &["reasoning"]),
     ("pi87", &[]),
+    ("openclaw", &[]),
 ];
 
 #[test]

@@ -48,6 +48,9 @@ pub const ALL: &[&dyn Connector] = &[
     &cursor::CursorConnector,
     &aider::Aider,
     &pi::PI,
+    &pi::OMP,
+    &pi::PRIME,
+    &pi::OpenClaw,
 ];
 
 /// A reader of one agent's files.

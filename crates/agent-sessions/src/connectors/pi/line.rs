@@ -7,8 +7,16 @@ use crate::connectors::formats::json::{self, BorrowedText, lenient, lossless};
 use crate::model::{Extensions, Timestamp, Tokens, Usage};
 
 /// Fields that repeat others, or that only the provider can read.
-const OMITTED: &[&str] =
-    &["api", "preserveData", "providerPayload", "systemMessage", "timestamp", "version"];
+const OMITTED: &[&str] = &[
+    "api",
+    "idempotencyKey",
+    "openclawDelivery",
+    "preserveData",
+    "providerPayload",
+    "systemMessage",
+    "timestamp",
+    "version",
+];
 
 lossless! {
     /// One entry of a session: its header, a message, or a change of its state.
@@ -51,6 +59,7 @@ lossless! {
         "toolName" tool_name: Option<BorrowedText<'a>>,
         "isError" is_error: Option<bool>,
         "details" details: Option<&'a RawValue>,
+        "provenance" provenance: Option<&'a RawValue>,
         "nestedCalls" nested_calls: Option<&'a RawValue>,
         "command" command: Option<BorrowedText<'a>>,
         "output" output: Option<BorrowedText<'a>>,
@@ -61,7 +70,8 @@ lossless! {
 
 lenient! {
     /// Tokens and cost of a model call. The classes do not overlap, except that `output` includes
-    /// `reasoning` and `cacheWrite` includes `cacheWrite1h`.
+    /// `reasoning` (`reasoningTokens` in oh-my-pi and OpenClaw) and `cacheWrite` includes
+    /// `cacheWrite1h`.
     struct PiUsage {
         "input" input: Option<u64>,
         "output" output: Option<u64>,
@@ -69,6 +79,7 @@ lenient! {
         "cacheWrite" cache_write: Option<u64>,
         "cacheWrite1h" cache_write_1h: Option<u64>,
         "reasoning" reasoning: Option<u64>,
+        "reasoningTokens" reasoning_tokens: Option<u64>,
         "cost" cost: Option<PiCost>,
     }
 }
@@ -103,7 +114,8 @@ impl PiUsage {
             output: self.output.unwrap_or(0),
             cache_read: self.cache_read.unwrap_or(0),
             cache_creation: self.cache_write.unwrap_or(0),
-            reasoning: self.reasoning,
+            // Some programs write 0 for a model that does not count its reasoning.
+            reasoning: self.reasoning.or(self.reasoning_tokens.filter(|count| *count > 0)),
         };
         // A cost of zero is that of a model without known prices.
         let cost = self.cost.and_then(|cost| cost.total).filter(|dollars| *dollars > 0.0);

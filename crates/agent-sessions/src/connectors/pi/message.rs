@@ -4,8 +4,22 @@ use serde_json::value::RawValue;
 
 use super::content;
 use super::line::{PiMessage, keep_unmodeled_fields, owned_if_present};
-use crate::connectors::formats::json::{self, BorrowedText};
+use crate::connectors::formats::json::{self, BorrowedText, lenient};
 use crate::model::{Block, Extensions, Json, Message, Origin, Role};
+
+lenient! {
+    /// The author of a prompt that OpenClaw received.
+    struct PromptProvenance<'a> {
+        "kind" kind: Option<BorrowedText<'a>>,
+    }
+}
+
+lenient! {
+    /// The exit status of a command, in the details of its result.
+    struct CommandDetails {
+        "exitCode" exit_code: Option<f64>,
+    }
+}
 
 /// The outcome of converting the message of an entry.
 pub(super) enum ConvertedMessage {
@@ -75,9 +89,23 @@ pub(super) fn convert_summary(
 fn convert_prompt(message: PiMessage<'_>, envelope: Message) -> Message {
     let mut prompt = Message { role: Role::User, origin: Origin::Human, ..envelope };
     prompt.blocks.extend(message.content.into_iter().flat_map(content::content_blocks));
+    if let Some(provenance) = message.provenance {
+        if !is_typed_by_person(provenance) {
+            prompt.origin = Origin::Injected;
+        }
+        prompt.extensions.insert("provenance".to_owned(), Json::from(provenance));
+    }
     keep_unmodeled_fields(message.rest, &mut prompt.extensions);
     restore_skill_command(&mut prompt);
     prompt
+}
+
+/// Returns whether a person typed a prompt with this provenance: neither another session nor the
+/// program itself.
+fn is_typed_by_person(provenance: &RawValue) -> bool {
+    let kind = json::parse_json::<PromptProvenance<'_>>(provenance.get()).and_then(|one| one.kind);
+    let kind = kind.as_ref().map_or("", BorrowedText::as_borrowed_str);
+    !matches!(kind, "inter_session" | "internal_system")
 }
 
 /// Restores the command that a person typed to run a skill. The program replaces it by the text of
@@ -139,16 +167,24 @@ fn convert_tool_result(
     if let Some(nested) = message.nested_calls {
         content::push_nested_calls(nested, &mut result.blocks);
     }
+    // OpenClaw does not mark a command that ended with a status other than 0 as an error.
+    let has_failed = message.details.is_some_and(is_failed_command);
     let (output, others) = message.content.map(content::result_text_and_blocks).unwrap_or_default();
     result.blocks.push(Block::ToolResult {
         call_id: message.tool_call_id.map(BorrowedText::into_owned).unwrap_or_default(),
         output,
-        is_error: message.is_error,
+        is_error: if has_failed { Some(true) } else { message.is_error },
     });
     result.blocks.extend(others);
     keep_details(message.details, &mut result.extensions);
     keep_unmodeled_fields(message.rest, &mut result.extensions);
     result
+}
+
+/// Returns whether the details of a result are those of a command that failed.
+fn is_failed_command(details: &RawValue) -> bool {
+    let details = json::parse_json::<CommandDetails>(details.get()).unwrap_or_default();
+    details.exit_code.is_some_and(|code| code != 0.0)
 }
 
 /// Converts a shell command that a person ran, with its output as a second message.

@@ -1,16 +1,20 @@
 //! The Pi family: agents that record sessions in the format of Pi, one JSON entry per line,
-//! append-only. The entries of a session form a tree.
+//! append-only. The entries of a session form a tree. Pi, oh-my-pi and Prime Agent keep a file for
+//! each session; OpenClaw keeps the entries in a database.
 //!
 //! Observed versions: Pi of 2025-11 to 0.87, with headers of the versions 1 to 3, and the
-//! documented format of Pi 1.5. Peculiarities: sessions of version 1 have no ids; a branch that was
-//! left stays in the file; a fork copies entries with their ids and times.
-//! `docs/formats/pi.md` has the evidence.
+//! documented format of Pi 1.5; OpenClaw 2026.9 with headers of version 4. Peculiarities: sessions
+//! of version 1 have no ids; a branch that was left stays in the file; a fork copies entries with
+//! their ids and times. `docs/formats/pi.md`, `omp.md`, `prime.md` and `openclaw.md` have the
+//! evidence.
 
 mod content;
 mod line;
 mod message;
+mod openclaw;
 mod place;
 mod reader;
+mod store;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +22,8 @@ use super::formats::files;
 use super::{Agent, Checkpoint, Connector, Machine, Resume, Sink, Source};
 use crate::error::Result;
 use crate::model::Session;
+
+pub(super) use self::openclaw::OpenClaw;
 
 /// The connector for one agent of the family.
 pub(super) struct PiFamily {
@@ -48,6 +54,48 @@ pub(super) const PI: PiFamily = PiFamily {
     resume_argument: "--session",
 };
 
+/// The connector for oh-my-pi.
+pub(super) const OMP: PiFamily = PiFamily {
+    agent: &Agent {
+        id: "omp",
+        name: "oh-my-pi",
+        badge: "omp",
+        aliases: &["oh-my-pi"],
+        color: (190, 24, 93),
+        key: "omp",
+        variable: "AJ_OMP_PATH",
+        shell_variables: &[],
+        mcp: None,
+    },
+    roots: omp_roots,
+    program: "omp",
+    resume_argument: "--resume",
+};
+
+/// The connector for Prime Agent.
+pub(super) const PRIME: PiFamily = PiFamily {
+    agent: &Agent {
+        id: "prime",
+        name: "Prime Agent",
+        badge: "prime",
+        aliases: &["prime-agent"],
+        color: (71, 85, 105),
+        key: "prime",
+        variable: "AJ_PRIME_PATH",
+        shell_variables: &[],
+        mcp: None,
+    },
+    roots: prime_roots,
+    program: "prime-agent",
+    resume_argument: "--resume",
+};
+
+/// Directory of oh-my-pi in which every profile has a directory of its own.
+const PROFILES: &str = "profiles";
+
+/// Directory in which Prime keeps the sessions of sub-agents, beside the directory of sessions.
+const SESSION_ARTIFACTS: &str = "session-artifacts";
+
 /// Directories inside a configured root that hold the sessions.
 const INNER: &[&str] = &["agent/sessions", "sessions"];
 
@@ -61,12 +109,16 @@ impl Connector for PiFamily {
     }
 
     fn discover_sources(&self, root: &Path) -> Result<Vec<Source>> {
-        files::walk_files(&sessions_directory(root), &is_session_file)
+        let mut sources = files::walk_files(&sessions_directory(root), &is_session_file)?;
+        sources.retain(|source| is_place_of_sessions(root, &source.path));
+        Ok(sources)
     }
 
     fn affected_sources(&self, root: &Path, changed: &Path) -> Option<Vec<Source>> {
         let name = changed.file_name()?.to_string_lossy();
-        let is_source = changed.starts_with(sessions_directory(root)) && is_session_file(&name);
+        let is_source = changed.starts_with(sessions_directory(root))
+            && is_session_file(&name)
+            && is_place_of_sessions(root, changed);
         let source = is_source.then(|| files::source_from_file(changed.to_owned())).flatten();
         Some(Vec::from_iter(source))
     }
@@ -91,6 +143,39 @@ fn pi_roots(machine: &Machine) -> Vec<PathBuf> {
     let home = || machine.env_path("PI_CODING_AGENT_DIR");
     let home = || home().unwrap_or_else(|| machine.home.join(".pi/agent"));
     vec![sessions.unwrap_or_else(|| home().join("sessions"))]
+}
+
+/// Lists the directories with sessions of oh-my-pi. `PI_CODING_AGENT_DIR` moves them too, but does
+/// not say whether the sessions in it are Pi's; Pi has it first.
+fn omp_roots(machine: &Machine) -> Vec<PathBuf> {
+    let name = machine.env_var("PI_CONFIG_DIR").unwrap_or(".omp");
+    let home = machine.home.join(name);
+    let mut roots = vec![home.join("agent/sessions"), home.join(PROFILES)];
+    if let Some(data) = machine.env_path("XDG_DATA_HOME") {
+        roots.extend([data.join("omp/sessions"), data.join("omp").join(PROFILES)]);
+    }
+    roots
+}
+
+fn prime_roots(machine: &Machine) -> Vec<PathBuf> {
+    let sessions = machine
+        .env_path("PRIME_AGENT_SESSION_DIR")
+        .or_else(|| machine.env_path("PRIME_AGENT_CODING_AGENT_SESSION_DIR"));
+    let home = || machine.env_path("PRIME_AGENT_CODING_AGENT_DIR");
+    let home = || home().unwrap_or_else(|| machine.home.join(".prime/agent"));
+    let sessions = sessions.unwrap_or_else(|| home().join("sessions"));
+    let artifacts = sessions.with_file_name(SESSION_ARTIFACTS);
+    vec![sessions, artifacts]
+}
+
+/// Returns whether a file below a root may be a session. In the directory of profiles only some
+/// directories hold sessions, and sub-agents of Prime are beside other files.
+fn is_place_of_sessions(root: &Path, file: &Path) -> bool {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    if root.ends_with(PROFILES) {
+        return folder.components().any(|name| name.as_os_str() == "sessions");
+    }
+    !root.ends_with(SESSION_ARTIFACTS) || place::is_sub_agent_folder(folder)
 }
 
 /// Returns the directory with the sessions of a root, which may be a directory around it.

@@ -25,6 +25,8 @@ pub(super) struct SessionFile {
     pub(super) is_named_as_session: bool,
     /// The session that started this one.
     pub(super) parent: Option<String>,
+    /// Whether the folder is that of a sub-agent. Its header names the session that started it.
+    pub(super) is_in_sub_agent_folder: bool,
     /// The directory in which ids that people choose are unique.
     scope: String,
 }
@@ -40,7 +42,19 @@ impl SessionFile {
             native: qualified_id(id, &scope),
             is_named_as_session: is_stamped || is_uuid(id),
             parent: parent_of_folder(path.parent().unwrap_or(Path::new(""))),
+            is_in_sub_agent_folder: is_sub_agent_folder(path.parent().unwrap_or(Path::new(""))),
             scope,
+        }
+    }
+
+    /// Describes the session `id` in the database of one of OpenClaw's agents.
+    pub(super) fn in_database(id: &str, agent_directory: &str) -> Self {
+        Self {
+            native: qualified_id(id, agent_directory),
+            is_named_as_session: true,
+            parent: None,
+            is_in_sub_agent_folder: false,
+            scope: agent_directory.to_owned(),
         }
     }
 
@@ -51,6 +65,9 @@ impl SessionFile {
 
     /// Returns the id of a session that a header names: by the path of its file, or by its id.
     pub(super) fn named_session(&self, reference: &str) -> String {
+        if let Some((agent, id)) = split_database_reference(reference) {
+            return qualified_id(id, agent);
+        }
         match reference.rsplit_once(['/', '\\']) {
             Some((folder, name)) => qualified_id(id_in_file_name(name).0, scope_of_folder(folder)),
             None => qualified_id(id_in_file_name(reference).0, &self.scope),
@@ -67,6 +84,20 @@ pub(super) fn agents_own_id(native: &str) -> &str {
 /// unique only in one directory.
 fn qualified_id(id: &str, scope: &str) -> String {
     if is_uuid(id) || scope.is_empty() { id.to_owned() } else { format!("{id}@{scope}") }
+}
+
+/// Splits a reference to a session in a database, `sqlite:<agent>:<id>:<path>`, into the agent's
+/// directory and the id.
+fn split_database_reference(reference: &str) -> Option<(&str, &str)> {
+    let (agent, rest) = reference.strip_prefix("sqlite:")?.split_once(':')?;
+    Some((agent, rest.split_once(':')?.0))
+}
+
+/// Returns whether the folder is one that Prime made for a session of its own sub-agents.
+pub(super) fn is_sub_agent_folder(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let id = name.strip_prefix("sub-").unwrap_or_default();
+    id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns the name of the directory whose sessions have ids of their own: that of the project, or
@@ -161,5 +192,6 @@ mod tests {
         check("C:\\s\\--p--\\2026-11-17T11-08-16-464Z_a.jsonl", "a@--p--");
         check(ID, ID);
         check("s1", "s1@main");
+        check("sqlite:ops:s2:/home/mara/.openclaw/agents/ops/agent/x.sqlite", "s2@ops");
     }
 }

@@ -34,6 +34,7 @@ const STATE: &[&str] = &[
     "label",
     "leaf",
     "mode_change",
+    "reset",
     "reset_boundary",
     "service_tier_change",
     "session_init",
@@ -45,7 +46,10 @@ const STATE: &[&str] = &[
 /// The reason reported for an entry that cannot be parsed.
 const NO_OBJECT: &str = "not a JSON object";
 
-/// Reads a session file from a checkpoint on.
+/// Extension of a compressed session file.
+const COMPRESSED: &str = "zst";
+
+/// Reads a session file from a checkpoint on. A compressed one is read from its beginning.
 pub(super) fn read_session_file(
     agent: &str,
     path: &Path,
@@ -53,6 +57,12 @@ pub(super) fn read_session_file(
     sink: &mut dyn Sink,
 ) -> Result<Checkpoint> {
     let file = SessionFile::from_session_path(path);
+    if path.extension().is_some_and(|extension| extension == COMPRESSED) {
+        let lines = LineReader::open_compressed(path)?;
+        let mut reader = EntryReader::new(agent, file, &Checkpoint::default(), sink)?;
+        reader.read_archive(lines)?;
+        return Ok(Checkpoint::default());
+    }
     let mut reader = EntryReader::new(agent, file, start, sink)?;
     let mut lines = LineReader::open_at(path, start.offset)?;
     let mut end = start.offset;
@@ -85,6 +95,9 @@ pub(super) fn read_session_file(
         ..Checkpoint::default()
     })
 }
+
+/// The reason reported where compressed data ends too early.
+const BROKEN_ARCHIVE: &str = "compressed data is broken from here on";
 
 /// Reads the entries of one session.
 pub(super) struct EntryReader<'s> {
@@ -227,6 +240,30 @@ impl<'s> EntryReader<'s> {
         origin.is_some() && !has_own && at.zip(*began).is_some_and(|(at, began)| at < began)
     }
 
+    /// Reads the lines of a compressed session, as far as they can be decompressed.
+    pub(super) fn read_archive(&mut self, mut lines: LineReader) -> Result<()> {
+        loop {
+            match lines.next_line() {
+                Ok(Some(line)) if line.end == End::TooLong => {
+                    let too_long = Record::unreadable_record(line.offset, LINE_TOO_LONG);
+                    self.sink.accept_record(too_long)?;
+                }
+                Ok(Some(line)) if jsonl::is_blank_line(line.bytes) => {}
+                Ok(Some(line)) => self.read_entry(line.bytes, line.offset, true)?,
+                Ok(None) => break,
+                Err(error) if self.told == 0 || jsonl::is_file_failure(&error) => {
+                    return Err(error);
+                }
+                Err(_) => {
+                    let broken = Record::truncated_record(lines.next_offset(), BROKEN_ARCHIVE);
+                    self.sink.accept_record(broken)?;
+                    break;
+                }
+            }
+        }
+        self.finish_session()
+    }
+
     /// Reads one entry. `at` is its position in the source.
     pub(super) fn read_entry(&mut self, bytes: &[u8], at: u64, is_complete: bool) -> Result<()> {
         let bytes = jsonl::mend_escapes(bytes);
@@ -290,7 +327,7 @@ impl<'s> EntryReader<'s> {
         self.add_title(entry.title.as_ref(), entry.title_source.as_ref());
         self.state.is_session = true;
         self.state.began = entry.entry_time();
-        self.state.depth = entry.depth.unwrap_or(0);
+        self.state.depth = entry.depth.unwrap_or(u64::from(self.file.is_in_sub_agent_folder));
         if let Some(id) = owned_if_present(entry.id).filter(|_| !self.is_open) {
             self.state.native = self.file.native_id(&id);
             self.session.id.native.clone_from(&self.state.native);
