@@ -335,7 +335,7 @@ impl<'s> EntryReader<'s> {
         let origin = owned_if_present(entry.parent_session.or(entry.branched_from));
         self.state.origin = origin.as_deref().map(|origin| self.file.named_session(origin));
         self.session.cwd = owned_if_present(entry.cwd);
-        self.session.model = owned_if_present(entry.model_id);
+        self.session.model = owned_if_present(entry.model_id).or(self.session.model.take());
         self.state.model.clone_from(&self.session.model);
         if let Some(origin) = origin {
             let origin = Json::from_value(&origin);
