@@ -99,6 +99,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("cursor", "cursor"),
     ("aider", "aider"),
     ("pi", "pi"),
+    ("hermes", "hermes"),
 ];
 
 /// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued

@@ -53,6 +53,7 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("pi", &["reasoning"]),
     ("pi87", &[]),
     ("openclaw", &[]),
+    ("hermes", &["model_calls"]),
 ];
 
 #[test]

@@ -276,7 +276,7 @@ impl<'a> Recorder<'a> {
 
     /// Converts a local time to UTC, if the agent records local times.
     fn correct_time(&self, at: &mut Option<Timestamp>) {
-        if self.job.connector.has_local_times() {
+        if self.job.connector.has_local_times(&self.job.source.path) {
             *at = at.map(|at| at.as_local_in(&self.config.zone));
         }
     }

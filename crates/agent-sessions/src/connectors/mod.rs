@@ -19,6 +19,7 @@ mod codex;
 mod copilot_cli;
 mod cursor;
 mod gemini;
+mod hermes;
 mod pi;
 mod qwen;
 mod vscode_copilot;
@@ -51,6 +52,7 @@ pub const ALL: &[&dyn Connector] = &[
     &pi::OMP,
     &pi::PRIME,
     &pi::OpenClaw,
+    &hermes::Hermes,
 ];
 
 /// A reader of one agent's files.
@@ -89,9 +91,9 @@ pub trait Connector: Sync {
         true
     }
 
-    /// Returns whether the agent records local times without a time zone. The connector emits them
-    /// as if they were UTC; a later layer that has the zone corrects them.
-    fn has_local_times(&self) -> bool {
+    /// Returns whether the agent records local times without a time zone in a source. The connector
+    /// emits them as if they were UTC; a later layer that has the zone corrects them.
+    fn has_local_times(&self, _source: &Path) -> bool {
         false
     }
 

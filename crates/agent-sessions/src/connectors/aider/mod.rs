@@ -42,7 +42,7 @@ impl Connector for Aider {
         false
     }
 
-    fn has_local_times(&self) -> bool {
+    fn has_local_times(&self, _: &Path) -> bool {
         true
     }
 

@@ -12,6 +12,7 @@ pub mod glob;
 pub mod json;
 pub mod jsonl;
 pub mod large;
+pub mod openai_chat;
 pub mod parents;
 pub mod pieces;
 pub mod rows;
