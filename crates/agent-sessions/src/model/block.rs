@@ -70,6 +70,14 @@ impl Image {
         Self::image_from_bytes(media_type, data)
     }
 
+    /// Builds an image from its URL, which may contain the image data.
+    pub fn from_url(url: &str) -> Self {
+        match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+            Some((media_type, data)) => Self::from_base64(Some(media_type.to_owned()), data),
+            None => Self { location: Some(url.to_owned()), ..Self::default() },
+        }
+    }
+
     /// Builds an image from its bytes.
     pub fn image_from_bytes(media_type: Option<String>, data: Vec<u8>) -> Self {
         Self {

@@ -69,7 +69,7 @@ impl<'a> CodexContentPart<'a> {
                 blocks.push(Block::Text(text.into_owned()));
             }
         } else if let Some(url) = self.image_url {
-            let image = image_from_url(url.as_borrowed_str());
+            let image = Image::from_url(url.as_borrowed_str());
             let location = image.location.or(path.take());
             blocks.push(Block::Image(Image { location, ..image }));
         } else if let (Some("local_image"), Some(path)) =
@@ -93,15 +93,6 @@ impl<'a> CodexContentPart<'a> {
         }
         map.extend(self.rest.iter().map(|(key, value)| (&**key, Json::from(*value))));
         Json::from_value(&map)
-    }
-}
-
-/// Builds an image from its URL, which usually contains the image data.
-pub(super) fn image_from_url(url: &str) -> Image {
-    let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-    match inline {
-        Some((media_type, data)) => Image::from_base64(Some(media_type.to_owned()), data),
-        None => Image { location: Some(url.to_owned()), ..Image::default() },
     }
 }
 
@@ -169,15 +160,6 @@ impl ToolOutput {
             ..Self::default()
         }
     }
-}
-
-/// Parses the arguments of a call: a string that contains JSON becomes that JSON, anything else is
-/// kept as written.
-pub(super) fn parse_call_arguments(raw: Option<&RawValue>) -> Json {
-    let Some(raw) = raw else { return Json::from_value(&()) };
-    let inner = serde_json::from_str::<BorrowedText<'_>>(raw.get()).ok();
-    let parsed = inner.as_ref().and_then(|text| serde_json::from_str::<&RawValue>(&text.0).ok());
-    Json::from(parsed.unwrap_or(raw))
 }
 
 impl<'a> FromOddValue<'a> for CodexContent<'a> {
@@ -268,19 +250,6 @@ mod tests {
             None,
         );
         check(r#"{"odd":1}"#, r#"{"odd":1}"#, None);
-    }
-
-    #[test]
-    fn arguments_are_json_where_they_can_be() {
-        let check = |json: &str, expected: &str| {
-            assert_eq!(
-                parse_call_arguments(Some(serde_json::from_str(json).unwrap())).as_json_str(),
-                expected
-            );
-        };
-        check(r#""{\"cmd\":\"ls\"}""#, r#"{"cmd":"ls"}"#);
-        check(r#""{\"cmd\":""#, r#""{\"cmd\":""#);
-        check(r#"{"query":"x"}"#, r#"{"query":"x"}"#);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::content::{self, CodexContent};
+use super::content::CodexContent;
 use super::items::PendingUserItem;
 use super::line::{InterfaceEvent, PatchChanges, ShownItem};
 use super::prompt;
@@ -213,5 +213,5 @@ fn event_images(
     local: Option<Vec<BorrowedText<'_>>>,
 ) -> Vec<Image> {
     let images = images.into_iter().chain(local).flatten();
-    images.map(|url| content::image_from_url(url.as_borrowed_str())).collect()
+    images.map(|url| Image::from_url(url.as_borrowed_str())).collect()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::content::{self, CodexContent, ToolOutput};
+use super::content::{CodexContent, ToolOutput};
 use super::line::CodexItem;
 use super::prompt;
 use super::reader::{RolloutMark, RolloutReader, forget_emitted_text, remember_emitted_text};
@@ -155,7 +155,7 @@ impl RolloutReader<'_> {
         let input = match item.input.take() {
             // The text of a free-form tool is not JSON, even when it looks like JSON.
             Some(text) => Json::from(text),
-            None => content::parse_call_arguments(input),
+            None => json::parse_call_arguments(input),
         };
         let picture = item.result.take().filter(|_| kind == "image_generation_call");
         let picture = picture.map(|data| Image::from_base64(None, data.as_borrowed_str()));

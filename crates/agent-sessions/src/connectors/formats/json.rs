@@ -421,6 +421,15 @@ pub fn deserialize_count<'de, D: serde::Deserializer<'de>>(
     deserializer.deserialize_any(CountVisitor)
 }
 
+/// Parses the arguments of a tool call: a string that contains JSON becomes that JSON, anything else
+/// is kept as written.
+pub fn parse_call_arguments(raw: Option<&RawValue>) -> Json {
+    let Some(raw) = raw else { return Json::from_value(&()) };
+    let inner = serde_json::from_str::<BorrowedText<'_>>(raw.get()).ok();
+    let parsed = inner.as_ref().and_then(|text| serde_json::from_str::<&RawValue>(&text.0).ok());
+    Json::from(parsed.unwrap_or(raw))
+}
+
 /// Adds fields to the extensions, except `null`, `false` and empty values.
 pub fn keep_non_empty_fields(rest: UnnamedFields<'_>, extensions: &mut Extensions) {
     for (key, value) in rest {
@@ -515,6 +524,19 @@ mod tests {
         check(r#"{"type":"\ud800t","n":{}}"#, Some("\u{fffd}t"), None, &["n"]);
         assert!(parse_json::<Line<'_>>("[]").is_none());
         assert!(parse_json::<Line<'_>>("{").is_none());
+    }
+
+    #[test]
+    fn arguments_are_json_where_they_can_be() {
+        let check = |json: &str, expected: &str| {
+            assert_eq!(
+                parse_call_arguments(Some(serde_json::from_str(json).unwrap())).as_json_str(),
+                expected
+            );
+        };
+        check(r#""{\"cmd\":\"ls\"}""#, r#"{"cmd":"ls"}"#);
+        check(r#""{\"cmd\":""#, r#""{\"cmd\":""#);
+        check(r#"{"query":"x"}"#, r#"{"query":"x"}"#);
     }
 
     #[test]
