@@ -100,6 +100,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("aider", "aider"),
     ("pi", "pi"),
     ("hermes", "hermes"),
+    ("kimi", "kimi"),
 ];
 
 /// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued

@@ -54,6 +54,7 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("pi87", &[]),
     ("openclaw", &[]),
     ("hermes", &["model_calls"]),
+    ("kimi", &["reasoning"]),
 ];
 
 #[test]

@@ -20,6 +20,7 @@ mod copilot_cli;
 mod cursor;
 mod gemini;
 mod hermes;
+mod kimi;
 mod pi;
 mod qwen;
 mod vscode_copilot;
@@ -53,6 +54,7 @@ pub const ALL: &[&dyn Connector] = &[
     &pi::PRIME,
     &pi::OpenClaw,
     &hermes::Hermes,
+    &kimi::Kimi,
 ];
 
 /// A reader of one agent's files.

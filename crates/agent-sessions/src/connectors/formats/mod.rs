@@ -12,6 +12,7 @@ pub mod glob;
 pub mod json;
 pub mod jsonl;
 pub mod large;
+pub mod md5;
 pub mod openai_chat;
 pub mod parents;
 pub mod pieces;
