@@ -11,6 +11,7 @@ use super::transcript::TranscriptReader;
 use super::value::Moment;
 use super::{AGENT, CHAT_META};
 use crate::connectors::formats::jsonl::End;
+use crate::connectors::formats::protobuf::ProtobufMessage;
 use crate::connectors::formats::sqlite::{self, Database};
 use crate::connectors::formats::{files, vscode};
 use crate::connectors::{Record, Sink};
@@ -43,7 +44,7 @@ pub(super) fn read_chat_database(path: &Path, sink: &mut dyn Sink) -> Result<()>
     };
     let mut ids = Vec::new();
     if let ChatBlob::Bytes(root) = &root {
-        for (field, bytes) in length_delimited_fields(root) {
+        for (field, bytes) in ProtobufMessage::new(root).byte_fields() {
             match field {
                 MESSAGES => ids.extend(blob_id_of_field(bytes)),
                 WORKSPACE if session.cwd.is_none() => session.cwd = find_workspace_path(bytes),
@@ -176,7 +177,8 @@ impl BlobWalk<'_, '_> {
         if let Some(json) = unwrap_message_json(&bytes) {
             return self.reader.read_transcript_message(json, at, End::Newline);
         }
-        let children: Vec<String> = length_delimited_fields(&bytes)
+        let children: Vec<String> = ProtobufMessage::new(&bytes)
+            .byte_fields()
             .filter_map(|(_, bytes)| self::blob_id_of_field(bytes))
             .collect();
         children.iter().try_for_each(|child| self.visit_blob(child, depth + 1))
@@ -212,7 +214,10 @@ fn unwrap_message_json(bytes: &[u8]) -> Option<&[u8]> {
     if is_message(bytes) {
         return Some(bytes);
     }
-    length_delimited_fields(bytes).map(|(_, inside)| inside).find(|inside| is_message(inside))
+    ProtobufMessage::new(bytes)
+        .byte_fields()
+        .map(|(_, inside)| inside)
+        .find(|inside| is_message(inside))
 }
 
 /// A row of `blobs`.
@@ -263,54 +268,9 @@ fn decode_hex(bytes: &[u8]) -> Option<Vec<u8>> {
     if text.is_empty() || !text.len().is_multiple_of(2) { None } else { pairs.map(byte).collect() }
 }
 
-/// Returns the length-delimited fields of a Protocol Buffers message. Damage ends the iteration.
-fn length_delimited_fields(mut bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
-    std::iter::from_fn(move || {
-        loop {
-            let tag = read_varint(&mut bytes)?;
-            match tag & 7 {
-                0 => drop(read_varint(&mut bytes)?),
-                1 => bytes = bytes.get(8..)?,
-                5 => bytes = bytes.get(4..)?,
-                2 => {
-                    let length = usize::try_from(read_varint(&mut bytes)?).ok()?;
-                    let (inside, rest) = bytes.split_at_checked(length)?;
-                    bytes = rest;
-                    return Some((tag >> 3, inside));
-                }
-                _ => return None,
-            }
-        }
-    })
-}
-
-fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fields_with_a_length_are_found_among_others() {
-        let check = |bytes: &[u8], expected: &[(u64, &[u8])]| {
-            assert_eq!(length_delimited_fields(bytes).collect::<Vec<_>>(), expected, "{bytes:?}");
-        };
-        check(b"\x0a\x02ab\x10\x96\x01\x4a\x01c", &[(1, b"ab"), (9, b"c")]);
-        check(b"\x0a\x05ab", &[]);
-        check(b"\x0a\x01a\x0f", &[(1, b"a")]);
-        check(b"", &[]);
-    }
 
     #[test]
     fn the_description_may_be_hexadecimal() {

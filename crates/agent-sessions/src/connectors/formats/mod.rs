@@ -16,6 +16,7 @@ pub mod md5;
 pub mod openai_chat;
 pub mod parents;
 pub mod pieces;
+pub mod protobuf;
 pub mod rows;
 pub mod scan_snapshot;
 pub mod source_file;
