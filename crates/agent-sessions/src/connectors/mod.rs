@@ -14,6 +14,7 @@ mod machine;
 mod mcp_client;
 
 mod aider;
+mod antigravity;
 mod claude_code;
 mod codex;
 mod copilot_cli;
@@ -55,6 +56,7 @@ pub const ALL: &[&dyn Connector] = &[
     &pi::OpenClaw,
     &hermes::Hermes,
     &kimi::Kimi,
+    &antigravity::Antigravity,
 ];
 
 /// A reader of one agent's files.

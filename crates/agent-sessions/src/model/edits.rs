@@ -93,15 +93,22 @@ struct EditToolInput {
         alias = "path",
         alias = "target_file",
         alias = "absolute_path",
-        alias = "notebook_path"
+        alias = "notebook_path",
+        alias = "TargetFile"
     )]
     file_path: Option<String>,
-    #[serde(alias = "contents", alias = "file_text")]
+    #[serde(alias = "contents", alias = "file_text", alias = "CodeContent")]
     content: Option<String>,
     /// New text between markers that stand for the existing code.
     #[serde(alias = "code_edit")]
     code: Option<String>,
-    #[serde(alias = "old_string", alias = "oldString", alias = "old_str", alias = "oldText")]
+    #[serde(
+        alias = "old_string",
+        alias = "oldString",
+        alias = "old_str",
+        alias = "oldText",
+        alias = "TargetContent"
+    )]
     old: Option<String>,
     #[serde(
         alias = "new_string",
@@ -109,10 +116,11 @@ struct EditToolInput {
         alias = "new_str",
         alias = "newText",
         alias = "new_source",
-        alias = "newCode"
+        alias = "newCode",
+        alias = "ReplacementContent"
     )]
     new: Option<String>,
-    #[serde(alias = "replacements")]
+    #[serde(alias = "replacements", alias = "ReplacementChunks")]
     edits: Option<Vec<EditToolInput>>,
 }
 

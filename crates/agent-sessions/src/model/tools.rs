@@ -25,6 +25,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "run_in_terminal",
             "run_terminal_cmd",
             "run_terminal_command",
+            "run_command",
         ],
     ),
     (
@@ -39,12 +40,14 @@ const NAMES: &[(&str, &[&str])] = &[
             "replace_string_in_file",
             "multi_replace_string_in_file",
             "search_replace",
+            "replace_file_content",
+            "multi_replace_file_content",
         ],
     ),
     ("glob", &["Glob", "file_search", "glob_file_search"]),
     ("grep", &["Grep", "grep_search", "search_file_content"]),
     ("list_directory", &["LS", "list_dir"]),
-    ("read_file", &["Read", "read", "ReadFile", "view"]),
+    ("read_file", &["Read", "read", "ReadFile", "view", "view_file"]),
     ("search", &["Search"]),
     (
         "todo",
@@ -60,7 +63,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ),
     ("web_fetch", &["WebFetch", "fetch_webpage"]),
     ("web_search", &["WebSearch", "google_web_search"]),
-    ("write_file", &["Write", "write", "WriteFile", "create", "create_file"]),
+    ("write_file", &["Write", "write", "WriteFile", "create", "create_file", "write_to_file"]),
 ];
 
 /// The tool with which the model asks the person a question.
@@ -232,7 +235,9 @@ struct NamedFiles {
         alias = "path",
         alias = "target_file",
         alias = "absolute_path",
-        alias = "notebook_path"
+        alias = "notebook_path",
+        alias = "AbsolutePath",
+        alias = "TargetFile"
     )]
     file_path: Option<String>,
     command: Option<Json>,
@@ -338,6 +343,7 @@ mod tests {
         let shell = r#"{"cmd":"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: i\n+x\nEOF"}"#;
         check("bash", shell, &["i"]);
         check("edit_file", r#"{"replacements":[{"filePath":"h"},{"filePath":"h"}]}"#, &["h"]);
+        check("write_file", r#"{"TargetFile":"/j.go","CodeContent":"…"}"#, &["/j.go"]);
     }
 
     #[test]
