@@ -25,6 +25,7 @@ mod kimi;
 mod pi;
 mod qwen;
 mod vscode_copilot;
+mod zed;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ pub const ALL: &[&dyn Connector] = &[
     &hermes::Hermes,
     &kimi::Kimi,
     &antigravity::Antigravity,
+    &zed::Zed,
 ];
 
 /// A reader of one agent's files.
