@@ -101,6 +101,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("pi", "pi"),
     ("hermes", "hermes"),
     ("kimi", "kimi"),
+    ("opencode", "opencode"),
 ];
 
 /// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued

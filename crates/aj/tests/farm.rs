@@ -55,6 +55,8 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("openclaw", &[]),
     ("hermes", &["model_calls"]),
     ("kimi", &["reasoning"]),
+    ("opencode", &[]),
+    ("kilo", &[]),
 ];
 
 #[test]

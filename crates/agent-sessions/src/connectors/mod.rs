@@ -22,6 +22,7 @@ mod cursor;
 mod gemini;
 mod hermes;
 mod kimi;
+mod opencode;
 mod pi;
 mod qwen;
 mod vscode_copilot;
@@ -59,6 +60,9 @@ pub const ALL: &[&dyn Connector] = &[
     &kimi::Kimi,
     &antigravity::Antigravity,
     &zed::Zed,
+    &opencode::OPENCODE,
+    &opencode::KILO,
+    &opencode::MIMO,
 ];
 
 /// A reader of one agent's files.

@@ -183,6 +183,25 @@ impl BorrowedText<'_> {
     }
 }
 
+/// Returns a text; an empty one counts as absent.
+pub fn owned_if_present(text: Option<BorrowedText<'_>>) -> Option<String> {
+    text.map(BorrowedText::into_owned).filter(|text| !text.is_empty())
+}
+
+/// Returns the text of a JSON document. A damaged one is repaired where possible.
+pub fn document_text(bytes: &[u8]) -> String {
+    match serde_json::from_slice::<&RawValue>(bytes) {
+        Ok(raw) => raw.get().to_owned(),
+        Err(_) => String::from_utf8_lossy(&jsonl::mend_line(bytes)).into_owned(),
+    }
+}
+
+/// Returns a document as JSON; one that is damaged becomes a string.
+pub fn json_as_recorded(text: &str) -> Json {
+    let raw = serde_json::from_str::<&RawValue>(text);
+    raw.map_or_else(|_| Json::from_value(&text), Json::from)
+}
+
 /// An optional field of minor importance: a value of another type counts as absent and does not
 /// break the record.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::sqlite;
 use crate::model::{Extensions, Json};
@@ -64,5 +65,19 @@ pub fn json_column(row: &Row<'_>, column: &str) -> Option<Json> {
             Some(parsed.unwrap_or_else(|| Json::from_value(&text)))
         }
         _ => None,
+    }
+}
+
+/// Hashes all columns of a row.
+pub fn hash_row(row: &Row<'_>, hash: &mut Xxh3) {
+    for column in 0..row.as_ref().column_count() {
+        match row.get_ref(column) {
+            Ok(ValueRef::Integer(number)) => hash.update(&number.to_le_bytes()),
+            Ok(ValueRef::Real(number)) => hash.update(&number.to_le_bytes()),
+            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => hash.update(bytes),
+            Ok(ValueRef::Null) | Err(_) => {}
+        }
+        // Separates the columns.
+        hash.update(&[0xff]);
     }
 }
