@@ -102,6 +102,8 @@ const FOLDERS: &[(&str, &str)] = &[
     ("hermes", "hermes"),
     ("kimi", "kimi"),
     ("opencode", "opencode"),
+    ("opencode-go", "opencode-go"),
+    ("crush", "crush"),
 ];
 
 /// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued
@@ -329,7 +331,11 @@ fn wanted_tokens(agent: &str, row: &Expected) -> ExpectedTokens {
         cache_creation: None,
         reasoning: None,
     };
-    let Some(tokens) = &row.tokens else { return none };
+    // A session's row has the tokens of its last call only.
+    let Some(tokens) = row.tokens.as_ref().filter(|_| !matches!(agent, "crush" | "opencode-go"))
+    else {
+        return none;
+    };
     let cached = tokens.cache_read.unwrap_or(0);
     let written = tokens.cache_creation.unwrap_or(0);
     let (inside, outside) = match agent {

@@ -18,6 +18,7 @@ mod antigravity;
 mod claude_code;
 mod codex;
 mod copilot_cli;
+mod crush;
 mod cursor;
 mod gemini;
 mod hermes;
@@ -63,6 +64,8 @@ pub const ALL: &[&dyn Connector] = &[
     &opencode::OPENCODE,
     &opencode::KILO,
     &opencode::MIMO,
+    &crush::CRUSH,
+    &crush::OPENCODE_GO,
 ];
 
 /// A reader of one agent's files.
