@@ -104,6 +104,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("opencode", "opencode"),
     ("opencode-go", "opencode-go"),
     ("crush", "crush"),
+    ("cline", "cline"),
 ];
 
 /// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued

@@ -57,6 +57,7 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("kimi", &["reasoning"]),
     ("opencode", &[]),
     ("kilo", &[]),
+    ("cline", &["reasoning"]),
 ];
 
 #[test]

@@ -16,6 +16,7 @@ mod mcp_client;
 mod aider;
 mod antigravity;
 mod claude_code;
+mod cline;
 mod codex;
 mod copilot_cli;
 mod crush;
@@ -66,6 +67,7 @@ pub const ALL: &[&dyn Connector] = &[
     &opencode::MIMO,
     &crush::CRUSH,
     &crush::OPENCODE_GO,
+    &cline::CLINE,
 ];
 
 /// A reader of one agent's files.

@@ -90,6 +90,7 @@ fn of_call(tool: &str, input: &Json) -> Vec<FileEdit> {
 struct EditToolInput {
     #[serde(
         alias = "filePath",
+        alias = "filepath",
         alias = "path",
         alias = "target_file",
         alias = "absolute_path",
@@ -107,6 +108,7 @@ struct EditToolInput {
         alias = "oldString",
         alias = "old_str",
         alias = "oldText",
+        alias = "old_text",
         alias = "TargetContent"
     )]
     old: Option<String>,
@@ -115,6 +117,7 @@ struct EditToolInput {
         alias = "newString",
         alias = "new_str",
         alias = "newText",
+        alias = "new_text",
         alias = "new_source",
         alias = "newCode",
         alias = "ReplacementContent"

@@ -26,6 +26,9 @@ const NAMES: &[(&str, &[&str])] = &[
             "run_terminal_cmd",
             "run_terminal_command",
             "run_command",
+            "builtin_run_terminal_command",
+            "execute_command",
+            "run_commands",
         ],
     ),
     (
@@ -42,12 +45,44 @@ const NAMES: &[(&str, &[&str])] = &[
             "search_replace",
             "replace_file_content",
             "multi_replace_file_content",
+            "appliedDiff",
+            "editedExistingFile",
+            "editor",
+            "edit_existing_file",
+            "builtin_edit_existing_file",
+            "single_find_and_replace",
+            "multi_edit",
         ],
     ),
-    ("glob", &["Glob", "file_search", "glob_file_search"]),
-    ("grep", &["Grep", "grep_search", "search_file_content"]),
-    ("list_directory", &["LS", "list_dir"]),
-    ("read_file", &["Read", "read", "ReadFile", "view", "view_file"]),
+    (
+        "glob",
+        &[
+            "Glob",
+            "file_search",
+            "glob_file_search",
+            "file_glob_search",
+            "builtin_file_glob_search",
+        ],
+    ),
+    (
+        "grep",
+        &[
+            "Grep",
+            "grep_search",
+            "search_file_content",
+            "searchFiles",
+            "search_codebase",
+            "builtin_grep_search",
+        ],
+    ),
+    (
+        "list_directory",
+        &["LS", "list_dir", "List", "listFilesRecursive", "listFilesTopLevel", "builtin_ls"],
+    ),
+    (
+        "read_file",
+        &["Read", "read", "ReadFile", "view", "view_file", "readFile", "builtin_read_file"],
+    ),
     ("search", &["Search"]),
     (
         "todo",
@@ -61,9 +96,21 @@ const NAMES: &[(&str, &[&str])] = &[
             "update_plan",
         ],
     ),
-    ("web_fetch", &["WebFetch", "fetch_webpage"]),
-    ("web_search", &["WebSearch", "google_web_search"]),
-    ("write_file", &["Write", "write", "WriteFile", "create", "create_file", "write_to_file"]),
+    ("web_fetch", &["WebFetch", "fetch_webpage", "webFetch", "fetch_web_content", "Fetch"]),
+    ("web_search", &["WebSearch", "google_web_search", "webSearch"]),
+    (
+        "write_file",
+        &[
+            "Write",
+            "write",
+            "WriteFile",
+            "create",
+            "create_file",
+            "write_to_file",
+            "newFileCreated",
+            "builtin_create_new_file",
+        ],
+    ),
 ];
 
 /// The tool with which the model asks the person a question.
@@ -232,6 +279,7 @@ struct NamedFiles {
     paths: Option<Vec<String>>,
     #[serde(
         alias = "filePath",
+        alias = "filepath",
         alias = "path",
         alias = "target_file",
         alias = "absolute_path",

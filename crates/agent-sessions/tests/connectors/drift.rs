@@ -16,8 +16,19 @@ use crate::support::{Home, Records, each_file};
 
 /// Keys that say what a record is. Another value there is another kind of record: it is kept or
 /// counted as one, and its neighbours are told as before.
-const DISCRIMINATORS: &[&str] =
-    &["type", "role", "kind", "subtype", "operation", "phase", "event.name", "record_type", "$set"];
+const DISCRIMINATORS: &[&str] = &[
+    "type",
+    "role",
+    "kind",
+    "subtype",
+    "operation",
+    "phase",
+    "event.name",
+    "record_type",
+    "$set",
+    "say",
+    "ask",
+];
 
 /// Places where a value joins two records, or is all that a record says, each with the reason. A
 /// place that begins with `=` is the whole place.

@@ -14,6 +14,44 @@ use crate::error::Result;
 /// File name of the state database of a workspace, or of the whole program in `globalStorage`.
 pub const STATE: &str = "state.vscdb";
 
+/// Settings directories of VS Code and of the programs built from it that run its extensions.
+const EXTENSION_HOSTS: &[&str] = &[
+    "Code",
+    "Code - Insiders",
+    "Code - OSS",
+    "Code - Exploration",
+    "VSCodium",
+    "VSCodium - Insiders",
+    "Cursor",
+    "Cursor Nightly",
+    "Windsurf",
+    "Windsurf - Next",
+    "Antigravity",
+    "Kiro",
+    "Positron",
+    "Trae",
+];
+
+/// User directories of servers, which contain the same tree.
+pub const SERVERS: &[&str] = &[
+    ".vscode-server/data/User",
+    ".vscode-server-insiders/data/User",
+    ".vscode-server-oss/data/User",
+    ".vscodium-server/data/User",
+    ".vscode-remote/data/User",
+    ".local/share/code-server/User",
+];
+
+/// User directories of servers of programs built from VS Code.
+const OTHER_SERVERS: &[&str] = &[".cursor-server/data/User", ".windsurf-server/data/User"];
+
+/// User directories inside the sandboxes of Linux.
+pub const SANDBOXES: &[&str] = &[
+    ".var/app/com.visualstudio.code/config/Code/User",
+    ".var/app/com.visualstudio.code-oss/config/Code - OSS/User",
+    ".var/app/com.vscodium.codium/config/VSCodium/User",
+];
+
 /// Size limit of `workspace.json`. A larger file has another format.
 const MAX_WORKSPACE: u64 = 1 << 20;
 
@@ -35,6 +73,18 @@ pub fn settings_directory(machine: &Machine) -> PathBuf {
 pub fn product_user_directories(machine: &Machine, products: &[&str]) -> Vec<PathBuf> {
     let settings = settings_directory(machine);
     products.iter().map(|product| settings.join(product).join("User")).collect()
+}
+
+/// Returns the directories in which an extension keeps its files, in every program that can run it.
+pub fn extension_directories(machine: &Machine, extension: &str) -> Vec<PathBuf> {
+    let mut users = product_user_directories(machine, EXTENSION_HOSTS);
+    let servers = SERVERS.iter().chain(OTHER_SERVERS);
+    users.extend(servers.map(|server| machine.home.join(server)));
+    if machine.os == Os::Linux {
+        users.extend(SANDBOXES.iter().map(|sandbox| machine.home.join(sandbox)));
+    }
+    users.extend(machine.env_path("VSCODE_PORTABLE").map(|data| data.join("user-data/User")));
+    users.into_iter().map(|user| user.join("globalStorage").join(extension)).collect()
 }
 
 /// Returns the user directory at, above or below a configured path: the user directory itself, a

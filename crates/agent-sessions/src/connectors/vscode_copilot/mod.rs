@@ -70,22 +70,6 @@ const MAX_MEMORY: u64 = 4 << 20;
 const PRODUCTS: &[&str] =
     &["Code", "Code - Insiders", "Code - OSS", "Code - Exploration", "VSCodium"];
 
-/// User directories of servers, which contain the same tree.
-const SERVERS: &[&str] = &[
-    ".vscode-server/data/User",
-    ".vscode-server-insiders/data/User",
-    ".vscode-server-oss/data/User",
-    ".vscodium-server/data/User",
-    ".vscode-remote/data/User",
-    ".local/share/code-server/User",
-];
-
-const SANDBOXES: &[&str] = &[
-    ".var/app/com.visualstudio.code/config/Code/User",
-    ".var/app/com.visualstudio.code-oss/config/Code - OSS/User",
-    ".var/app/com.vscodium.codium/config/VSCodium/User",
-];
-
 impl Connector for VscodeCopilot {
     fn agent(&self) -> &'static Agent {
         &AGENT
@@ -93,9 +77,9 @@ impl Connector for VscodeCopilot {
 
     fn roots(&self, machine: &Machine) -> Vec<PathBuf> {
         let mut roots = vscode::product_user_directories(machine, PRODUCTS);
-        roots.extend(SERVERS.iter().map(|server| machine.home.join(server)));
+        roots.extend(vscode::SERVERS.iter().map(|server| machine.home.join(server)));
         if machine.os == Os::Linux {
-            roots.extend(SANDBOXES.iter().map(|sandbox| machine.home.join(sandbox)));
+            roots.extend(vscode::SANDBOXES.iter().map(|sandbox| machine.home.join(sandbox)));
         }
         roots.extend(machine.env_path("VSCODE_PORTABLE").map(|data| data.join("user-data/User")));
         roots.extend(machine.env_path("VSCODE_APPDATA").map(|data| data.join("Code/User")));
