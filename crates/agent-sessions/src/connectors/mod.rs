@@ -68,6 +68,8 @@ pub const ALL: &[&dyn Connector] = &[
     &crush::CRUSH,
     &crush::OPENCODE_GO,
     &cline::CLINE,
+    &cline::ROO_CODE,
+    &cline::KILO_CODE,
 ];
 
 /// A reader of one agent's files.

@@ -7,7 +7,7 @@
 //!
 //! Observed versions: Cline tasks of 2025-10, Cline CLI 3.0.65. Peculiarities: a tool's call and
 //! its result are in different requests of a task; a sub-agent of a session is a document beside
-//! it. `docs/formats/cline.md` has the evidence.
+//! it. `docs/formats/cline.md` and `docs/formats/roo-code.md` have the evidence.
 
 mod session;
 mod session_message;
@@ -52,6 +52,48 @@ pub(super) const CLINE: ClineFamily = ClineFamily {
     extensions: &["saoudrizwan.claude-dev", "saoudrizwan.cline-nightly"],
     homes: cline_homes,
     program: Some("cline"),
+};
+
+/// The connector for Roo Code, and for Zoo Code, which continues it and copies its tasks with their
+/// ids.
+pub(super) const ROO_CODE: ClineFamily = ClineFamily {
+    agent: &Agent {
+        id: "roo-code",
+        name: "Roo Code",
+        badge: "roo",
+        aliases: &["roo", "roo-cline", "zoo-code"],
+        color: (22, 101, 52),
+        key: "roo_code",
+        variable: "AJ_ROO_CODE_PATH",
+        shell_variables: &["ROO_ACTIVE"],
+        mcp: None,
+    },
+    extensions: &[
+        "rooveterinaryinc.roo-cline",
+        "rooveterinaryinc.roo-code-nightly",
+        "zoocodeorganization.zoo-code",
+    ],
+    homes: no_homes,
+    program: None,
+};
+
+/// The connector for the tasks of Kilo Code, until its extension and terminal program changed to
+/// another store.
+pub(super) const KILO_CODE: ClineFamily = ClineFamily {
+    agent: &Agent {
+        id: "kilo-code",
+        name: "Kilo Code (tasks)",
+        badge: "kilotask",
+        aliases: &["kilo-tasks"],
+        color: (202, 138, 4),
+        key: "kilo_code",
+        variable: "AJ_KILO_CODE_PATH",
+        shell_variables: &[],
+        mcp: None,
+    },
+    extensions: &["kilocode.kilo-code"],
+    homes: kilo_homes,
+    program: None,
 };
 
 /// Directory that holds one directory for each task.
@@ -193,4 +235,12 @@ fn cline_homes(machine: &Machine) -> Vec<PathBuf> {
     let data = machine.env_path("CLINE_DATA_DIR").unwrap_or_else(|| home.join("data"));
     let sessions = machine.env_path("CLINE_SESSION_DATA_DIR");
     [Some(data), sessions].into_iter().flatten().collect()
+}
+
+fn kilo_homes(machine: &Machine) -> Vec<PathBuf> {
+    vec![machine.home.join(".kilocode/cli/global")]
+}
+
+fn no_homes(_: &Machine) -> Vec<PathBuf> {
+    Vec::new()
 }
