@@ -105,6 +105,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("opencode-go", "opencode-go"),
     ("crush", "crush"),
     ("cline", "cline"),
+    ("continue", "continue"),
 ];
 
 /// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued

@@ -58,6 +58,7 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("opencode", &[]),
     ("kilo", &[]),
     ("cline", &["reasoning"]),
+    ("continue", &[]),
 ];
 
 #[test]

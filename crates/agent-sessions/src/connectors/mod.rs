@@ -18,6 +18,7 @@ mod antigravity;
 mod claude_code;
 mod cline;
 mod codex;
+mod continue_dev;
 mod copilot_cli;
 mod crush;
 mod cursor;
@@ -70,6 +71,7 @@ pub const ALL: &[&dyn Connector] = &[
     &cline::CLINE,
     &cline::ROO_CODE,
     &cline::KILO_CODE,
+    &continue_dev::ContinueConnector,
 ];
 
 /// A reader of one agent's files.
