@@ -25,6 +25,7 @@ mod cursor;
 mod gemini;
 mod hermes;
 mod kimi;
+mod kiro;
 mod opencode;
 mod pi;
 mod qwen;
@@ -72,6 +73,8 @@ pub const ALL: &[&dyn Connector] = &[
     &cline::ROO_CODE,
     &cline::KILO_CODE,
     &continue_dev::ContinueConnector,
+    &kiro::KIRO,
+    &kiro::AMAZON_Q,
 ];
 
 /// A reader of one agent's files.

@@ -109,6 +109,7 @@ struct EditToolInput {
         alias = "old_str",
         alias = "oldText",
         alias = "old_text",
+        alias = "oldStr",
         alias = "TargetContent"
     )]
     old: Option<String>,
@@ -118,6 +119,7 @@ struct EditToolInput {
         alias = "new_str",
         alias = "newText",
         alias = "new_text",
+        alias = "newStr",
         alias = "new_source",
         alias = "newCode",
         alias = "ReplacementContent"
@@ -322,6 +324,18 @@ mod tests {
             &["a: +b", "a: +c"],
         );
         check("create_file", r#""{\"filePath\":\"a\",\"content\":\"b\"}""#, &["a: +b"]);
+        check("write_to_file", r#"{"TargetFile":"a","CodeContent":"b"}"#, &["a: +b"]);
+        check(
+            "multi_replace_file_content",
+            r#"{"TargetFile":"a","ReplacementChunks":[{"TargetContent":"b","ReplacementContent":"c"}]}"#,
+            &["a: -b|+c"],
+        );
+        check(
+            "fs_write",
+            r#"{"command":"str_replace","path":"a","old_str":"b","new_str":"c"}"#,
+            &["a: -b|+c"],
+        );
+        check("str_replace", r#"{"path":"a","oldStr":"b","newStr":"c"}"#, &["a: -b|+c"]);
     }
 
     #[test]

@@ -29,6 +29,8 @@ const NAMES: &[(&str, &[&str])] = &[
             "builtin_run_terminal_command",
             "execute_command",
             "run_commands",
+            "execute_bash",
+            "execute_pwsh",
         ],
     ),
     (
@@ -52,6 +54,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "builtin_edit_existing_file",
             "single_find_and_replace",
             "multi_edit",
+            "str_replace",
         ],
     ),
     (
@@ -121,6 +124,7 @@ const WRITERS: &[&str] = &[
     "apply_patch",
     "create_new_file",
     "edit_file",
+    "fs_write",
     "insert_edit_into_file",
     "NotebookEdit",
     "str_replace_editor",
