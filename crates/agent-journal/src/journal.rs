@@ -15,7 +15,9 @@ use crate::analyze::{
 };
 use crate::config::Config;
 use crate::connectors::formats::{glob, jsonl, scan_snapshot};
-use crate::connectors::{ALL, Agent, Machine, Retention, mcp_config};
+use crate::connectors::{
+    ALL, Agent, Machine, Retention, UnreadAgent, find_unread_agents, mcp_config,
+};
 use crate::error::{Error, Result};
 use crate::export::Redactor;
 use crate::index::{Coverage, IndexCache, Lexical, LexicalWriter, Semantic, guarded};
@@ -777,6 +779,21 @@ impl Journal {
             .filter(|name| crate::connectors::find_connector(name).is_none())
             .map(|id| Ok(ImportedAgentReport { totals: store.totals(&id)?, id }))
             .collect()
+    }
+
+    /// Lists the agents that were used on the scanned homes and whose sessions cannot be read. An
+    /// agent of which some sessions were read is left out.
+    pub fn unread_agents(&self) -> Result<Vec<UnreadAgent>> {
+        let read = self.store.as_ref().map(Store::agent_names).transpose()?.unwrap_or_default();
+        let homes = self.config.homes.iter().map(|home| &home.machine);
+        let mut unread: Vec<UnreadAgent> = Vec::new();
+        for agent in std::iter::once(&self.machine).chain(homes).flat_map(find_unread_agents) {
+            let is_known = unread.iter().any(|known| known.id == agent.id);
+            if !is_known && !read.iter().any(|id| id == agent.id) {
+                unread.push(agent);
+            }
+        }
+        Ok(unread)
     }
 
     /// Lists the configured roots that do not exist.

@@ -293,7 +293,7 @@ fn every_answer_names_its_schema() {
         let document = test.aj(&format!("{name} --json")).code(0).json();
         assert_eq!(document["schema"], format!("aj.{name}/1"));
     }
-    let sources = ["agents", "imported", "journal", "meaning", "pending", "schema"];
+    let sources = ["agents", "imported", "journal", "meaning", "pending", "schema", "unread"];
     check("sources --json", "aj.sources/1", &sources);
     check("config show --json", "aj.config/1", &["file", "homes", "journal", "schema", "settings"]);
     check("config path --json", "aj.config/1", &["file", "schema"]);
@@ -383,6 +383,32 @@ fn sources_tells_what_was_looked_at_and_understood() {
         .found()
         .shows(["cursor", "(does not exist)"])
         .hides(["no sessions found for"]);
+}
+
+#[test]
+fn agents_that_cannot_be_read_are_named_with_the_reason() {
+    let test = two_agents();
+    test.aj("sources").found().hides(["Windsurf"]);
+    assert_eq!(test.aj("sources --json").found().json()["unread"], Value::Array(Vec::new()));
+    test.write(".codeium/windsurf/cascade/1.pb", "");
+    test.write(".junie/sessions/index.jsonl", "");
+    let path = test.path(".codeium/windsurf/cascade").display().to_string();
+    test.aj("sources")
+        .found()
+        .shows([
+            " Windsurf: found, not read: its vendor encrypts the sessions\n",
+            &format!("   {path}\n"),
+            " Junie: found, not read: its format is not supported yet\n",
+        ])
+        .hides([", Windsurf", ", Junie"]);
+    let shown = test.aj("sources --json").found().json();
+    let windsurf = serde_json::json!(
+        { "id": "windsurf", "name": "Windsurf", "path": path, "reason": "encrypted" }
+    );
+    assert_eq!(shown["unread"][0], windsurf);
+    assert_eq!(shown["unread"][1]["reason"], "no_connector");
+    let note = format!("windsurf       not read: its vendor encrypts the sessions ({path})");
+    test.aj("doctor").found().shows([&note]);
 }
 
 // Output

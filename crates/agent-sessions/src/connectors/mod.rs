@@ -29,6 +29,7 @@ mod kiro;
 mod opencode;
 mod pi;
 mod qwen;
+mod unread;
 mod vscode_copilot;
 mod zed;
 
@@ -39,6 +40,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::machine::{Machine, Os};
 pub use self::mcp_client::McpClient;
+#[doc(hidden)]
+pub use self::unread::unread_agent_names;
+pub use self::unread::{UnreadAgent, UnreadReason, find_unread_agents};
 pub use crate::model::{Checkpoint, Source, Stamp};
 
 use crate::error::Result;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent_journal::{AgentReport, AgentTotals, Coverage, ImportedAgentReport};
+use agent_journal::{AgentReport, AgentTotals, Coverage, ImportedAgentReport, UnreadAgent};
 use anyhow::Result;
 use serde_json::json;
 
@@ -29,15 +29,20 @@ pub(crate) struct SourcesArgs {
 
 pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Result<ExitCode> {
     let answered = context.answer_fresh(|journal| {
-        Ok((journal.agent_reports()?, journal.imported_agents()?, journal.semantic_coverage()?))
+        Ok((
+            journal.agent_reports()?,
+            journal.imported_agents()?,
+            journal.unread_agents()?,
+            journal.semantic_coverage()?,
+        ))
     })?;
-    let (reports, imported, coverage) = answered.answer;
+    let (reports, imported, unread, coverage) = answered.answer;
     let journal = answered.journal;
     if context.json {
         let pending = answered.freshness.pending_json();
         output::json::print_document(
             "sources",
-            json!({ "journal": journal.database_path().display().to_string(), "pending": pending, "meaning": coverage, "agents": reports, "imported": imported }),
+            json!({ "journal": journal.database_path().display().to_string(), "pending": pending, "meaning": coverage, "agents": reports, "imported": imported, "unread": unread }),
         )?;
         return Ok(FOUND);
     }
@@ -46,12 +51,15 @@ pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Resul
     for report in &reports {
         if report.totals.sources > 0 || args.all {
             write_agent(&mut out, report)?;
-        } else {
+        } else if !unread.iter().any(|agent| agent.id == report.id) {
             absent.push(report.name);
         }
     }
     for report in &imported {
         imported_agent(&mut out, report)?;
+    }
+    for agent in &unread {
+        write_unread_agent(&mut out, agent)?;
     }
     if !absent.is_empty() {
         let absent = format!("no sessions found for {}", absent.join(", "));
@@ -106,6 +114,15 @@ fn imported_agent(out: &mut dyn Write, report: &ImportedAgentReport) -> Result<(
     let files = count(report.totals.sources, "imported file");
     writeln!(out, "   {DIM}from {files}{DIM:#}")?;
     write_totals(out, &report.totals)
+}
+
+/// Lists an agent that was used on this machine and whose sessions cannot be read.
+fn write_unread_agent(out: &mut dyn Write, agent: &UnreadAgent) -> Result<()> {
+    let found = format!("{}: found, not read: {}", agent.name, agent.reason);
+    let found = wrap_text(&found, output::output_width().saturating_sub(3)).join("\n   ");
+    writeln!(out, " {found}")?;
+    writeln!(out, "   {DIM}{}{DIM:#}", agent.path.display())?;
+    Ok(())
 }
 
 /// Writes the line with the name of an agent, its sessions and the share of understood records.

@@ -103,6 +103,11 @@ pub(super) fn check_journal(journal: &Journal) -> Result<Vec<CheckResult>> {
             advice,
         ));
     }
+    for agent in journal.unread_agents()? {
+        let finding = format!("not read: {} ({})", agent.reason, agent.path.display());
+        let check = CheckResult::good_check(agent.id, finding);
+        checks.push(CheckResult { state: CheckState::Note, ..check });
+    }
     for (path, reason) in &health.failures {
         let reason = failure_cause(path, reason);
         let advice = "grant yourself read permission";

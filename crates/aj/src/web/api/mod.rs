@@ -265,6 +265,8 @@ async fn score_endpoint(State(app): State<Arc<App>>, Query(params): Query<Params
 }
 
 async fn sources_endpoint(State(app): State<Arc<App>>) -> ApiResult {
-    let agents = app.run_query(|journal, _| Ok(journal.agent_reports()?)).await?;
-    Ok(with_schema("sources", json!({ "agents": agents })))
+    let (agents, unread) = app
+        .run_query(|journal, _| Ok((journal.agent_reports()?, journal.unread_agents()?)))
+        .await?;
+    Ok(with_schema("sources", json!({ "agents": agents, "unread": unread })))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_journal::{AgentReport, AgentTotals};
+use agent_journal::{AgentReport, AgentTotals, UnreadAgent};
 use axum::extract::State;
 use maud::{Markup, html};
 
@@ -18,13 +18,15 @@ const FOREVER: u64 = 3650;
 
 /// Shows the sources.
 pub(in crate::web) async fn sources_page(State(app): State<Arc<App>>) -> PageResult {
-    let (reports, journal) = app
+    let (reports, unread, journal) = app
         .run_query(|journal, _| {
-            Ok((journal.agent_reports()?, journal.database_path().display().to_string()))
+            let path = journal.database_path().display().to_string();
+            Ok((journal.agent_reports()?, journal.unread_agents()?, path))
         })
         .await?;
-    let (found, absent): (Vec<_>, Vec<_>) =
+    let (found, mut absent): (Vec<_>, Vec<_>) =
         reports.iter().partition(|report| report.totals.sources > 0);
+    absent.retain(|report| !unread.iter().any(|agent| agent.id == report.id));
     let body = html! {
         div.title {
             h1 { "Sources" }
@@ -32,6 +34,7 @@ pub(in crate::web) async fn sources_page(State(app): State<Arc<App>>) -> PageRes
         }
         div.sources {
             @for report in &found { (agent_section(report)) }
+            @if !unread.is_empty() { (unread_section(&unread)) }
             @if !absent.is_empty() { (nothing_of(&absent)) }
         }
         p.muted { "Journal: " code { (journal) } }
@@ -79,6 +82,21 @@ fn agent_section(report: &AgentReport) -> Markup {
             }
             @for (path, reason) in &totals.failures {
                 p.notice.bad { "Could not read " code { (path) } ": " (reason) }
+            }
+        }
+    }
+}
+
+/// Lists the agents that were used on this machine and whose sessions cannot be read.
+fn unread_section(unread: &[UnreadAgent]) -> Markup {
+    html! {
+        section.card.source {
+            header { h2 { "Found, not read" } }
+            dl.absent {
+                @for agent in unread {
+                    dt { (agent.name) }
+                    dd { code { (agent.path.display()) } p.muted { (agent.reason.to_string()) } }
+                }
             }
         }
     }
