@@ -29,8 +29,8 @@ use crate::search::{
 };
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{
-    self, ChangeCheck, PendingChanges, Plan, Progress, ScanCache, SyncOptions, SyncReport, SyncRun,
-    WriterLock,
+    self, ChangeCheck, PendingChanges, Plan, Progress, ProjectSearch, ScanCache, SearchEffort,
+    SyncOptions, SyncReport, SyncRun, WriterLock,
 };
 use crate::work_share::WorkShare;
 
@@ -205,10 +205,16 @@ impl Journal {
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
+        let effort = match options.budget {
+            Some(_) => SearchEffort::Quick,
+            None => SearchEffort::Thorough,
+        };
         let mut news = if options.full {
-            PendingChanges { plan: self.make_plan(true)?, ..PendingChanges::default() }
+            let machine = self.machine_with(self.project_search().current_projects(effort))?;
+            let plan = Plan::make(&self.config, &machine, self.store.as_ref(), true)?;
+            PendingChanges { plan, ..PendingChanges::default() }
         } else {
-            self.pending_changes()?
+            self.find_changes(&ChangeCheck::new(&self.config), effort)?
         };
         // Vectors of another model remain in use until a sync without a time limit replaces them.
         news.indexed &= options.budget.is_some() || self.is_embedded()?;
@@ -316,21 +322,29 @@ impl Journal {
     /// have started.
     #[doc(hidden)]
     pub fn pending_changes_since(&self, look: &ChangeCheck) -> Result<PendingChanges> {
+        self.find_changes(look, SearchEffort::Quick)
+    }
+
+    fn find_changes(&self, look: &ChangeCheck, effort: SearchEffort) -> Result<PendingChanges> {
+        let projects = self.project_search().current_projects(effort);
         let Some(store) = &self.store else {
-            return Ok(PendingChanges {
-                plan: self.make_plan(false)?,
-                indexed: true,
-                ..PendingChanges::default()
-            });
+            let machine = self.machine_with(projects)?;
+            let plan = Plan::make(&self.config, &machine, None, false)?;
+            return Ok(PendingChanges { plan, indexed: true, ..PendingChanges::default() });
         };
         let (identity, generation) = sync::journal_state(store)?;
         let indexed = self.is_indexed()?;
-        let cache = ScanCache::new(&self.config, &self.machine, (identity, generation));
+        let mut machine = self.machine.clone();
+        machine.projects.extend_from_slice(&projects);
+        let cache = ScanCache::new(&self.config, &machine, (identity, generation));
         if indexed && cache.matches(look) && look.holds() {
             return Ok(PendingChanges { generation, indexed, ..PendingChanges::default() });
         }
         let began = jiff::Timestamp::now().as_nanosecond() as i64;
-        let (plan, snapshot) = scan_snapshot::observe_scan(|| self.make_plan(false));
+        let machine = self.machine_with(projects)?;
+        let (plan, snapshot) = scan_snapshot::observe_scan(|| {
+            Plan::make(&self.config, &machine, self.store.as_ref(), false)
+        });
         let news = PendingChanges { plan: plan?, generation, indexed };
         if news.is_nothing() && snapshot.is_settled(began) {
             cache.keep(&snapshot);
@@ -342,13 +356,31 @@ impl Journal {
         Plan::make(&self.config, &self.machine_now()?, self.store.as_ref(), full)
     }
 
-    /// Returns the machine together with the project directories in the journal.
+    /// Returns the machine together with the project directories in the journal, and those that the
+    /// last search found.
     pub(crate) fn machine_now(&self) -> Result<Machine> {
+        self.machine_with(self.project_search().known_projects())
+    }
+
+    /// Returns the same, after a search if the last one is too long ago.
+    pub(crate) fn machine_after_search(&self) -> Result<Machine> {
+        self.machine_with(self.project_search().current_projects(SearchEffort::Quick))
+    }
+
+    /// Returns the machine together with the project directories in the journal and in `found`.
+    fn machine_with(&self, found: Vec<PathBuf>) -> Result<Machine> {
         let mut machine = self.machine.clone();
         if let Some(store) = &self.store {
             machine.projects.extend(store.projects()?);
         }
+        machine.projects.extend(found);
+        machine.projects.sort();
+        machine.projects.dedup();
         Ok(machine)
+    }
+
+    fn project_search(&self) -> ProjectSearch {
+        ProjectSearch::new(&self.config, &self.machine)
     }
 
     pub(crate) fn configuration(&self) -> &Config {

@@ -39,7 +39,10 @@ impl Journal {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
         let make = |journal: &Self| {
-            let machine = journal.machine_now()?;
+            let machine = match changes {
+                Changes::Everything => journal.machine_after_search()?,
+                Changes::Paths(_) => journal.machine_now()?,
+            };
             Plan::for_changes(changes, journal.configuration(), &machine, journal.store.as_ref())
         };
         let generation = self.store.as_ref().map_or(Ok(0), Store::generation)?;

@@ -411,6 +411,44 @@ fn agents_that_cannot_be_read_are_named_with_the_reason() {
     test.aj("doctor").found().shows([&note]);
 }
 
+/// A log that an agent writes into its project, with one prompt.
+fn chat_log(prompt: &str) -> String {
+    format!("\n# aider chat started at 2026-03-02 09:00:00\n\n#### {prompt}  \n\nDone.\n\n")
+}
+
+#[test]
+fn projects_that_no_agent_lists_are_found_below_the_home_directory() {
+    let test = Test::new();
+    test.write("work/team/api/.aider.chat.history.md", chat_log("rename the port"));
+    test.write("node_modules/x/.aider.chat.history.md", chat_log("third party"));
+    test.aj("list").found().shows(["rename the port"]).hides(["third party"]);
+    test.aj("list").found();
+    // A command that answers does not search all the time; `aj index` does.
+    test.write("play/.aider.chat.history.md", chat_log("draw a maze"));
+    test.aj("list").found().shows(["rename the port"]).hides(["draw a maze"]);
+    test.aj("index").found();
+    test.aj("list").found().shows(["rename the port", "draw a maze"]);
+    // A log that is known is read as soon as it grows.
+    test.append("play/.aider.chat.history.md", "#### add a door  \n\nAdded.\n");
+    test.aj("search door").found().shows(["add a door"]);
+    // After an hour, any command searches.
+    test.write("music/.aider.chat.history.md", chat_log("tune the synth"));
+    let past = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
+    let result = std::fs::File::options().write(true).open(test.journal("found_projects"));
+    result.unwrap().set_modified(past).unwrap();
+    test.aj("list").found().shows(["tune the synth"]);
+}
+
+#[test]
+fn configured_directories_replace_the_search_for_projects() {
+    let test = Test::new().config("[storage.sources]\naider = \"~/only\"\n");
+    test.write("only/.aider.chat.history.md", chat_log("rename the port"));
+    test.write("play/.aider.chat.history.md", chat_log("draw a maze"));
+    test.aj("index").found();
+    test.aj("list").found().shows(["rename the port"]).hides(["draw a maze"]);
+    assert!(!test.journal("found_projects").exists());
+}
+
 // Output
 
 #[test]

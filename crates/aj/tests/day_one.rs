@@ -211,8 +211,7 @@ fn why_says_what_became_of_a_path() {
 #[test]
 fn sources_says_that_some_agents_are_looked_for_in_few_places() {
     let test = Test::new();
-    test.write("work/web/.aider.chat.history.md", "# aider chat started at 2026-03-02 09:00:00\n");
     test.aj("sources --all")
         .found()
-        .shows(["only these directories themselves", "[storage.sources] aider"]);
+        .shows(["only these directories and known projects", "[storage.sources] aider"]);
 }

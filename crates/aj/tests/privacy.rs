@@ -54,7 +54,7 @@ fn the_journal_is_private_whatever_the_mask() {
         }
         assert_eq!(mode(&test.journal("")), 0o700, "{mask}");
         assert_eq!(mode(&test.journal("index")), 0o700, "{mask}");
-        for name in ["journal.db", "lock", "scan_cache"] {
+        for name in ["journal.db", "lock", "scan_cache", "found_projects"] {
             assert_eq!(mode(&test.journal(name)), 0o600, "{mask} {name}");
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::plan::{Plan, roots};
+use super::projects;
 use crate::config::Config;
 use crate::connectors::formats::scan_snapshot::{Comparison, ScanSnapshot};
 use crate::connectors::{ALL, Machine};
@@ -55,6 +56,8 @@ fn cache_path(config: &Config) -> PathBuf {
 /// changed, so several threads can share it.
 pub struct ChangeCheck {
     path: PathBuf,
+    /// Whether projects have to be searched for, so that the stored result cannot be the answer.
+    is_search_due: bool,
     started: OnceLock<StartedCheck>,
 }
 
@@ -68,7 +71,11 @@ struct StartedCheck {
 impl ChangeCheck {
     /// Creates a check. The first thread that works on it starts it.
     pub fn new(config: &Config) -> Self {
-        Self { path: cache_path(config), started: OnceLock::new() }
+        Self {
+            path: cache_path(config),
+            is_search_due: projects::is_search_due(config),
+            started: OnceLock::new(),
+        }
     }
 
     /// Returns a work share whose worker thread runs this check and helps with other jobs.
@@ -80,9 +87,11 @@ impl ChangeCheck {
         self.started.get_or_init(|| StartedCheck::read(&self.path).unwrap_or_default())
     }
 
-    /// Returns whether a difference was found so far.
+    /// Returns whether a difference was found so far, or may be found by a search for projects.
     pub fn differs(&self) -> bool {
-        self.started().question.is_none() || self.started().comparison.found_difference()
+        self.is_search_due
+            || self.started().question.is_none()
+            || self.started().comparison.found_difference()
     }
 
     /// Completes the check and returns whether all files are unchanged.

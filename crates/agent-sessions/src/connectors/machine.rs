@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::ALL;
+use super::formats::project_search::{self, FoundProjects, SearchLimits};
 use crate::error::{Error, Result};
 
 /// The machine whose home directories are read. It is a connector's only access to its environment,
@@ -16,7 +17,8 @@ pub struct Machine {
     pub os: Os,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// Project directories already in the journal, for agents that write beside the code.
+    /// Project directories in which agents may have written, for agents that write beside the code.
+    /// [`Machine::search_projects`] finds some.
     pub projects: Vec<PathBuf>,
 }
 
@@ -67,6 +69,15 @@ impl Machine {
             Os::Linux
         };
         Self { home, os, ..Self::default() }
+    }
+
+    /// Finds the projects below the home directory in which agents wrote that keep no list of their
+    /// projects. The search is bounded: it does not enter directories in which nobody works.
+    #[must_use]
+    pub fn search_projects(&self, limits: SearchLimits) -> FoundProjects {
+        let names = ALL.iter().flat_map(|connector| connector.project_files());
+        let names: Vec<&str> = names.copied().collect();
+        project_search::search_projects(&self.home, &names, limits)
     }
 
     /// Returns an environment variable; an empty one counts as absent.

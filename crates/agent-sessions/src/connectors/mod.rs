@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::formats::project_search::{FoundProjects, SearchLimits};
 pub use self::machine::{Machine, Os};
 pub use self::mcp_client::McpClient;
 #[doc(hidden)]
@@ -121,6 +122,13 @@ pub trait Connector: Sync {
     /// emits them as if they were UTC; a later layer that has the zone corrects them.
     fn has_local_times(&self, _source: &Path) -> bool {
         false
+    }
+
+    /// Lists the files, relative to a project's directory, by which projects with sessions of this
+    /// agent are recognised. Only agents that write into their projects and keep no list of them
+    /// have such files.
+    fn project_files(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Returns the command that continues a session the agent recorded in `source`; `None` when

@@ -100,7 +100,7 @@ fn write_agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
     if !report.scans_below && totals.sources == 0 {
         writeln!(
             out,
-            "   {DIM}only these directories themselves, and projects known from other agents{DIM:#}"
+            "   {DIM}only these directories and known projects, not the directories below them{DIM:#}"
         )?;
         let key = report.agent.key;
         writeln!(out, "   {DIM}to add others: [storage.sources] {key} = \"~/work/**\"{DIM:#}")?;

@@ -50,6 +50,10 @@ impl Connector for Aider {
         &AGENT
     }
 
+    fn project_files(&self) -> &'static [&'static str] {
+        &[CHAT]
+    }
+
     /// Returns the projects and the home directory: Aider keeps no list of its logs, they are in
     /// the directories it worked in.
     fn roots(&self, machine: &Machine) -> Vec<PathBuf> {

@@ -18,6 +18,7 @@ pub mod md5;
 pub mod openai_chat;
 pub mod parents;
 pub mod pieces;
+pub mod project_search;
 pub mod protobuf;
 pub mod rows;
 pub mod scan_snapshot;
