@@ -441,7 +441,8 @@ fn projects_that_no_agent_lists_are_found_below_the_home_directory() {
 
 #[test]
 fn configured_directories_replace_the_search_for_projects() {
-    let test = Test::new().config("[storage.sources]\naider = \"~/only\"\n");
+    let sources = "[storage.sources]\naider = \"~/only\"\ncrush = \"~/x\"\nopencode_go = \"~/x\"\n";
+    let test = Test::new().config(sources);
     test.write("only/.aider.chat.history.md", chat_log("rename the port"));
     test.write("play/.aider.chat.history.md", chat_log("draw a maze"));
     test.aj("index").found();

@@ -25,6 +25,8 @@ pub(super) struct CrushFamily {
     folder: &'static str,
     /// Name of the database in that directory.
     database: &'static str,
+    /// The database, relative to a project.
+    project_files: &'static [&'static str],
     /// Returns the directory with the list of projects, if the agent keeps one.
     data_directory: fn(&Machine) -> Option<PathBuf>,
     /// The command that continues a session, without the session's id.
@@ -46,6 +48,7 @@ pub(super) const CRUSH: CrushFamily = CrushFamily {
     },
     folder: ".crush",
     database: "crush.db",
+    project_files: &[".crush/crush.db"],
     data_directory: crush_data_directory,
     resume_program: Some("crush"),
 };
@@ -65,6 +68,7 @@ pub(super) const OPENCODE_GO: CrushFamily = CrushFamily {
     },
     folder: ".opencode",
     database: "opencode.db",
+    project_files: &[".opencode/opencode.db"],
     data_directory: |_| None,
     resume_program: None,
 };
@@ -82,6 +86,10 @@ impl Connector for CrushFamily {
 
     fn scans_below(&self) -> bool {
         false
+    }
+
+    fn project_files(&self) -> &'static [&'static str] {
+        self.project_files
     }
 
     fn roots(&self, machine: &Machine) -> Vec<PathBuf> {
