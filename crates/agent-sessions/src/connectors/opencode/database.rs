@@ -38,8 +38,15 @@ const TABLES: [&str; 8] = [
 ];
 
 /// Columns of a session that are kept although the model has no field for them.
-const KEPT_COLUMNS: &[&str] =
-    &["agent", "fork_boundary", "idle_outcome", "metadata", "share_url", "time_archived"];
+const KEPT_COLUMNS: &[&str] = &[
+    "agent",
+    "context_from",
+    "fork_boundary",
+    "idle_outcome",
+    "metadata",
+    "share_url",
+    "time_archived",
+];
 
 /// The reason reported for a value over the size limit.
 const TOO_LONG: &str = "a value is too long";
@@ -117,6 +124,11 @@ impl DatabaseReader<'_> {
     /// Returns whether a table of messages can be read.
     fn has_documents(&self, table: &str) -> bool {
         ["id", "session_id", "data"].iter().all(|column| self.has_column(table, column))
+    }
+
+    /// Returns whether the parts of messages can be read.
+    fn has_parts(&self) -> bool {
+        self.has_documents("part") && self.has_column("part", "message_id")
     }
 
     /// Reads which messages were imported from other agents: they are in those agents' own files.
@@ -291,7 +303,7 @@ impl DatabaseReader<'_> {
     /// Hashes the number of a session's parts, and the parts of its last message. The parts of
     /// other messages do not change without their message.
     fn hash_parts(&self, native: &str, last: Option<&MessageRow>, hash: &mut Xxh3) -> Result<()> {
-        if !self.has_documents("part") {
+        if !self.has_parts() {
             return Ok(());
         }
         let count = "SELECT count(*) FROM part WHERE session_id = ?1";
@@ -346,7 +358,7 @@ impl DatabaseReader<'_> {
         let at = row as u64;
         let mut parts = Vec::new();
         let mut too_long = 0;
-        if self.has_documents("part") {
+        if self.has_parts() {
             let data = sqlite::size_bounded_column("data");
             let sql =
                 format!("SELECT id, {data} AS data FROM part WHERE message_id = ?1 ORDER BY id");
