@@ -59,6 +59,7 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("kilo", &[]),
     ("cline", &["reasoning"]),
     ("continue", &[]),
+    ("grok", &["model_calls"]),
 ];
 
 #[test]

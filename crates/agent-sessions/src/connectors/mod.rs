@@ -23,6 +23,7 @@ mod copilot_cli;
 mod crush;
 mod cursor;
 mod gemini;
+mod grok;
 mod hermes;
 mod kimi;
 mod kiro;
@@ -80,6 +81,7 @@ pub const ALL: &[&dyn Connector] = &[
     &continue_dev::ContinueConnector,
     &kiro::KIRO,
     &kiro::AMAZON_Q,
+    &grok::Grok,
 ];
 
 /// A reader of one agent's files.

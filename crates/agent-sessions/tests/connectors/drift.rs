@@ -28,6 +28,7 @@ const DISCRIMINATORS: &[&str] = &[
     "$set",
     "say",
     "ask",
+    "sessionUpdate",
 ];
 
 /// Places where a value joins two records, or is all that a record says, each with the reason. A

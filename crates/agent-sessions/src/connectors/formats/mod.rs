@@ -15,6 +15,7 @@ pub mod json;
 pub mod jsonl;
 pub mod large;
 pub mod md5;
+pub mod open_step;
 pub mod openai_chat;
 pub mod parents;
 pub mod pieces;

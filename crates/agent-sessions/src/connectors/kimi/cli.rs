@@ -55,7 +55,7 @@ impl WireReader<'_> {
             }
             "ContentPart" => match raw {
                 Some(part) => {
-                    self.open_step(key).add_part(part, at);
+                    self.read_part(part, key, at);
                     Ok(())
                 }
                 None => self.keep_unknown(bytes, at),
@@ -141,7 +141,7 @@ impl WireReader<'_> {
         // A fork copies the line.
         let identity = Some(format!("{time} {}", answer.as_deref().unwrap_or_default()));
         if let Some(step) = self.running_step(key).filter(|step| !step.has_usage()) {
-            step.set_usage(payload.usage, identity);
+            step.set_usage(payload.usage.and_then(|tokens| tokens.into_usage(identity)));
             step.set_answer_id(answer);
             return Ok(());
         }

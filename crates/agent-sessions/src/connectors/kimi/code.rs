@@ -143,7 +143,7 @@ impl WireReader<'_> {
                 self.begin_step(OWN_STEP, owned_if_present(event.uuid));
             }
             "content.part" => match event.part {
-                Some(part) => self.open_step(OWN_STEP).add_part(part, at),
+                Some(part) => self.read_part(part, OWN_STEP, at),
                 None => return self.keep_unknown(bytes, at),
             },
             "tool.call" => {
@@ -152,7 +152,7 @@ impl WireReader<'_> {
                     name: event.name.map(BorrowedText::into_owned).unwrap_or_default(),
                     input: json::parse_call_arguments(event.arguments),
                 };
-                self.open_step(OWN_STEP).add_call(call, at);
+                self.open_step(OWN_STEP).add_blocks(vec![call], at);
             }
             "tool.result" => {
                 let id = event.tool_call_id.map(BorrowedText::into_owned).unwrap_or_default();
@@ -162,7 +162,7 @@ impl WireReader<'_> {
             "step.end" => {
                 let id = owned_if_present(event.uuid);
                 let step = self.open_step(OWN_STEP);
-                step.set_usage(event.usage, id);
+                step.set_usage(event.usage.and_then(|tokens| tokens.into_usage(id)));
                 step.set_answer_id(owned_if_present(event.message_id));
                 step.set_stop_reason(owned_if_present(event.finish_reason));
                 self.close_step(OWN_STEP)?;

@@ -13,7 +13,6 @@ mod content;
 mod line;
 mod place;
 mod reader;
-mod step;
 
 use std::path::{Path, PathBuf};
 

@@ -10,9 +10,9 @@ use super::about::{self, CopyOrigin};
 use super::content;
 use super::line::{KimiEvent, KimiLine, parse_line};
 use super::place::KimiPlace;
-use super::step::OpenStep;
 use crate::connectors::formats::json;
 use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, LineReader};
+use crate::connectors::formats::open_step::OpenStep;
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::Result;
 use crate::model::{Block, Continuation, Json, Message, Session, Timestamp};
@@ -226,6 +226,13 @@ impl<'s> WireReader<'s> {
             self.begin_step(key, None);
         }
         self.steps.entry(key.to_owned()).or_default()
+    }
+
+    /// Reads a part of the reply: a text, reasoning or an image.
+    pub(super) fn read_part(&mut self, part: &RawValue, key: &str, at: Option<Timestamp>) {
+        let mut blocks = Vec::new();
+        content::push_part(part, &mut blocks);
+        self.open_step(key).add_blocks(blocks, at);
     }
 
     /// Returns the step of an agent that has not ended.

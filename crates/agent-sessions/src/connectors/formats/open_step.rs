@@ -2,13 +2,11 @@
 
 use serde_json::value::RawValue;
 
-use super::content;
-use super::line::KimiTokens;
 use crate::model::{Block, Json, Message, Origin, Role, Timestamp, Usage};
 
 /// A step that is being read. Its messages are emitted when it ends.
-#[derive(Default)]
-pub(super) struct OpenStep {
+#[derive(Debug, Default)]
+pub struct OpenStep {
     /// The reply so far.
     reply: Message,
     /// Arguments of the last call, while further parts of them may follow.
@@ -21,7 +19,7 @@ pub(super) struct OpenStep {
 
 impl OpenStep {
     /// Begins a step. `id` is the agent's own id for it.
-    pub(super) fn begin(id: Option<String>) -> Self {
+    pub fn begin(id: Option<String>) -> Self {
         let reply = Message {
             uuid: id,
             role: Role::Assistant,
@@ -32,43 +30,45 @@ impl OpenStep {
     }
 
     /// Marks the messages of the step as those of a side conversation.
-    pub(super) fn mark_as_sidechain(&mut self) {
+    pub fn mark_as_sidechain(&mut self) {
         self.reply.sidechain = true;
     }
 
     /// Sets the model that writes the reply.
-    pub(super) fn set_model(&mut self, model: Option<String>) {
+    pub fn set_model(&mut self, model: Option<String>) {
         self.reply.model = model;
     }
 
-    /// Adds a part of the reply: a text, reasoning or an image.
-    pub(super) fn add_part(&mut self, part: &RawValue, at: Option<Timestamp>) {
+    /// Adds blocks to the reply.
+    pub fn add_blocks(&mut self, blocks: Vec<Block>, at: Option<Timestamp>) {
         self.seal_arguments();
-        content::push_part(part, &mut self.reply.blocks);
+        self.reply.blocks.extend(blocks);
         self.note_time(at);
     }
 
-    /// Adds a call with complete arguments.
-    pub(super) fn add_call(&mut self, call: Block, at: Option<Timestamp>) {
-        self.seal_arguments();
-        self.reply.blocks.push(call);
-        self.note_time(at);
+    /// Adds a block to the reply. A text continues the text before it, and so does reasoning.
+    pub fn continue_block(&mut self, block: Block, at: Option<Timestamp>) {
+        match (self.reply.blocks.last_mut(), &block) {
+            (Some(Block::Text(known)), Block::Text(more))
+            | (Some(Block::Thinking(known)), Block::Thinking(more)) => known.push_str(more),
+            _ => self.add_blocks(vec![block], at),
+        }
     }
 
     /// Adds a call whose arguments may be continued.
-    pub(super) fn begin_call(
+    pub fn begin_call(
         &mut self,
         id: String,
         name: String,
         arguments: String,
         at: Option<Timestamp>,
     ) {
-        self.add_call(Block::ToolCall { id, name, input: Json::from_value(&()) }, at);
+        self.add_blocks(vec![Block::ToolCall { id, name, input: Json::from_value(&()) }], at);
         self.arguments = Some(arguments);
     }
 
     /// Continues the arguments of the last call. Without one, they are those of an unknown call.
-    pub(super) fn continue_arguments(&mut self, part: &str, at: Option<Timestamp>) {
+    pub fn continue_arguments(&mut self, part: &str, at: Option<Timestamp>) {
         match &mut self.arguments {
             Some(arguments) => arguments.push_str(part),
             None => self.begin_call(String::new(), String::new(), part.to_owned(), at),
@@ -76,43 +76,48 @@ impl OpenStep {
     }
 
     /// Adds a message that follows the reply. It may be recorded before the last arguments.
-    pub(super) fn add_follower(&mut self, message: Message) {
+    pub fn add_follower(&mut self, message: Message) {
         self.followers.push(message);
     }
 
+    /// Returns whether messages follow the reply.
+    pub fn has_followers(&self) -> bool {
+        !self.followers.is_empty()
+    }
+
     /// Adds a model call that was recorded during the step.
-    pub(super) fn add_model_call(&mut self, usage: Usage, model: Option<String>) {
+    pub fn add_model_call(&mut self, usage: Usage, model: Option<String>) {
         self.calls.push((usage, model));
     }
 
     /// Ends the step with the usage of its reply.
-    pub(super) fn set_usage(&mut self, tokens: Option<KimiTokens>, identity: Option<String>) {
-        self.reply.usage = tokens.and_then(|tokens| tokens.into_usage(identity));
+    pub fn set_usage(&mut self, usage: Option<Usage>) {
+        self.reply.usage = usage;
     }
 
     /// Returns whether the usage of the reply is known.
-    pub(super) fn has_usage(&self) -> bool {
+    pub fn has_usage(&self) -> bool {
         self.reply.usage.is_some()
     }
 
     /// Sets the API's id of the answer.
-    pub(super) fn set_answer_id(&mut self, id: Option<String>) {
+    pub fn set_answer_id(&mut self, id: Option<String>) {
         self.reply.api_id = id;
     }
 
     /// Sets the reason why the model stopped.
-    pub(super) fn set_stop_reason(&mut self, reason: Option<String>) {
+    pub fn set_stop_reason(&mut self, reason: Option<String>) {
         self.reply.stop_reason = reason;
     }
 
     /// Marks the reply as interrupted.
-    pub(super) fn interrupt(&mut self) {
+    pub fn interrupt(&mut self) {
         self.reply.stop_reason = Some("interrupted".to_owned());
         self.reply.failed = true;
     }
 
     /// Returns the messages of the step in order.
-    pub(super) fn into_messages(mut self) -> Vec<Message> {
+    pub fn into_messages(mut self) -> Vec<Message> {
         self.seal_arguments();
         let Self { mut reply, followers, mut calls, .. } = self;
         match &reply.usage {
