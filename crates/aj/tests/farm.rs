@@ -60,6 +60,7 @@ const RECORDINGS: &[(&str, &[&str])] = &[
     ("cline", &["reasoning"]),
     ("continue", &[]),
     ("grok", &["model_calls"]),
+    ("droid", &["model_calls", "reasoning"]),
 ];
 
 #[test]

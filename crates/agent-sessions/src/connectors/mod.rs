@@ -22,6 +22,7 @@ mod continue_dev;
 mod copilot_cli;
 mod crush;
 mod cursor;
+mod droid;
 mod gemini;
 mod grok;
 mod hermes;
@@ -82,6 +83,7 @@ pub const ALL: &[&dyn Connector] = &[
     &kiro::KIRO,
     &kiro::AMAZON_Q,
     &grok::Grok,
+    &droid::Droid,
 ];
 
 /// A reader of one agent's files.
