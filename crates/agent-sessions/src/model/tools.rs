@@ -31,6 +31,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "run_commands",
             "execute_bash",
             "execute_pwsh",
+            "Execute",
         ],
     ),
     (
@@ -97,10 +98,22 @@ const NAMES: &[(&str, &[&str])] = &[
             "manage_todo_list",
             "SetTodoList",
             "update_plan",
+            "TodoList",
         ],
     ),
-    ("web_fetch", &["WebFetch", "fetch_webpage", "webFetch", "fetch_web_content", "Fetch"]),
-    ("web_search", &["WebSearch", "google_web_search", "webSearch"]),
+    (
+        "web_fetch",
+        &[
+            "WebFetch",
+            "fetch_webpage",
+            "webFetch",
+            "fetch_web_content",
+            "Fetch",
+            "FetchURL",
+            "FetchUrl",
+        ],
+    ),
+    ("web_search", &["WebSearch", "google_web_search", "webSearch", "SearchWeb"]),
     (
         "write_file",
         &[
@@ -112,6 +125,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "write_to_file",
             "newFileCreated",
             "builtin_create_new_file",
+            "Create",
         ],
     ),
 ];

@@ -2,8 +2,8 @@
 //! append-only, with `<session>.settings.json` beside it.
 //!
 //! Observed version: 0.215.0. Peculiarities: tokens are recorded as one sum per session, in the
-//! settings; a fork repeats its origin's messages, but its sum begins with zero. `docs/formats/droid.md` has
-//! the evidence.
+//! settings; a fork repeats its origin's messages, but its sum begins with zero.
+//! `docs/formats/droid.md` has the evidence.
 
 mod content;
 mod line;
