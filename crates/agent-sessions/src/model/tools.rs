@@ -32,6 +32,8 @@ const NAMES: &[(&str, &[&str])] = &[
             "execute_bash",
             "execute_pwsh",
             "Execute",
+            "terminal",
+            "developer__shell",
         ],
     ),
     (
@@ -77,6 +79,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "searchFiles",
             "search_codebase",
             "builtin_grep_search",
+            "search_files",
         ],
     ),
     (
@@ -88,6 +91,7 @@ const NAMES: &[(&str, &[&str])] = &[
         &["Read", "read", "ReadFile", "view", "view_file", "readFile", "builtin_read_file"],
     ),
     ("search", &["Search"]),
+    ("str_replace_editor", &["developer__text_editor", "text_editor"]),
     (
         "todo",
         &[
