@@ -29,6 +29,7 @@ mod hermes;
 mod kimi;
 mod kiro;
 mod opencode;
+mod openhands;
 mod pi;
 mod qwen;
 mod unread;
@@ -84,6 +85,7 @@ pub const ALL: &[&dyn Connector] = &[
     &kiro::AMAZON_Q,
     &grok::Grok,
     &droid::Droid,
+    &openhands::OpenHands,
 ];
 
 /// A reader of one agent's files.
