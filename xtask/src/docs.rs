@@ -7,9 +7,11 @@ use std::path::Path;
 
 use agent_journal::search::{describe_query_language, search_fields};
 use anyhow::{Context, Result, bail, ensure};
+use regex::Regex;
 use serde::Deserialize;
 
 use crate::cargo::{aj, build, root};
+use crate::farm::AGENTS;
 use crate::no_arguments;
 
 /// Maximum number of directories shown for an agent.
@@ -52,7 +54,7 @@ impl Part {
         let after = if path.extension().is_some_and(|extension| extension == "json") {
             replace_description(&text, self.name, &self.text)
         } else {
-            replace(&text, self.name, &self.text)
+            replace_between_markers(&text, self.name, &self.text)
         };
         let after =
             after.with_context(|| format!("{} has no place for `{}`", self.file, self.name))?;
@@ -61,7 +63,7 @@ impl Part {
 }
 
 /// Replaces the text between the markers of a name.
-fn replace(document: &str, name: &str, text: &str) -> Option<String> {
+pub(crate) fn replace_between_markers(document: &str, name: &str, text: &str) -> Option<String> {
     let (begin, end) = (format!("<!-- {name}: "), format!("<!-- /{name} -->"));
     let start = document.find(&begin)?;
     let start = start + document[start..].find('\n')? + 1;
@@ -106,12 +108,16 @@ fn parts() -> Result<Vec<Part>> {
         }
         String::from_utf8(output.stdout).context("aj wrote no text")
     };
-    let agents = agents(&ask(&["sources", "--all", "--json"])?, &home)?;
+    let sources: Sources = serde_json::from_str(&ask(&["sources", "--all", "--json"])?)
+        .context("aj sources changed its shape")?;
+    let evidence = evidence(&sources)?;
+    let agents = agents(sources, &home);
     ask(&["config", "init"])?;
     let settings = fs::read_to_string(journal.join("config.toml")).context("no settings")?;
     let settings = format!("```toml\n{settings}```\n");
     Ok(vec![
         Part { file: "README.md", name: "agents", text: agents },
+        Part { file: "docs/agents.md", name: "evidence", text: evidence },
         Part { file: "docs/configuration.md", name: "settings", text: settings },
         Part { file: "docs/guide.md", name: "fields", text: fields() },
         Part {
@@ -140,8 +146,7 @@ struct Root {
 }
 
 /// Renders the table of agents.
-fn agents(json: &str, home: &Path) -> Result<String> {
-    let sources: Sources = serde_json::from_str(json).context("aj sources changed its shape")?;
+fn agents(sources: Sources, home: &Path) -> String {
     let home = home.to_string_lossy();
     let mut table = String::from("| Agent | Id | Read from (on Linux) |\n|---|---|---|\n");
     for agent in sources.agents {
@@ -160,7 +165,42 @@ fn agents(json: &str, home: &Path) -> Result<String> {
         };
         table.push_str(&format!("| {name} | `{}` | {places} |\n", agent.id));
     }
+    table
+}
+
+/// Renders the table of what verifies the reading of each agent.
+fn evidence(sources: &Sources) -> Result<String> {
+    let with_samples = sampled_agents()?;
+    let fixtures = root().join("crates/agent-sessions/tests/fixtures");
+    let mut table =
+        String::from("| agent | id | recordings | samples | fixtures |\n|---|---|---|---|--:|\n");
+    for agent in &sources.agents {
+        let cases = fs::read_dir(fixtures.join(&agent.id)).into_iter().flatten().flatten();
+        let cases = cases.filter(|case| case.path().is_dir()).count();
+        let is_recorded = AGENTS.iter().any(|recorded| recorded.id == agent.id);
+        let has_samples = with_samples.contains(&agent.id);
+        let yes_or_dash = |is_true: bool| if is_true { "yes" } else { "–" };
+        let page = format!("docs/formats/{}.md", agent.id);
+        let name = if root().join(&page).is_file() {
+            format!("[{}](formats/{}.md)", agent.name, agent.id)
+        } else {
+            agent.name.clone()
+        };
+        let (recorded, sampled) = (yes_or_dash(is_recorded), yes_or_dash(has_samples));
+        let row = format!("| {name} | `{}` | {recorded} | {sampled} | {cases} |\n", agent.id);
+        table.push_str(&row);
+    }
     Ok(table)
+}
+
+/// Returns the agents of which there are samples, from the test that compares them.
+fn sampled_agents() -> Result<Vec<String>> {
+    let file = root().join("crates/agent-journal/tests/corpus.rs");
+    let text = fs::read_to_string(&file).with_context(|| format!("no {}", file.display()))?;
+    let (_, list) = text.split_once("const FOLDERS").context("no list of samples")?;
+    let (list, _) = list.split_once("];").context("the list of samples has no end")?;
+    let row = Regex::new(r#"\("[^"]+",\s*"([^"]+)"\)"#).expect("the pattern is a constant");
+    Ok(row.captures_iter(list).map(|row| row[1].to_owned()).collect())
 }
 
 fn place(root: &Root, home: &str) -> String {
@@ -175,9 +215,9 @@ mod tests {
     fn only_what_stands_between_the_markers_is_replaced() {
         let document = "a\n<!-- x: made -->\nold\n<!-- /x -->\nb\n";
         let wanted = "a\n<!-- x: made -->\n\nnew\n<!-- /x -->\nb\n";
-        assert_eq!(replace(document, "x", "new").as_deref(), Some(wanted));
-        assert_eq!(replace(wanted, "x", "new").as_deref(), Some(wanted));
-        assert_eq!(replace(document, "y", "new"), None);
+        assert_eq!(replace_between_markers(document, "x", "new").as_deref(), Some(wanted));
+        assert_eq!(replace_between_markers(wanted, "x", "new").as_deref(), Some(wanted));
+        assert_eq!(replace_between_markers(document, "y", "new"), None);
     }
 
     #[test]
@@ -193,7 +233,7 @@ mod tests {
     fn an_agent_with_many_places_shows_the_first_ones() {
         let json = r#"{"agents":[{"id":"x","name":"X","roots":
             [{"path":"/h/.x"},{"path":"/h/.y"},{"path":"/h/.z"}]}]}"#;
-        let table = agents(json, Path::new("/h")).unwrap();
+        let table = agents(serde_json::from_str(json).unwrap(), Path::new("/h"));
         assert_eq!(table.lines().last(), Some("| X | `x` | `~/.x`, `~/.y` and 1 more |"));
     }
 }

@@ -9,12 +9,15 @@ mod check;
 mod ci;
 mod docs;
 mod eval;
+mod farm;
 #[path = "../../crates/aj/tests/support/history.rs"]
 #[allow(missing_docs, unreachable_pub, reason = "shared with the tests of aj")]
 mod history;
 mod names;
 mod needs;
 mod new_connector;
+#[path = "../../crates/aj/tests/farm.rs"]
+mod recording_rules;
 mod screenshots;
 mod test;
 
@@ -83,6 +86,12 @@ const CHORES: &[Chore] = &[
         arguments: "[case…]",
         about: "read histories of unusual size within 512 MiB",
         run: bounds::run,
+    },
+    Chore {
+        name: "farm",
+        arguments: "[agent…]",
+        about: "record the newest agents and compare what aj reads with what happened",
+        run: farm::run,
     },
     Chore {
         name: "eval",

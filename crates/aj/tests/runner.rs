@@ -44,6 +44,7 @@ mod page;
 mod parquet;
 #[cfg(unix)]
 mod privacy;
+mod recorded_agents;
 mod recordings;
 mod redaction;
 mod requirements;
