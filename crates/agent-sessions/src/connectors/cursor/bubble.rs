@@ -1,6 +1,8 @@
 //! One bubble of a conversation in the editor: a prompt, a reply, or a tool call with its result,
 //! in every format since the chat tabs of 2023.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -164,13 +166,11 @@ impl Bubble<'_> {
     pub(super) fn into_answer(mut self) -> (Message, Option<Message>) {
         let mut blocks = Vec::new();
         let thoughts = self.thoughts.take().unwrap_or_default();
+        let mut seen = HashSet::new();
         for thought in self.thinking.take().into_iter().chain(thoughts) {
             let (BubbleThinking::Plain(text) | BubbleThinking::Signed { text }) = thought;
-            let thought = Block::Thinking(text);
-            if !matches!(&thought, Block::Thinking(text) if text.trim().is_empty())
-                && !blocks.contains(&thought)
-            {
-                blocks.push(thought);
+            if !text.trim().is_empty() && seen.insert(text.clone()) {
+                blocks.push(Block::Thinking(text));
             }
         }
         let text = self.bubble_text();

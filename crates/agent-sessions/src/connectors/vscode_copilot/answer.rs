@@ -1,7 +1,7 @@
 //! Converts the response to a request, whose parts are recorded as displayed, into the model's
 //! messages with the tool results between them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::value::RawValue;
@@ -57,6 +57,8 @@ struct OpenCall {
 pub(super) struct EmittedCallState {
     is_shown: bool,
     is_answered: bool,
+    /// Number of calls with this id so far.
+    tries: usize,
 }
 
 /// Converts the parts of one response into messages.
@@ -118,7 +120,7 @@ impl<'a> ResponseReader<'a> {
         let tools: Vec<&ResponsePart<'_>> =
             parts.iter().flatten().filter(|part| part.is_tool_part()).collect();
         let mut pairs = self.rounds.pair_calls_with_parts(&tools).into_iter();
-        let paired: Vec<Option<usize>> = pairs.clone().collect();
+        let paired: HashSet<usize> = pairs.clone().flatten().collect();
         for (raw, part) in raw.into_iter().zip(parts) {
             match part {
                 Some(part) if part.is_tool_part() => {
@@ -187,7 +189,7 @@ impl<'a> ResponseReader<'a> {
         &mut self,
         part: &ResponsePart<'_>,
         call: Option<usize>,
-        paired: &[Option<usize>],
+        paired: &HashSet<usize>,
     ) {
         let is_side = part.sub_agent_invocation_id.is_some_and(|raw| raw.get() != "null");
         if let Some(at) = call {
@@ -237,9 +239,9 @@ impl<'a> ResponseReader<'a> {
     }
 
     /// Pushes the calls before `end` that no part displays.
-    fn push_undisplayed_calls(&mut self, end: usize, paired: &[Option<usize>]) {
+    fn push_undisplayed_calls(&mut self, end: usize, paired: &HashSet<usize>) {
         for at in self.told..end {
-            if !paired.contains(&Some(at)) {
+            if !paired.contains(&at) {
                 self.begin_model_message(false, Some(self.rounds.calls[at].round));
                 let told = self.rounds.calls[at].join_with_part(None, self.resources);
                 let is_last = at + 1 == self.rounds.calls.len();
@@ -259,20 +261,25 @@ impl<'a> ResponseReader<'a> {
     fn push_tool_call(&mut self, mut told: EmittedToolCall, is_shown: bool) {
         self.has_called = true;
         let id = told.call_id().to_owned();
-        let known = self.calls.by_id.get_mut(&id);
-        if let Some(known) = known.filter(|known| !known.is_shown || !is_shown) {
-            known.is_shown |= is_shown;
-            if !std::mem::replace(&mut known.is_answered, true) {
-                self.results.extend(told.result);
-            }
-            return;
-        }
         let mut tries = 1;
+        if let Some(known) = self.calls.by_id.get_mut(&id) {
+            if !known.is_shown || !is_shown {
+                known.is_shown |= is_shown;
+                if !std::mem::replace(&mut known.is_answered, true) {
+                    self.results.extend(told.result);
+                }
+                return;
+            }
+            tries = known.tries;
+        }
         while self.calls.by_id.contains_key(told.call_id()) {
             tries += 1;
             told.rename_call(&format!("{id}#{tries}"));
         }
-        let known = EmittedCallState { is_shown, is_answered: told.result.is_some() };
+        if let Some(first) = self.calls.by_id.get_mut(&id) {
+            first.tries = tries;
+        }
+        let known = EmittedCallState { is_shown, is_answered: told.result.is_some(), tries: 1 };
         self.calls.by_id.insert(told.call_id().to_owned(), known);
         self.piece.blocks.push(told.call);
         self.results.extend(told.result);
@@ -467,6 +474,16 @@ mod tests {
             {"kind":"warning","content":{"value":"mind"}}]"#;
         let expected = ["assistant (hmm) first 1?", "tool 1!", "assistant 2? then", "system mind"];
         assert_eq!(told(parts, "{}"), expected);
+    }
+
+    #[test]
+    fn a_call_displayed_very_often_gets_an_id_for_each_try() {
+        let part = r#"{"kind":"toolInvocationSerialized","toolId":"x","toolCallId":"1"}"#;
+        let parts = format!("[{}]", vec![part; 50_000].join(","));
+        let messages = told(&parts, "{}");
+        assert_eq!(messages.len(), 1);
+        assert!(messages[0].starts_with("assistant 1? 1#2? 1#3? "), "{:.60}", messages[0]);
+        assert!(messages[0].ends_with(" 1#50000?"));
     }
 
     #[test]

@@ -101,7 +101,10 @@ impl<'a> Rounds<'a> {
             arguments: Option<&'a RawValue>,
         }
         let results = metadata.results.and_then(object_fields).unwrap_or_default();
-        let result_of = |id: &str| results.iter().find(|(key, _)| key == id).map(|(_, raw)| *raw);
+        // Of a repeated key, the first occurrence counts.
+        let by_id: HashMap<&str, &RawValue> =
+            results.iter().rev().map(|(key, raw)| (&**key, *raw)).collect();
+        let result_of = |id: &str| by_id.get(id).copied();
         let mut all = Self::default();
         for (at, round) in elements_or_single(metadata.rounds).into_iter().enumerate() {
             let Some(round) = parse_raw::<Round<'a>>(Some(round)) else {
