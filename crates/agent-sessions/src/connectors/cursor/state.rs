@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::bubble::Bubble;
 use super::composer::Composer;
 use super::telling::ConversationWriter;
+use crate::connectors::formats::fold::fold_conversation;
 use crate::connectors::formats::json::{self, BorrowedText};
 use crate::connectors::formats::jsonl;
 use crate::connectors::formats::sqlite::{self, Database};
@@ -147,7 +148,8 @@ impl StateReader<'_> {
                 too_long += u64::from(value == ValueRef::Null);
                 return Ok(());
             };
-            let head = std::str::from_utf8(bytes).ok().and_then(json::parse_json::<Composer<'_>>);
+            let bytes = fold_conversation(bytes);
+            let head = std::str::from_utf8(&bytes).ok().and_then(json::parse_json::<Composer<'_>>);
             if let Some(mut head) = head {
                 found.extend(
                     composer_native_id(&head).map(|native| head.take_session_metadata(&native)),
@@ -238,6 +240,7 @@ impl StateReader<'_> {
             }
             DiskKvRow::Value(bytes) => bytes,
         };
+        let bytes = fold_conversation(&bytes);
         if let Ok(composer) = serde_json::from_slice::<Composer<'_>>(&bytes) {
             return self.read_split_composer(native, composer, &bytes, at);
         }
@@ -354,8 +357,9 @@ impl StateReader<'_> {
             }
         };
         // One bad byte must not lose all conversations of the list.
+        let bytes = fold_conversation(&bytes);
         Ok(Some(match serde_json::from_slice::<&RawValue>(&bytes) {
-            Ok(_) => bytes,
+            Ok(_) => bytes.into_owned(),
             Err(_) => jsonl::mend_line(&bytes),
         }))
     }

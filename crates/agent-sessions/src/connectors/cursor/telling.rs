@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::bubble::{Bubble, BubbleAuthor};
 use super::value;
+use crate::connectors::formats::fold::fold_excess_values;
 use crate::connectors::formats::{json, jsonl};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
@@ -42,7 +43,8 @@ impl<'s> ConversationWriter<'s> {
 
     /// Adds a bubble. `at` is its position in the conversation.
     pub(super) fn add_bubble(&mut self, bytes: &[u8], at: u64) -> Result<()> {
-        let bytes = value::repair_surrogates(bytes);
+        let bytes = fold_excess_values(bytes);
+        let bytes = value::repair_surrogates(&bytes);
         if let Ok(bubble) = serde_json::from_slice::<Bubble<'_>>(&bytes) {
             return self.add_known_bubble(bubble, &bytes, at);
         }
@@ -197,5 +199,36 @@ impl<'s> ConversationWriter<'s> {
             })?;
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bubble_of_very_many_small_values_is_folded() {
+        struct Messages(Vec<Message>);
+        impl Sink for Messages {
+            fn accept_record(&mut self, record: Record) -> Result<()> {
+                if let Record::Message(message) = record {
+                    self.0.push(*message);
+                }
+                Ok(())
+            }
+        }
+        let thoughts: Vec<String> = (0..400_000).map(|at| format!("\"{at}\"")).collect();
+        let thoughts = thoughts.join(",");
+        let bubble = format!("{{\"type\":2,\"text\":\"done\",\"allThinkingBlocks\":[{thoughts}]}}");
+        let mut sink = Messages(Vec::new());
+        let mut writer = ConversationWriter::new(Session::new("cursor", "c"), &mut sink);
+        writer.add_bubble(bubble.as_bytes(), 0).unwrap();
+        assert!(writer.finish_conversation(Vec::new()).unwrap());
+        let [message] = &sink.0[..] else { panic!("{} messages", sink.0.len()) };
+        assert!(message.blocks.len() < 300_000, "{} blocks", message.blocks.len());
+        let is_last =
+            |block: &Block| matches!(block, Block::Thinking(text) if text.contains("399999"));
+        assert!(message.blocks.iter().any(is_last));
+        assert_eq!(message.blocks.last(), Some(&Block::Text("done".to_owned())));
     }
 }

@@ -10,6 +10,10 @@ use memchr::memchr2;
 /// some ten thousand.
 const MAX_VALUES: usize = 1 << 18;
 
+/// Number of values in a record that contains a whole conversation, whose messages are folded one by
+/// one.
+const MAX_CONVERSATION_VALUES: usize = 1 << 22;
+
 /// Number of values that may follow a folded part, such as the fields after a long list. Half as
 /// many may follow the next folded part, and so on.
 const MAX_FOLLOWING: usize = 1 << 14;
@@ -26,14 +30,39 @@ struct Wrapping {
     after: &'static [u8],
 }
 
+/// The values that count towards the limit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    All,
+    /// All but the members of objects, for readers that do not parse members they do not know. Some
+    /// formats write an image as an object with one member per byte, which stays whole.
+    Elements,
+}
+
 /// Folds the values of a record that exceed the limit.
 pub fn fold_excess_values(record: &[u8]) -> Cow<'_, [u8]> {
-    fold_beyond(record, MAX_VALUES, MAX_FOLLOWING).map_or(Cow::Borrowed(record), Cow::Owned)
+    let folded = fold_beyond(record, MAX_VALUES, MAX_FOLLOWING, Counted::All);
+    folded.map_or(Cow::Borrowed(record), Cow::Owned)
+}
+
+/// Folds the values of a record that contains a whole conversation.
+pub fn fold_conversation(record: &[u8]) -> Cow<'_, [u8]> {
+    let folded = fold_beyond(record, MAX_CONVERSATION_VALUES, MAX_FOLLOWING, Counted::All);
+    folded.map_or(Cow::Borrowed(record), Cow::Owned)
 }
 
 /// Folds the values of a JSON text that exceed the limit.
 pub fn fold_text(text: &str) -> Cow<'_, str> {
-    let folded = fold_beyond(text.as_bytes(), MAX_VALUES, MAX_FOLLOWING);
+    folded_text(text, Counted::All)
+}
+
+/// Folds the elements of lists in a JSON text that exceed the limit. Members of objects stay.
+pub fn fold_elements(text: &str) -> Cow<'_, str> {
+    folded_text(text, Counted::Elements)
+}
+
+fn folded_text(text: &str, counted: Counted) -> Cow<'_, str> {
+    let folded = fold_beyond(text.as_bytes(), MAX_VALUES, MAX_FOLLOWING, counted);
     // Folding replaces ASCII with ASCII.
     folded.and_then(|bytes| String::from_utf8(bytes).ok()).map_or(Cow::Borrowed(text), Cow::Owned)
 }
@@ -46,7 +75,12 @@ struct Container {
 }
 
 /// Returns the folded record. `None` when its number of values is within the limit.
-fn fold_beyond(record: &[u8], most: usize, mut following: usize) -> Option<Vec<u8>> {
+fn fold_beyond(
+    record: &[u8],
+    most: usize,
+    mut following: usize,
+    counted: Counted,
+) -> Option<Vec<u8>> {
     // A value and its separator take at least two bytes.
     if record.len() / 2 <= most {
         return None;
@@ -72,10 +106,12 @@ fn fold_beyond(record: &[u8], most: usize, mut following: usize) -> Option<Vec<u
                 false
             }
             b',' => {
-                if let Some(inner) = open.last_mut() {
+                let inner = open.last_mut();
+                let counts = |inner: &Container| counted == Counted::All || inner.is_list;
+                inner.filter(|inner| counts(inner)).is_some_and(|inner| {
                     inner.elements += 1;
-                }
-                true
+                    true
+                })
             }
             _ => false,
         };
@@ -170,7 +206,8 @@ mod tests {
 
     /// Folds a record with the given limits and parses it as JSON.
     fn folded(record: &str, most: usize, following: usize) -> serde_json::Value {
-        let folded = fold_beyond(record.as_bytes(), most, following).expect("it is folded");
+        let folded =
+            fold_beyond(record.as_bytes(), most, following, Counted::All).expect("it is folded");
         let text = String::from_utf8(folded).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
@@ -185,9 +222,21 @@ mod tests {
 
     #[test]
     fn a_record_within_the_bound_stays_as_it_is() {
-        assert_eq!(fold_beyond(br#"{"a":[1,2,3],"b":"x,y,z,[[[[[[["}"#, 6, 4), None);
+        assert_eq!(fold_beyond(br#"{"a":[1,2,3],"b":"x,y,z,[[[[[[["}"#, 6, 4, Counted::All), None);
         let text = format!("{{\"a\":\"{}\"}}", "x, ".repeat(3 << 20));
         assert!(matches!(fold_text(&text), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn an_image_of_one_member_per_byte_stays_whole_among_folded_elements() {
+        let bytes: Vec<String> = (0..200).map(|at| format!("\"{at}\":137")).collect();
+        let image = format!("{{\"value\":{{{}}}}}", bytes.join(","));
+        let record = format!("{{\"variables\":[{image}],\"response\":[{}]}}", ["1"; 99].join(","));
+        let folded = fold_beyond(record.as_bytes(), 40, 4, Counted::Elements).unwrap();
+        let read: serde_json::Value = serde_json::from_slice(&folded).unwrap();
+        assert_eq!(read["variables"][0]["value"].as_object().unwrap().len(), 200);
+        let response = read["response"].as_array().unwrap();
+        assert!(response.len() < 50 && response.last().unwrap()["text"].is_string(), "{read}");
     }
 
     #[test]
@@ -228,7 +277,7 @@ mod tests {
     #[test]
     fn a_record_that_breaks_off_is_folded_all_the_same() {
         let record = format!("[{}{{\"a\":\"x", "1,".repeat(100));
-        let folded = fold_beyond(record.as_bytes(), 10, 4).unwrap();
+        let folded = fold_beyond(record.as_bytes(), 10, 4, Counted::All).unwrap();
         assert!(serde_json::from_slice::<serde_json::Value>(&folded).is_err());
     }
 }

@@ -152,7 +152,9 @@ impl<'a> ResponseReader<'a> {
         let kind = parse_non_empty_string(part.kind).unwrap_or_default();
         match kind.as_str() {
             "" | "markdownContent" | "markdownVuln" => {
-                match parse_text_value(part.value).or_else(|| parse_text_value(part.content)) {
+                let text = parse_text_value(part.value).or_else(|| parse_text_value(part.content));
+                // A folded part of the list has its text as `text`.
+                match text.or_else(|| parse_text_value(Some(raw)).filter(|_| kind.is_empty())) {
                     Some(text) => self.add_visible_text(&text),
                     // Empty text is common and dropped; other parts without a kind are kept.
                     None if part.value.is_some_and(|value| value.get() == "\"\"") => {}

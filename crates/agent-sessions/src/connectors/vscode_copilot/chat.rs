@@ -9,6 +9,7 @@ use super::answer::EmittedCalls;
 use super::document::LazyNode;
 use super::shape::{ChatRequest, parse_epoch_millis, parse_non_empty_string, parse_raw};
 use super::turn::RequestTurn;
+use crate::connectors::formats::fold::fold_elements;
 use crate::connectors::formats::{json, jsonl};
 use crate::connectors::{Record, Sink};
 use crate::error::Result;
@@ -65,10 +66,11 @@ pub(super) fn emit_chat_document(
     let mut calls = EmittedCalls::default();
     for (at, request) in requests.into_iter().enumerate() {
         let Some(raw) = request.into_raw().filter(|raw| raw.get() != "null") else { continue };
+        let folded = fold_elements(raw.get());
         let mended;
-        let mut request = parse_raw::<ChatRequest<'_>>(Some(&raw));
+        let mut request = serde_json::from_str::<ChatRequest<'_>>(&folded).ok();
         if request.is_none() {
-            mended = jsonl::mend_line(raw.get().as_bytes());
+            mended = jsonl::mend_line(folded.as_bytes());
             request = serde_json::from_slice(&mended).ok();
         }
         let Some(request) = request else {
@@ -151,4 +153,40 @@ fn keep_document_fields(document: LazyNode, extensions: &mut Extensions) {
         raw.iter().map(|(key, value)| (key.into(), &**value)).collect(),
         extensions,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Block, Message};
+
+    #[test]
+    fn a_request_of_very_many_small_parts_is_folded() {
+        struct Messages(Vec<Message>);
+        impl Sink for Messages {
+            fn accept_record(&mut self, record: Record) -> Result<()> {
+                if let Record::Message(message) = record {
+                    self.0.push(*message);
+                }
+                Ok(())
+            }
+        }
+        let parts: Vec<String> =
+            (0..200_000).map(|at| format!("{{\"value\":\"w{at} \"}}")).collect();
+        let text = format!(
+            "{{\"sessionId\":\"s\",\"requests\":[{{\"requestId\":\"r\",\"message\":{{\"text\":\"hello\"}},\"response\":[{}]}}]}}",
+            parts.join(",")
+        );
+        let raw = RawValue::from_string(text).unwrap();
+        let document = super::super::document::parse_embedded_document(&raw);
+        let mut sink = Messages(Vec::new());
+        emit_chat_document(document, &ChatDocumentLocation::default(), &mut sink).unwrap();
+        let [prompt, reply] = &sink.0[..] else { panic!("{} messages", sink.0.len()) };
+        assert_eq!(prompt.blocks, [Block::Text("hello".to_owned())]);
+        let [Block::Text(text)] = &reply.blocks[..] else {
+            panic!("{} blocks", reply.blocks.len())
+        };
+        assert!(text.starts_with("w0 w1 w2 "), "{text:.60}");
+        assert!(text.contains("'value':'w199999 '"), "{}", text.len());
+    }
 }

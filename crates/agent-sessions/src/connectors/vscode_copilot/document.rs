@@ -23,6 +23,13 @@ const MAX_PATH: usize = 32;
 /// Maximum number of elements by which a change may extend an array beyond its end.
 const MAX_GAP: usize = 4096;
 
+/// Maximum number of elements of an opened array, and of members of an opened object. One text
+/// replaces the rest.
+const MAX_CHILDREN: usize = 1 << 20;
+
+/// The text that replaces the children beyond `MAX_CHILDREN`. As a request, it counts as unreadable.
+const TOO_MANY: &str = "too many values";
+
 /// The depth to which a document is opened: down to the single requests.
 const REQUESTS: usize = 2;
 
@@ -312,6 +319,11 @@ impl LazyNode {
     fn null_node() -> Self {
         Self::Raw(RawValue::NULL.to_owned())
     }
+
+    fn set_text<E: de::Error>(&mut self, text: &str) -> Result<(), E> {
+        *self = Self::Raw(to_raw_value(text).map_err(E::custom)?);
+        Ok(())
+    }
 }
 
 impl Serialize for LazyNode {
@@ -385,6 +397,12 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
         let mut next = LazyNode::null_node();
         while items.next_element_seed(NodeSeed(&mut next, self.1 - 1))?.is_some() {
             elements.push(std::mem::replace(&mut next, LazyNode::null_node()));
+            if elements.len() == MAX_CHILDREN {
+                next.set_text(TOO_MANY)?;
+                elements.push(next);
+                while items.next_element::<de::IgnoredAny>()?.is_some() {}
+                break;
+            }
         }
         Ok(())
     }
@@ -396,6 +414,13 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
             members.push((key, LazyNode::null_node()));
             let Some((_, value)) = members.last_mut() else { return Ok(()) };
             entries.next_value_seed(NodeSeed(value, self.1 - 1))?;
+            if members.len() == MAX_CHILDREN {
+                let mut rest = LazyNode::null_node();
+                rest.set_text(TOO_MANY)?;
+                members.push((String::new(), rest));
+                while entries.next_entry::<de::IgnoredAny, de::IgnoredAny>()?.is_some() {}
+                break;
+            }
         }
         Ok(())
     }
@@ -478,6 +503,20 @@ mod tests {
         assert!(NodeSeed(&mut document, REQUESTS).deserialize(&mut json).is_err());
         let kept = serde_json::to_string(&document).unwrap();
         assert_eq!(kept, r#"{"x":1,"requests":[{"a":1},{"b":2}]}"#);
+    }
+
+    #[test]
+    fn one_text_replaces_children_beyond_the_limit() {
+        let many = vec!["1"; MAX_CHILDREN + 3].join(",");
+        let text = format!("{{\"requests\":[{many}],\"x\":2}}");
+        let mut document = LazyNode::empty_object();
+        let mut json = serde_json::Deserializer::from_str(&text);
+        NodeSeed(&mut document, REQUESTS).deserialize(&mut json).unwrap();
+        assert_eq!(document.take_member("x").unwrap().into_raw().unwrap().get(), "2");
+        let mut requests = document.take_member("requests").unwrap().into_elements();
+        assert_eq!(requests.len(), MAX_CHILDREN + 1);
+        let last = requests.pop().unwrap().into_raw().unwrap();
+        assert_eq!(last.get(), format!("\"{TOO_MANY}\""));
     }
 
     #[test]
