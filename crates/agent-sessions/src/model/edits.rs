@@ -42,9 +42,9 @@ pub fn edits_of_message(message: &Message) -> Vec<(&str, FileEdit)> {
                 all.extend(edits.into_iter().map(|edit| (id.as_str(), edit)));
             }
             Block::Text(text) if text.contains(SEARCH) => {
-                let told = parse_search_replace_blocks(text).into_iter();
+                let found = parse_search_replace_blocks(text).into_iter();
                 all.extend(
-                    told.filter_map(|edit| Some((call_that_changed(message, &edit.file)?, edit))),
+                    found.filter_map(|edit| Some((call_that_changed(message, &edit.file)?, edit))),
                 );
             }
             _ => {}

@@ -314,7 +314,7 @@ impl AiderRun {
         self.held = 0;
         self.fenced = false;
         if let Some(reply) = self.reply.take() {
-            self.tell_reply(reply);
+            self.queue_reply(reply);
         }
         let text = self.notices.join("\n").trim().to_owned();
         let failed = std::mem::take(&mut self.failed);
@@ -328,7 +328,7 @@ impl AiderRun {
         }
     }
 
-    fn tell_reply(&mut self, reply: ReplyLines) {
+    fn queue_reply(&mut self, reply: ReplyLines) {
         let text = reply.written_text();
         if !text.is_empty() {
             self.plan = Some(normalized_text_hash(text));

@@ -108,10 +108,10 @@ impl Connector for ClaudeCode {
             return None;
         }
         let name = inside[inside.len() - 1].to_string_lossy();
-        let is_told = inside.len() < 3
+        let is_transcript_directory = inside.len() < 3
             || inside[1] == SUBAGENTS
             || (inside[2] == SUBAGENTS && inside.len() > 3);
-        if !is_told || !is_source(&name) {
+        if !is_transcript_directory || !is_source(&name) {
             return Some(Vec::new());
         }
         let transcript = match name.strip_suffix(SIDECAR) {

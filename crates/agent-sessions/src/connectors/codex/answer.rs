@@ -127,10 +127,10 @@ impl RolloutReader<'_> {
         }
         let is_text = matches!(block, Block::Text(_));
         let announced = Announced { block, place: 0 };
-        let is_told = |open: &OpenAnswer| {
+        let has_announced = |open: &OpenAnswer| {
             open.message.blocks.iter().any(|known| announced.is_confirmed_by(known))
         };
-        if self.open.as_ref().is_some_and(is_told) {
+        if self.open.as_ref().is_some_and(has_announced) {
             return self.pass_over_record("repeats its item");
         }
         if is_text && self.open.as_ref().is_some_and(OpenAnswer::has_visible_text) {

@@ -63,12 +63,12 @@ impl RolloutReader<'_> {
         if is_error == Some(true) || self.state.branch.is_recorded {
             return;
         }
-        let told = mine
+        let branch = mine
             .into_iter()
             .filter_map(|pending| pending.command.branch_from_output(output))
             .next_back();
-        if told.is_some() {
-            self.session.branch = told;
+        if branch.is_some() {
+            self.session.branch = branch;
         }
     }
 }

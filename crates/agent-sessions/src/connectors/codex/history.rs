@@ -65,7 +65,7 @@ impl RolloutReader<'_> {
             && !self.state.has_own
             && let Some(origin) = &self.state.origin
         {
-            let messages = self.told;
+            let messages = self.emitted;
             self.session.continues = Some(Continuation { session: origin.clone(), messages });
         } else if !is_copy {
             self.state.has_own = true;

@@ -49,12 +49,12 @@ pub(super) fn read_rollout(
             }
         }
     }
-    let RolloutMark { offset, told, state } = reader.finish_rollout()?;
+    let RolloutMark { offset, emitted, state } = reader.finish_rollout()?;
     let state = serde_json::to_vec(&state).expect("strings and numbers serialise");
     Ok(Checkpoint {
         offset,
         guard: jsonl::checkpoint_guard(path, offset)?,
-        messages: told,
+        messages: emitted,
         state,
         ..Checkpoint::default()
     })
@@ -133,7 +133,7 @@ pub(super) struct RolloutReader<'s> {
     pub(super) session: Session,
     pub(super) state: RolloutState,
     is_introduced: bool,
-    pub(super) told: u64,
+    pub(super) emitted: u64,
     /// The current line: its offset, its time, and the extra fields of its envelope.
     pub(super) offset: u64,
     pub(super) now: Option<Timestamp>,
@@ -172,7 +172,7 @@ impl RecordStrictness {
 #[derive(Clone)]
 pub(super) struct RolloutMark {
     offset: u64,
-    told: u64,
+    emitted: u64,
     state: RolloutState,
 }
 
@@ -211,7 +211,7 @@ impl<'s> RolloutReader<'s> {
             session: Session::new(AGENT.id, state.native.clone()),
             state,
             is_introduced: false,
-            told: start.messages,
+            emitted: start.messages,
             offset: start.offset,
             now: None,
             envelope: Extensions::new(),
@@ -223,7 +223,8 @@ impl<'s> RolloutReader<'s> {
     }
 
     fn finish_rollout(mut self) -> Result<RolloutMark> {
-        let end = RolloutMark { offset: self.end, told: self.told, state: self.state.clone() };
+        let end =
+            RolloutMark { offset: self.end, emitted: self.emitted, state: self.state.clone() };
         let pending = self.open.as_ref().map(|open| open.mark.clone());
         let pending = pending.or(self.asked.as_ref().map(|asked| asked.mark.clone()));
         let mark = self.unfinished.take().or(pending).unwrap_or(end);
@@ -237,7 +238,7 @@ impl<'s> RolloutReader<'s> {
     /// Returns the position from which a later read continues if the current line begins something
     /// incomplete.
     pub(super) fn continuation_mark(&self) -> RolloutMark {
-        RolloutMark { offset: self.offset, told: self.told, state: self.state.clone() }
+        RolloutMark { offset: self.offset, emitted: self.emitted, state: self.state.clone() }
     }
 
     pub(super) fn read_rollout_line(&mut self, line: &jsonl::SourceLine<'_>) -> Result<()> {
@@ -423,7 +424,7 @@ impl<'s> RolloutReader<'s> {
             self.is_introduced = true;
             self.sink.accept_record(Record::Session(Box::new(self.session.clone())))?;
         }
-        self.told += 1;
+        self.emitted += 1;
         self.note_shared();
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
@@ -466,9 +467,9 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Told(Vec<Record>);
+    struct Records(Vec<Record>);
 
-    impl Sink for Told {
+    impl Sink for Records {
         fn accept_record(&mut self, record: Record) -> Result<()> {
             self.0.push(record);
             Ok(())
@@ -484,14 +485,14 @@ mod tests {
         let half = [&packed[..], &packed[..packed.len() - 4]].concat();
         let path = Path::new("rollout-2026-05-01T12-00-00-a.jsonl.zst");
 
-        let mut told = Told::default();
-        assert!(read_packed(io::Cursor::new(half.clone()), path, &mut told).is_ok());
+        let mut records = Records::default();
+        assert!(read_packed(io::Cursor::new(half.clone()), path, &mut records).is_ok());
         let is_broken = |record: &Record| matches!(record, Record::Skipped(one) if !one.understood);
-        assert!(told.0.iter().any(is_broken), "{:?}", told.0);
+        assert!(records.0.iter().any(is_broken), "{:?}", records.0);
 
-        let mut told = Told::default();
+        let mut records = Records::default();
         let failing = Failing(io::Cursor::new(half));
-        assert!(read_packed(failing, path, &mut told).is_err());
-        assert!(!told.0.iter().any(is_broken), "{:?}", told.0);
+        assert!(read_packed(failing, path, &mut records).is_err());
+        assert!(!records.0.iter().any(is_broken), "{:?}", records.0);
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn read_chat_database(path: &Path, sink: &mut dyn Sink) -> Result<()>
     for id in ids {
         walk.visit_blob(&id, 0)?;
     }
-    if walk.reader.told == 0 {
+    if walk.reader.emitted == 0 {
         walk.visit_all_blobs()?;
     }
     walk.reader.emit_transcript_session()
@@ -158,7 +158,7 @@ impl BlobWalk<'_, '_> {
         if depth > MAX_DEPTH || !self.seen.insert(id.to_owned()) {
             return Ok(());
         }
-        let at = self.reader.told;
+        let at = self.reader.emitted;
         let bytes = match read_blob(self.database, id)? {
             ChatBlob::Bytes(bytes) => bytes,
             ChatBlob::Missing => {
@@ -197,7 +197,7 @@ impl BlobWalk<'_, '_> {
             let bytes = row.get_ref(0).ok().and_then(sqlite::format_bytes);
             match bytes.and_then(unwrap_message_json) {
                 Some(json) => {
-                    let at = reader.told;
+                    let at = reader.emitted;
                     reader.read_transcript_message(json, at, End::Newline)
                 }
                 None => Ok(()),

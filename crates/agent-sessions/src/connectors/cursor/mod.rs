@@ -10,11 +10,11 @@
 mod bubble;
 mod chat;
 mod composer;
+mod conversation;
 mod entry;
 mod place;
 mod prompt;
 mod state;
-mod telling;
 mod text;
 mod tool;
 mod transcript;

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::bubble::Bubble;
 use super::composer::Composer;
-use super::telling::ConversationWriter;
+use super::conversation::ConversationWriter;
 use crate::connectors::formats::fold::fold_conversation;
 use crate::connectors::formats::json::{self, BorrowedText};
 use crate::connectors::formats::jsonl;
@@ -192,11 +192,11 @@ impl StateReader<'_> {
         if composer.sent_at.is_none() && is_draft(&bubbles) {
             return self.sink.accept_record(Record::passed_over_record(at, "unsent draft"));
         }
-        let mut telling = ConversationWriter::new(session, self.sink);
+        let mut writer = ConversationWriter::new(session, self.sink);
         for (at, bubble) in bubbles.into_iter().enumerate() {
-            telling.add_bubble(bubble.get().as_bytes(), at as u64)?;
+            writer.add_bubble(bubble.get().as_bytes(), at as u64)?;
         }
-        if !telling.finish_conversation(composer.costs_by_model())? {
+        if !writer.finish_conversation(composer.costs_by_model())? {
             self.sink.accept_record(Record::passed_over_record(at, "empty conversation"))?;
         }
         Ok(())
@@ -299,10 +299,10 @@ impl StateReader<'_> {
             self.heads.remove(native);
             return Ok(());
         }
-        let mut telling = ConversationWriter::new(session, self.sink);
+        let mut writer = ConversationWriter::new(session, self.sink);
         for (at, bubble) in composer.conversation.take().unwrap_or_default().iter().enumerate() {
             if ids.is_empty() {
-                telling.add_bubble(bubble.get().as_bytes(), at as u64)?;
+                writer.add_bubble(bubble.get().as_bytes(), at as u64)?;
             }
         }
         let map = composer.map.take().unwrap_or_default();
@@ -315,7 +315,7 @@ impl StateReader<'_> {
                 // It may be any bubble that the list does not name.
                 if !std::mem::replace(&mut has_odd, true) {
                     for bubble in unnamed_bubbles(self.database, native, &named)? {
-                        telling.add_bubble(&bubble, at as u64)?;
+                        writer.add_bubble(&bubble, at as u64)?;
                     }
                 }
                 continue;
@@ -325,13 +325,13 @@ impl StateReader<'_> {
             }
             let key = format!("bubbleId:{native}:{}", id.as_borrowed_str());
             match (read_disk_kv_row(self.database, &key)?, map.get(id)) {
-                (DiskKvRow::Value(bytes), _) => telling.add_bubble(&bytes, at as u64)?,
-                (_, Some(raw)) => telling.add_bubble(raw.get().as_bytes(), at as u64)?,
-                (DiskKvRow::TooLong, None) => telling.skip_bubble(at as u64, TOO_LONG)?,
+                (DiskKvRow::Value(bytes), _) => writer.add_bubble(&bytes, at as u64)?,
+                (_, Some(raw)) => writer.add_bubble(raw.get().as_bytes(), at as u64)?,
+                (DiskKvRow::TooLong, None) => writer.skip_bubble(at as u64, TOO_LONG)?,
                 (DiskKvRow::Empty | DiskKvRow::Missing | DiskKvRow::NoText, None) => {}
             }
         }
-        if telling.finish_conversation(composer.costs_by_model())? {
+        if writer.finish_conversation(composer.costs_by_model())? {
             self.heads.remove(native);
             self.sink.finish_session(&id, fingerprint)
         } else {

@@ -24,7 +24,7 @@ pub(super) fn read_lines(
 ) -> Result<Checkpoint> {
     let mut reader = TranscriptReader::new(place::session_from_path(path), sink);
     reader.calls = serde_json::from_slice(&start.state).unwrap_or_default();
-    reader.told = start.messages;
+    reader.emitted = start.messages;
     reader.emit_transcript_session()?;
     let mut lines = LineReader::open_at(path, start.offset)?;
     let mut settled = (start.offset, start.messages, reader.calls.clone());
@@ -38,7 +38,7 @@ pub(super) fn read_lines(
         }
         // A line without a newline may be incomplete: the next read starts with it again.
         if line.end != End::File {
-            settled = (lines.next_offset(), reader.told, reader.calls.clone());
+            settled = (lines.next_offset(), reader.emitted, reader.calls.clone());
             if reader.sink.is_due() {
                 break;
             }
@@ -71,7 +71,7 @@ pub(super) fn read_transcript_document(path: &Path, sink: &mut dyn Sink) -> Resu
         Err(error) if error.is_io() => return Err(Error::read(path)(error.into())),
         Err(_) => {
             let reason = "not a list of messages, or cut off";
-            reader.sink.accept_record(Record::truncated_record(reader.told, reason))?;
+            reader.sink.accept_record(Record::truncated_record(reader.emitted, reason))?;
         }
     }
     reader.finish_transcript_session(path)
@@ -82,14 +82,14 @@ pub(super) struct TranscriptReader<'s> {
     pub(super) sink: &'s mut dyn Sink,
     pub(super) session: Session,
     calls: OpenToolCalls,
-    pub(super) told: u64,
+    pub(super) emitted: u64,
     /// An error of the sink, which a serde visitor cannot return.
     error: Option<Error>,
 }
 
 impl<'s> TranscriptReader<'s> {
     pub(super) fn new(session: Session, sink: &'s mut dyn Sink) -> Self {
-        Self { sink, session, calls: OpenToolCalls::default(), told: 0, error: None }
+        Self { sink, session, calls: OpenToolCalls::default(), emitted: 0, error: None }
     }
 
     pub(super) fn emit_transcript_session(&mut self) -> Result<()> {
@@ -161,7 +161,7 @@ impl<'s> TranscriptReader<'s> {
         if self.session.cwd.is_none() && message.origin == Origin::Injected {
             self.session.cwd = prompt::find_described_workspace(&message.joined_text());
         }
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 
@@ -210,7 +210,7 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(raw) = items.next_element::<Box<RawValue>>()? {
-            let at = self.0.told;
+            let at = self.0.emitted;
             if let Err(error) =
                 self.0.read_transcript_message(raw.get().as_bytes(), at, End::Newline)
             {

@@ -202,7 +202,7 @@ impl CopilotStore<'_> {
         let mut calls = self.load_model_calls(&native)?;
         sink.accept_record(Record::Session(Box::new(session)))?;
         self.for_each_session_row("turns", "turn_index", &native, |row| {
-            tell_turn(row, &mut calls, sink)
+            emit_turn(row, &mut calls, sink)
         })?;
         let mut rest = calls.into_iter().map(|call| call.message);
         rest.try_for_each(|message| sink.accept_record(Record::Message(Box::new(message))))
@@ -343,11 +343,11 @@ fn is_rendered(summary: &str) -> bool {
 }
 
 /// Emits a turn: the prompt, then one message for each model call, the last with the final reply.
-fn tell_turn(row: &Row<'_>, calls: &mut Vec<StoredModelCall>, sink: &mut dyn Sink) -> Result<()> {
+fn emit_turn(row: &Row<'_>, calls: &mut Vec<StoredModelCall>, sink: &mut dyn Sink) -> Result<()> {
     let at = time_column(row, "timestamp");
-    let mut tell = |message: Message| sink.accept_record(Record::Message(Box::new(message)));
+    let mut emit = |message: Message| sink.accept_record(Record::Message(Box::new(message)));
     if let Some(prompt) = text_column(row, "user_message") {
-        tell(Message {
+        emit(Message {
             role: Role::User,
             origin: Origin::Human,
             at,
@@ -369,7 +369,7 @@ fn tell_turn(row: &Row<'_>, calls: &mut Vec<StoredModelCall>, sink: &mut dyn Sin
         let last = main.unwrap_or(messages.len() - 1);
         messages[last].blocks.push(Block::Text(answer));
     }
-    messages.into_iter().try_for_each(tell)
+    messages.into_iter().try_for_each(emit)
 }
 
 /// Converts billionths of an AI credit to millionths of a dollar.

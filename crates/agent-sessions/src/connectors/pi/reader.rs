@@ -71,7 +71,7 @@ pub(super) fn read_session_file(
     while let Some(line) = lines.next_line()? {
         let is_complete = line.end != End::File;
         if !is_complete {
-            settled = Some((reader.told, reader.encode_state()));
+            settled = Some((reader.emitted, reader.encode_state()));
         }
         if line.end == End::TooLong {
             reader.sink.accept_record(Record::unreadable_record(line.offset, LINE_TOO_LONG))?;
@@ -86,7 +86,7 @@ pub(super) fn read_session_file(
         }
     }
     reader.finish_session()?;
-    let (messages, state) = settled.unwrap_or_else(|| (reader.told, reader.encode_state()));
+    let (messages, state) = settled.unwrap_or_else(|| (reader.emitted, reader.encode_state()));
     Ok(Checkpoint {
         offset: end,
         guard: jsonl::checkpoint_guard(path, end)?,
@@ -113,7 +113,7 @@ pub(super) struct EntryReader<'s> {
     /// Whether the session was emitted.
     is_open: bool,
     /// Number of messages emitted so far.
-    told: u64,
+    emitted: u64,
 }
 
 /// Reader state that the entries after a checkpoint need.
@@ -176,7 +176,7 @@ impl<'s> EntryReader<'s> {
             passed: PassedParents::decode_records(&passed),
             is_from_start: start.offset == 0,
             is_open: false,
-            told: start.messages,
+            emitted: start.messages,
         };
         if !reader.is_from_start && reader.is_any_session() {
             reader.open_session()?;
@@ -212,7 +212,7 @@ impl<'s> EntryReader<'s> {
 
     /// Returns whether the source is a session, so far as it was read.
     fn is_any_session(&self) -> bool {
-        self.state.is_session || self.told > 0
+        self.state.is_session || self.emitted > 0
     }
 
     /// Emits the session that the following messages belong to.
@@ -226,11 +226,11 @@ impl<'s> EntryReader<'s> {
     fn emit(&mut self, message: Message) -> Result<()> {
         self.open_session()?;
         if self.is_copied(message.at) {
-            self.state.shared = self.told + 1;
+            self.state.shared = self.emitted + 1;
         } else {
             self.state.has_own = true;
         }
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 

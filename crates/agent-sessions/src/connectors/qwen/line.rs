@@ -72,8 +72,9 @@ impl<'a> QwenLine<'a> {
             extensions.insert("subtype".to_owned(), Json::from_value(&subtype));
         }
         // These values only repeat the record's type.
-        let told = ["real_user", "assistant_output", "tool_result"];
-        if let Some(source) = some(self.provenance).filter(|one| !told.contains(&one.as_str())) {
+        let repeated = ["real_user", "assistant_output", "tool_result"];
+        if let Some(source) = some(self.provenance).filter(|one| !repeated.contains(&one.as_str()))
+        {
             extensions.insert("provenance".to_owned(), Json::from_value(&source));
         }
         Message {

@@ -30,10 +30,10 @@ pub(super) fn read_qwen_transcript(
     reader.switch_session(None)?;
     let mut lines = LineReader::open_at(path, start.offset)?;
     while let Some(line) = lines.next_line()? {
-        let told = reader.told;
+        let emitted = reader.emitted;
         reader.read_qwen_line(&line)?;
         if line.end == End::File {
-            reader.settled = Some(told);
+            reader.settled = Some(emitted);
         } else {
             reader.end = lines.next_offset();
             if reader.sink.is_due() {
@@ -54,7 +54,7 @@ struct QwenReader<'s> {
     /// The sub-agent whose messages are being emitted; `None` is the session itself.
     current: Option<String>,
     place: QwenTranscriptLocation,
-    told: u64,
+    emitted: u64,
     /// Number of messages before a last line that may be incomplete.
     settled: Option<u64>,
     /// Offset of the end of the last complete line.
@@ -118,7 +118,7 @@ impl<'s> QwenReader<'s> {
             agents: BTreeMap::new(),
             current: None,
             place,
-            told: start.messages,
+            emitted: start.messages,
             settled: None,
             end: start.offset,
         })
@@ -200,7 +200,7 @@ impl<'s> QwenReader<'s> {
         Ok(Checkpoint {
             offset: self.end,
             guard: jsonl::checkpoint_guard(path, self.end)?,
-            messages: self.settled.unwrap_or(self.told),
+            messages: self.settled.unwrap_or(self.emitted),
             state: serde_json::to_vec(&self.state).unwrap_or_default(),
             ..Checkpoint::default()
         })
@@ -411,7 +411,7 @@ impl<'s> QwenReader<'s> {
         if self.current.as_deref() != agent {
             self.switch_session(agent)?;
         }
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 }

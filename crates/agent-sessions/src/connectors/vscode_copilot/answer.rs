@@ -79,7 +79,7 @@ pub(super) struct ResponseReader<'a> {
     /// The round of the last call.
     round: Option<usize>,
     /// Index of the first call that is not emitted yet.
-    told: usize,
+    next_call: usize,
     /// Index of the first round whose summary is not emitted yet.
     summed: usize,
     /// Whether the last edit was inside a code fence that is still open.
@@ -104,7 +104,7 @@ impl<'a> ResponseReader<'a> {
             has_called: false,
             calls,
             round: None,
-            told: 0,
+            next_call: 0,
             summed: 0,
             fenced: false,
         }
@@ -138,7 +138,7 @@ impl<'a> ResponseReader<'a> {
             }
         }
         self.push_undisplayed_calls(self.rounds.calls.len(), &paired);
-        self.tell_unclaimed_results();
+        self.push_unclaimed_results();
         // An edit in the editor displays no text, though the model wrote some.
         if !self.has_called && !self.has_spoken && self.text.trim().is_empty() {
             let words = std::mem::take(&mut self.rounds.words);
@@ -202,19 +202,19 @@ impl<'a> ResponseReader<'a> {
             self.piece.cwd = part.terminal_directory();
         }
         let Some(at) = call else {
-            let mut told = part.to_unpaired_call();
-            if let Some(output) = self.rounds.take_result(told.call_id(), self.resources) {
-                told.set_output(output);
+            let mut call = part.to_unpaired_call();
+            if let Some(output) = self.rounds.take_result(call.call_id(), self.resources) {
+                call.set_output(output);
             }
-            return self.push_tool_call(told, true);
+            return self.push_tool_call(call, true);
         };
-        let told = self.rounds.calls[at].join_with_part(Some(part), self.resources);
-        self.told = self.told.max(at + 1);
-        self.push_tool_call(told, true);
+        let call = self.rounds.calls[at].join_with_part(Some(part), self.resources);
+        self.next_call = self.next_call.max(at + 1);
+        self.push_tool_call(call, true);
     }
 
     /// Pushes results whose call is not recorded or was emitted with an earlier request.
-    fn tell_unclaimed_results(&mut self) {
+    fn push_unclaimed_results(&mut self) {
         for (call_id, output) in self.rounds.take_results(self.resources) {
             let known = self.calls.by_id.get_mut(&call_id);
             if known.is_some_and(|known| std::mem::replace(&mut known.is_answered, true)) {
@@ -235,56 +235,56 @@ impl<'a> ResponseReader<'a> {
     /// Pushes the outcome of a call that the previous request made.
     fn show_open(&mut self, part: &ResponsePart<'_>, open: &OpenCall) {
         self.begin_model_message(false, None);
-        let mut told = part.to_unpaired_call();
-        told.rename_call(&open.id);
-        self.push_tool_call(told, true);
+        let mut call = part.to_unpaired_call();
+        call.rename_call(&open.id);
+        self.push_tool_call(call, true);
     }
 
     /// Pushes the calls before `end` that no part displays.
     fn push_undisplayed_calls(&mut self, end: usize, paired: &HashSet<usize>) {
-        for at in self.told..end {
+        for at in self.next_call..end {
             if !paired.contains(&at) {
                 self.begin_model_message(false, Some(self.rounds.calls[at].round));
-                let told = self.rounds.calls[at].join_with_part(None, self.resources);
+                let call = self.rounds.calls[at].join_with_part(None, self.resources);
                 let is_last = at + 1 == self.rounds.calls.len();
-                if is_last && told.result.is_none() {
+                if is_last && call.result.is_none() {
                     let (id, name) =
-                        (told.call_id().to_owned(), self.rounds.calls[at].name.clone());
+                        (call.call_id().to_owned(), self.rounds.calls[at].name.clone());
                     self.calls.left_open = Some(OpenCall { id, name });
                 }
-                self.push_tool_call(told, false);
+                self.push_tool_call(call, false);
             }
-            self.told = at + 1;
+            self.next_call = at + 1;
         }
     }
 
     /// Pushes a tool call. A call that was made in one request and displayed in the next is pushed
     /// once. A call that is displayed twice was retried: each try is pushed.
-    fn push_tool_call(&mut self, mut told: EmittedToolCall, is_shown: bool) {
+    fn push_tool_call(&mut self, mut call: EmittedToolCall, is_shown: bool) {
         self.has_called = true;
-        let id = told.call_id().to_owned();
+        let id = call.call_id().to_owned();
         let mut tries = 1;
         if let Some(known) = self.calls.by_id.get_mut(&id) {
             if !known.is_shown || !is_shown {
                 known.is_shown |= is_shown;
                 if !std::mem::replace(&mut known.is_answered, true) {
-                    self.results.extend(told.result);
+                    self.results.extend(call.result);
                 }
                 return;
             }
             tries = known.tries;
         }
-        while self.calls.by_id.contains_key(told.call_id()) {
+        while self.calls.by_id.contains_key(call.call_id()) {
             tries += 1;
-            told.rename_call(&format!("{id}#{tries}"));
+            call.rename_call(&format!("{id}#{tries}"));
         }
         if let Some(first) = self.calls.by_id.get_mut(&id) {
             first.tries = tries;
         }
-        let known = EmittedCallState { is_shown, is_answered: told.result.is_some(), tries: 1 };
-        self.calls.by_id.insert(told.call_id().to_owned(), known);
-        self.piece.blocks.push(told.call);
-        self.results.extend(told.result);
+        let known = EmittedCallState { is_shown, is_answered: call.result.is_some(), tries: 1 };
+        self.calls.by_id.insert(call.call_id().to_owned(), known);
+        self.piece.blocks.push(call.call);
+        self.results.extend(call.result);
     }
 
     fn push_edit_part(&mut self, part: &ResponsePart<'_>, raw: &RawValue) {
@@ -370,7 +370,7 @@ impl<'a> ResponseReader<'a> {
 
     /// Pushes the summaries of the rounds whose calls are all emitted.
     fn push_round_summaries(&mut self) {
-        let done = match self.rounds.calls.get(self.told) {
+        let done = match self.rounds.calls.get(self.next_call) {
             Some(next) => next.round,
             None => self.rounds.marks.len(),
         };
@@ -433,7 +433,7 @@ fn after_fence(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn told(parts: &str, metadata: &str) -> Vec<String> {
+    fn read(parts: &str, metadata: &str) -> Vec<String> {
         let metadata = serde_json::from_str(metadata).unwrap();
         let mut calls = EmittedCalls::default();
         let mut answer = ResponseReader::new(
@@ -463,7 +463,7 @@ mod tests {
         let parts = r#"[{"value":"see "},
             {"kind":"inlineReference","inlineReference":{"path":"/a/b.rs","scheme":"file"}},
             {"value":", please"}]"#;
-        assert_eq!(told(parts, "{}"), ["assistant see `b.rs`, please"]);
+        assert_eq!(read(parts, "{}"), ["assistant see `b.rs`, please"]);
     }
 
     #[test]
@@ -475,14 +475,14 @@ mod tests {
             {"value":"then"},
             {"kind":"warning","content":{"value":"mind"}}]"#;
         let expected = ["assistant (hmm) first 1?", "tool 1!", "assistant 2? then", "system mind"];
-        assert_eq!(told(parts, "{}"), expected);
+        assert_eq!(read(parts, "{}"), expected);
     }
 
     #[test]
     fn a_call_displayed_very_often_gets_an_id_for_each_try() {
         let part = r#"{"kind":"toolInvocationSerialized","toolId":"x","toolCallId":"1"}"#;
         let parts = format!("[{}]", vec![part; 50_000].join(","));
-        let messages = told(&parts, "{}");
+        let messages = read(&parts, "{}");
         assert_eq!(messages.len(), 1);
         assert!(messages[0].starts_with("assistant 1? 1#2? 1#3? "), "{:.60}", messages[0]);
         assert!(messages[0].ends_with(" 1#50000?"));
@@ -494,7 +494,7 @@ mod tests {
             {"kind":"codeblockUri","uri":{"path":"/a"},"isEdit":true},
             {"kind":"textEditGroup","uri":{"path":"/a"},"edits":[]},
             {"value":"\n````\nDone."}]"#;
-        assert_eq!(told(parts, "{}"), ["assistant I change it. other Done."]);
+        assert_eq!(read(parts, "{}"), ["assistant I change it. other Done."]);
     }
 
     #[test]
@@ -507,6 +507,6 @@ mod tests {
                           {"id":"c","name":"read_file","arguments":"{}"}]}],
             "toolCallResults":{"a":{"content":[{"value":"no such file"}]}}}"#;
         let expected = ["assistant go a?", "tool a!", "user so far", "assistant b? c?"];
-        assert_eq!(told(parts, metadata), expected);
+        assert_eq!(read(parts, metadata), expected);
     }
 }

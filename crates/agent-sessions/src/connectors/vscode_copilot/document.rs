@@ -536,7 +536,7 @@ mod tests {
 
     impl Sink for Nothing {
         fn accept_record(&mut self, record: Record) -> Result<()> {
-            panic!("nothing is told: {record:?}");
+            panic!("no record is expected: {record:?}");
         }
     }
 }

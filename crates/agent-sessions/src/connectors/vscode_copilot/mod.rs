@@ -335,9 +335,9 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "a private directory")]
         fs::write(directory.path().join("chat.json"), export).unwrap();
         let sources = VscodeCopilot.discover_sources(directory.path()).unwrap();
-        let mut told = Sessions(Vec::new());
-        VscodeCopilot.read_source(&sources[0], Checkpoint::default(), &mut told).unwrap();
-        assert_eq!(told.0, ["7", "7"]);
+        let mut sink = Sessions(Vec::new());
+        VscodeCopilot.read_source(&sources[0], Checkpoint::default(), &mut sink).unwrap();
+        assert_eq!(sink.0, ["7", "7"]);
     }
 
     #[test]

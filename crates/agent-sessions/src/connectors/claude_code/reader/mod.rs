@@ -100,7 +100,7 @@ struct ClaudeReader<'s> {
     /// Records with an id that became no message.
     passed: PassedParents,
     files: HashSet<String>,
-    told: u64,
+    emitted: u64,
     is_from_start: bool,
     open: Option<OpenApiMessage>,
     mark: ResumePoint,
@@ -117,7 +117,7 @@ struct OpenApiMessage {
 /// A position from which a later read can continue, with the reader's state there.
 struct ResumePoint {
     offset: u64,
-    told: u64,
+    emitted: u64,
     uuids: usize,
     passed: usize,
     state: ClaudeReaderState,
@@ -176,12 +176,12 @@ impl<'s> ClaudeReader<'s> {
             seen: order.iter().copied().collect(),
             passed,
             files: HashSet::new(),
-            told: start.messages,
+            emitted: start.messages,
             is_from_start: start.offset == 0,
             open: None,
             mark: ResumePoint {
                 offset: start.offset,
-                told: 0,
+                emitted: 0,
                 uuids: 0,
                 passed: 0,
                 state: ClaudeReaderState::default(),
@@ -260,7 +260,7 @@ impl<'s> ClaudeReader<'s> {
     fn resume_point_at(&self, offset: u64) -> ResumePoint {
         ResumePoint {
             offset,
-            told: self.told,
+            emitted: self.emitted,
             uuids: self.order.len(),
             passed: self.passed.record_count(),
             state: self.state.clone(),
@@ -272,7 +272,7 @@ impl<'s> ClaudeReader<'s> {
             self.mark = self.resume_point_at(self.end);
         }
         self.close_open_message()?;
-        self.tell_waiting()?;
+        self.emit_queued_prompts()?;
         if self.session.cwd.is_none()
             && self.is_from_start
             && let Some(found) = self.place.project.as_deref().and_then(folder::existing_directory)
@@ -287,11 +287,11 @@ impl<'s> ClaudeReader<'s> {
         if self.is_all_side {
             return Ok(Checkpoint::default());
         }
-        let ResumePoint { offset, told, uuids, passed, state } = self.mark;
+        let ResumePoint { offset, emitted, uuids, passed, state } = self.mark;
         Ok(Checkpoint {
             offset,
             guard: jsonl::checkpoint_guard(path, offset)?,
-            messages: told,
+            messages: emitted,
             state: state.encode_state(&self.order[..uuids], &self.passed.encode_first(passed)),
             ..Checkpoint::default()
         })
@@ -536,7 +536,7 @@ impl<'s> ClaudeReader<'s> {
 
     /// Emits the prompts that are still queued at the end of the file. The checkpoint is before
     /// them: a later record may show that they were sent or withdrawn.
-    fn tell_waiting(&mut self) -> Result<()> {
+    fn emit_queued_prompts(&mut self) -> Result<()> {
         for prompt in std::mem::take(&mut self.state.queue) {
             if let Some(message) = records::queued_prompt_message(prompt.text, prompt.at) {
                 self.emit_message(message)?;
@@ -552,7 +552,7 @@ impl<'s> ClaudeReader<'s> {
     }
 
     fn emit_message(&mut self, mut message: Message) -> Result<()> {
-        self.told += 1;
+        self.emitted += 1;
         // A file that consists only of a side conversation is a session of its own.
         message.sidechain &= self.place.kind == SessionKind::Root;
         message.parent = message.parent.and_then(|parent| self.passed.resolve_parent(parent));

@@ -43,17 +43,17 @@ impl ClaudeReader<'_> {
         let mut unknown = Extensions::new();
         for mut part in content.into_blocks() {
             part.keep_unmodeled_fields(&mut unknown);
-            let is_beside = is_result && part.has_kind("text");
+            let is_typed_text = is_result && part.has_kind("text");
             part.push_block(
                 &self.place.tool_results,
-                if is_beside { &mut words } else { &mut blocks },
+                if is_typed_text { &mut words } else { &mut blocks },
             );
         }
         let source =
             line.prompt_source.take().and_then(|source| source.0).map(BorrowedText::into_owned);
         let from = line.origin.take().and_then(|from| from.0).and_then(|from| from.kind);
         let from = from.map(BorrowedText::into_owned);
-        let told = UserRecordFlags {
+        let flags = UserRecordFlags {
             is_meta: line.is_meta == Some(true),
             is_summary: line.is_compact_summary == Some(true),
             is_hidden: line.is_transcript_only == Some(true),
@@ -74,22 +74,22 @@ impl ClaudeReader<'_> {
             keep_twin(twin, &mut message.extensions);
         }
         if !is_result {
-            message.origin = told.strip_to_origin(&mut message);
+            message.origin = flags.strip_to_origin(&mut message);
             self.warm_up(&message)?;
             return self.queue_behind_open_message(message);
         }
         message.origin = Origin::Tool;
-        let beside = beside_result(&message, words.clone(), &told);
-        if beside.is_none() {
+        let prompt = prompt_with_result(&message, words.clone(), &flags);
+        if prompt.is_none() {
             message.blocks.append(&mut words);
         }
         self.queue_behind_open_message(message)?;
-        beside.map_or(Ok(()), |prompt| self.queue_behind_open_message(prompt))
+        prompt.map_or(Ok(()), |prompt| self.queue_behind_open_message(prompt))
     }
 
     /// Marks a sub-agent that was started only to warm up as a working copy.
     fn warm_up(&mut self, message: &Message) -> Result<()> {
-        let is_first = self.told == 0 && self.open.is_none();
+        let is_first = self.emitted == 0 && self.open.is_none();
         if self.place.kind == SessionKind::Agent
             && is_first
             && message.joined_text().trim() == WARMUP
@@ -216,7 +216,7 @@ impl ClaudeReader<'_> {
             }
             let text = message.joined_text();
             if !prompt::is_machine_text(&text) {
-                if !first_time(&text, &mut self.state.removed, &mut self.state.attached) {
+                if !is_first_occurrence(&text, &mut self.state.removed, &mut self.state.attached) {
                     if let Some(uuid) = &message.uuid {
                         self.passed.add_passed_record(uuid, message.parent.as_deref());
                     }
@@ -251,7 +251,7 @@ impl ClaudeReader<'_> {
             "remove" => {
                 let text = self.leave_queue(&content).unwrap_or(content);
                 if let Some(message) = queued_prompt_message(text.clone(), at)
-                    && first_time(&text, &mut self.state.attached, &mut self.state.removed)
+                    && is_first_occurrence(&text, &mut self.state.attached, &mut self.state.removed)
                 {
                     return self.queue_behind_open_message(message);
                 }
@@ -290,9 +290,13 @@ pub(super) fn queued_prompt_message(text: String, at: Option<Timestamp>) -> Opti
     })
 }
 
-/// Builds a prompt from the text that a person typed beside a tool result; `None` when there is
+/// Builds a prompt from the text that a person typed with a tool result; `None` when there is
 /// none, or when Claude Code wrote it.
-fn beside_result(result: &Message, words: Vec<Block>, told: &UserRecordFlags) -> Option<Message> {
+fn prompt_with_result(
+    result: &Message,
+    words: Vec<Block>,
+    flags: &UserRecordFlags,
+) -> Option<Message> {
     if words.is_empty() {
         return None;
     }
@@ -307,7 +311,7 @@ fn beside_result(result: &Message, words: Vec<Block>, told: &UserRecordFlags) ->
         blocks: words,
         ..Message::default()
     };
-    prompt.origin = told.strip_to_origin(&mut prompt);
+    prompt.origin = flags.strip_to_origin(&mut prompt);
     (prompt.origin == Origin::Human).then_some(prompt)
 }
 
@@ -333,12 +337,13 @@ fn take_rendered(rest: &mut json::UnnamedFields<'_>) -> Option<String> {
 }
 
 /// Returns whether a queued prompt is emitted for the first time. A prompt can have two records:
-/// the first one is remembered in `waiting`, the second one is found in `told` and removed from it.
-fn first_time(text: &str, told: &mut Vec<u64>, waiting: &mut Vec<u64>) -> bool {
+/// the first one is remembered in `waiting`, the second one is found in `emitted` and removed from
+/// it.
+fn is_first_occurrence(text: &str, emitted: &mut Vec<u64>, waiting: &mut Vec<u64>) -> bool {
     let hash = xxh3_64(text.trim().as_bytes());
-    match told.iter().position(|known| *known == hash) {
+    match emitted.iter().position(|known| *known == hash) {
         Some(at) => {
-            told.remove(at);
+            emitted.remove(at);
             false
         }
         None => {

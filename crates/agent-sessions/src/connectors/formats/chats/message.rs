@@ -467,9 +467,9 @@ mod tests {
             let held = format!(
                 r#"{{"id":"a","type":"gemini","content":"","toolCalls":[{{"id":"c","name":"f","args":{{}},"result":{result},"status":"{status}"}}]}}"#
             );
-            let told = parse_chat_record(&held);
-            let Block::ToolResult { is_error, output, .. } = &told[1].blocks[0] else {
-                panic!("{told:?}")
+            let messages = parse_chat_record(&held);
+            let Block::ToolResult { is_error, output, .. } = &messages[1].blocks[0] else {
+                panic!("{messages:?}")
             };
             assert_eq!((*is_error, output.as_str()), (expected, "no"), "{status}");
         };

@@ -55,14 +55,14 @@ pub fn read_chat(path: &Path, agent: &str, sink: &mut dyn Sink) -> Result<()> {
         return sink.accept_record(Record::passed_over_record(0, "not a chat"));
     }
     let mut session = chat_session(path, agent, &mut chat);
-    let mut telling = ChatWriter::default();
+    let mut writer = ChatWriter::default();
     // The session's time span includes its messages, and the session is sent before them.
     for held in &chat.messages {
         session.extend_time_span(message::recorded_message_time(&held.text));
     }
     sink.accept_record(Record::Session(Box::new(session)))?;
     for (at, held) in chat.messages.iter().enumerate() {
-        telling.emit_held_message(held, at as u64, sink)?;
+        writer.emit_held_message(held, at as u64, sink)?;
     }
     Ok(())
 }
@@ -94,8 +94,8 @@ fn chat_session(path: &Path, agent: &str, chat: &mut ReplayedChat) -> Session {
         None => {}
     }
     session.extensions = std::mem::take(&mut chat.facts);
-    for told in ["startTime", "lastUpdated", "summary", "kind"] {
-        session.extensions.remove(told);
+    for derived in ["startTime", "lastUpdated", "summary", "kind"] {
+        session.extensions.remove(derived);
     }
     if id.as_ref() == Some(&session.id.native) {
         session.extensions.remove("sessionId");

@@ -283,9 +283,9 @@ impl ReplayedChat {
                 continue;
             }
             let known = left_out.get_or_insert_with(|| self.count_unlisted_messages(&listed));
-            let told =
+            let times =
                 message::message_content_key(raw.get()).and_then(|gist| known.get_mut(&gist));
-            if let Some(times) = told.filter(|times| **times > 0) {
+            if let Some(times) = times.filter(|times| **times > 0) {
                 *times -= 1;
                 continue;
             }

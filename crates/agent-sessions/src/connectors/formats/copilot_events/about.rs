@@ -3,8 +3,8 @@
 use serde_json::value::RawValue;
 
 use super::EventLogReader;
+use super::emit::{Envelope, EventOutcome, keep_text_extension, non_empty_owned, parse_event_data};
 use super::event::{Begin, ModelChange, RunTokenCounts, SessionContext, Shutdown, Truncation};
-use super::tell::{Envelope, EventOutcome, keep_text_extension, non_empty_owned, parse_event_data};
 use crate::connectors::formats::json::{self, BorrowedText, lenient};
 use crate::error::Result;
 use crate::model::{Block, Extensions, Json, Message, Role, SessionKind, Timestamp};
@@ -12,7 +12,7 @@ use crate::model::{Block, Extensions, Json, Message, Role, SessionKind, Timestam
 impl EventLogReader<'_> {
     pub(super) fn begin_session(&mut self, envelope: &Envelope, data: &RawValue) -> EventOutcome {
         let Some(begin) = parse_event_data::<Begin<'_>>(data) else { return EventOutcome::Unknown };
-        if let Some(id) = non_empty_owned(begin.session_id).filter(|_| !self.is_session_told) {
+        if let Some(id) = non_empty_owned(begin.session_id).filter(|_| !self.is_session_emitted) {
             self.state.native.clone_from(&id);
             self.session.id.native = id;
         }
@@ -41,9 +41,9 @@ impl EventLogReader<'_> {
 
     pub(super) fn read_directory_change(&mut self, data: &RawValue) -> EventOutcome {
         let context = parse_event_data::<SessionContext<'_>>(data);
-        let told = if context.is_some() { EventOutcome::Nothing } else { EventOutcome::Unknown };
+        let outcome = if context.is_some() { EventOutcome::Nothing } else { EventOutcome::Unknown };
         self.apply_context(context);
-        told
+        outcome
     }
 
     fn apply_context(&mut self, context: Option<SessionContext<'_>>) {
@@ -131,7 +131,7 @@ impl EventLogReader<'_> {
         let Some(mut shutdown) = parse_event_data::<Shutdown<'_>>(data) else {
             return Ok(EventOutcome::Unknown);
         };
-        self.tell_unclaimed()?;
+        self.emit_unclaimed()?;
         let mut first = envelope.new_message(Role::System);
         let error = non_empty_owned(shutdown.error.take());
         first.failed = shutdown.kind.as_ref().is_some_and(|kind| kind.as_borrowed_str() == "error");

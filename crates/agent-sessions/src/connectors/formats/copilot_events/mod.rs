@@ -9,9 +9,9 @@
 //! - Crashes leave NULs, half a line before a complete one, and events cut by raw newlines.
 
 mod about;
+mod emit;
 mod event;
 mod order;
-mod tell;
 mod tools;
 mod usage;
 
@@ -111,12 +111,12 @@ struct EventLogReader<'s> {
     sink: &'s mut dyn Sink,
     /// Session metadata as far as this read has found it.
     session: Session,
-    is_session_told: bool,
+    is_session_emitted: bool,
     /// Whether an earlier read emitted the beginning of the log.
     is_continued: bool,
     files: HashSet<String>,
     state: EventLogState,
-    told: u64,
+    emitted: u64,
     /// An event cut by raw newlines, as far as it was read.
     broken: Option<Broken>,
     /// The point from which a later read continues, if it is before the end.
@@ -135,7 +135,7 @@ struct Broken {
 /// A point in the log from which a later read can continue.
 struct EventLogMark {
     offset: u64,
-    told: u64,
+    emitted: u64,
     state: EventLogState,
 }
 
@@ -182,10 +182,10 @@ impl<'s> EventLogReader<'s> {
             sink,
             files: session.files.iter().cloned().collect(),
             session,
-            is_session_told: false,
+            is_session_emitted: false,
             is_continued: offset > 0,
             state,
-            told: messages,
+            emitted: messages,
             broken: None,
             mark: None,
             end: offset,
@@ -216,7 +216,7 @@ impl<'s> EventLogReader<'s> {
     }
 
     fn log_mark_at(&self, offset: u64) -> EventLogMark {
-        EventLogMark { offset, told: self.told, state: self.state.clone() }
+        EventLogMark { offset, emitted: self.emitted, state: self.state.clone() }
     }
 
     fn finish_event_log(mut self, path: &Path) -> Result<Checkpoint> {
@@ -227,10 +227,10 @@ impl<'s> EventLogReader<'s> {
         // A reply that is held back, or a call without a reply, is emitted now and again by the
         // next read.
         let mark = self.mark.take();
-        let EventLogMark { offset, told, state } =
+        let EventLogMark { offset, emitted, state } =
             mark.unwrap_or_else(|| self.log_mark_at(self.end));
         self.close_held_reply()?;
-        self.tell_unclaimed()?;
+        self.emit_unclaimed()?;
         if self.session.cwd.is_none() {
             self.session.cwd.clone_from(&self.state.trusted);
         }
@@ -239,7 +239,7 @@ impl<'s> EventLogReader<'s> {
         Ok(Checkpoint {
             offset,
             guard: jsonl::checkpoint_guard(path, offset)?,
-            messages: told,
+            messages: emitted,
             state: serde_json::to_vec(&state).expect("strings and numbers serialise"),
             ..Checkpoint::default()
         })
@@ -358,15 +358,15 @@ impl<'s> EventLogReader<'s> {
     }
 
     fn emit_event_message(&mut self, message: Message) -> Result<()> {
-        if !self.is_session_told {
+        if !self.is_session_emitted {
             self.emit_log_session()?;
         }
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 
     fn emit_log_session(&mut self) -> Result<()> {
-        self.is_session_told = true;
+        self.is_session_emitted = true;
         self.sink.accept_record(Record::Session(Box::new(self.session.clone())))
     }
 

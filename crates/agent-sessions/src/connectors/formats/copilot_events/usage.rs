@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::EventLogReader;
+use super::emit::{Envelope, EventOutcome, non_empty_owned, parse_event_data};
 use super::event::{CallFacts, RunTokenCounts, Shutdown, UsageRecord};
-use super::tell::{Envelope, EventOutcome, non_empty_owned, parse_event_data};
 use crate::connectors::formats::copilot_store::cost_micros;
 use crate::connectors::formats::json;
 use crate::error::Result;
@@ -139,7 +139,7 @@ impl EventLogReader<'_> {
     }
 
     /// Emits the calls without a reply as messages.
-    pub(super) fn tell_unclaimed(&mut self) -> Result<()> {
+    pub(super) fn emit_unclaimed(&mut self) -> Result<()> {
         let mut unclaimed = std::mem::take(&mut self.state.calls.unclaimed).into_iter();
         unclaimed.try_for_each(|message| self.emit_after_held_reply(message))
     }

@@ -16,7 +16,7 @@ use crate::model::{Block, Json, Message, Session, Usage};
 pub(super) struct ConversationWriter<'s> {
     sink: &'s mut dyn Sink,
     session: Session,
-    is_told: bool,
+    has_emitted: bool,
     /// A message with reasoning or tokens whose text comes in the next bubble.
     pending: Option<Message>,
     /// The id of the reply that tool calls belong to.
@@ -32,7 +32,7 @@ impl<'s> ConversationWriter<'s> {
         Self {
             sink,
             session,
-            is_told: false,
+            has_emitted: false,
             pending: None,
             answer: None,
             model: None,
@@ -167,8 +167,8 @@ impl<'s> ConversationWriter<'s> {
     }
 
     fn emit_conversation_message(&mut self, message: Message) -> Result<()> {
-        if !self.is_told {
-            self.is_told = true;
+        if !self.has_emitted {
+            self.has_emitted = true;
             self.session.cwd = self.session.cwd.take().or_else(|| message.cwd.clone());
             self.sink.accept_record(Record::Session(Box::new(self.session.clone())))?;
         }
@@ -179,8 +179,8 @@ impl<'s> ConversationWriter<'s> {
     /// any message was written.
     pub(super) fn finish_conversation(mut self, costs: Vec<(String, u64)>) -> Result<bool> {
         self.flush_pending()?;
-        if !self.is_told || self.has_usage {
-            return Ok(self.is_told);
+        if !self.has_emitted || self.has_usage {
+            return Ok(self.has_emitted);
         }
         let at = self.session.ended_at;
         for (model, cost) in costs {

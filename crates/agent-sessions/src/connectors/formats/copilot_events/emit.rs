@@ -97,9 +97,9 @@ impl Envelope {
     }
 
     /// Returns the messages before an event that directly follows this one.
-    fn following_ancestors(&self, told: &EventOutcome) -> Ancestors {
+    fn following_ancestors(&self, outcome: &EventOutcome) -> Ancestors {
         let mut ancestors = self.above.clone();
-        if !matches!(told, EventOutcome::Nothing) {
+        if !matches!(outcome, EventOutcome::Nothing) {
             ancestors.nearest.clone_from(&self.id);
             if !self.is_side.get() {
                 ancestors.main.clone_from(&self.id);
@@ -143,7 +143,7 @@ impl EventLogReader<'_> {
             above: self.state.recent.ancestors_of(parent.as_deref()),
             is_side: Cell::new(false),
         };
-        let told = if event.ephemeral == Some(true) {
+        let outcome = if event.ephemeral == Some(true) {
             EventOutcome::Nothing
         } else {
             self.session.extend_time_span(envelope.at);
@@ -153,14 +153,14 @@ impl EventLogReader<'_> {
             self.dispatch_event(&envelope, event.data.unwrap_or(RawValue::NULL))?
         };
         if let Some(id) = &envelope.id {
-            let below = envelope.following_ancestors(&told);
+            let below = envelope.following_ancestors(&outcome);
             let is_late = self.state.recent.record_event(id, parent.as_deref(), below);
             // The order of messages that were emitted before may have changed.
             if is_late && self.is_continued {
                 return Err(Error::StartOver);
             }
         }
-        match told {
+        match outcome {
             EventOutcome::Yes => Ok(()),
             EventOutcome::Nothing => self.pass_over_event(offset, envelope.kind),
             EventOutcome::Unknown => match serde_json::from_slice(bytes) {
@@ -225,7 +225,7 @@ impl EventLogReader<'_> {
             return Ok(EventOutcome::Unknown);
         };
         let odd = json::take_field(&mut prompt.rest, "content");
-        self.tell_unclaimed()?;
+        self.emit_unclaimed()?;
         let content = prompt.content.as_ref().map_or("", BorrowedText::as_borrowed_str);
         let text = tools::typed_part_of_prompt(content);
         let (mut message, thread) = envelope.new_message_in_thread(Role::User, prompt.parent_call);
