@@ -333,8 +333,8 @@ impl Writer<'_> {
         let sql = "SELECT EXISTS (SELECT 1 FROM recordings
                      JOIN sources ON sources.id = recordings.source
                      WHERE recordings.key = ?1 AND sources.records = 0 AND sources.skipped != '{}'
-                     AND (SELECT count(*) FROM recordings AS other
-                          WHERE other.source = sources.id) = 1)";
+                     AND NOT EXISTS (SELECT 1 FROM recordings AS other
+                                     WHERE other.source = sources.id AND other.key != ?1))";
         self.database.value(sql, [recording])
     }
 

@@ -10,10 +10,11 @@ use crate::filter::Filter;
 use crate::model::{ModelCall, SessionId, Timestamp, Tokens, Usage, split_speed_mark};
 
 /// SQL for the sessions whose calls count for session `?1`: the session itself and its hidden
-/// descendants.
+/// descendants. With `CROSS JOIN` and `+`, SQLite looks descendants up by their parent; otherwise it
+/// reads all hidden sessions.
 pub(super) const OWNERS: &str = "WITH RECURSIVE inside (key) AS (SELECT ?1 UNION
-     SELECT sessions.key FROM sessions JOIN inside ON sessions.parent = inside.key
-     WHERE sessions.shown = 0)";
+     SELECT sessions.key FROM inside CROSS JOIN sessions ON sessions.parent = inside.key
+     WHERE +sessions.shown = 0)";
 
 /// A recording key that no recording has.
 pub(crate) const NO_RECORDING: u64 = 0;
@@ -136,4 +137,23 @@ fn call(row: &Row<'_>) -> rusqlite::Result<ModelCall> {
             unrecorded: row.get("unrecorded")?,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_descendants_are_looked_up_by_their_parent() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(&directory.path().join("journal.db")).unwrap();
+        let sql = format!(
+            "EXPLAIN QUERY PLAN {OWNERS} SELECT total(input) FROM usage
+             WHERE owner IN inside AND counted = 1"
+        );
+        let plan: Vec<String> =
+            store.database.rows(&sql, [1_i64], |row| row.get("detail")).unwrap();
+        let by_parent = plan.iter().any(|step| step.contains("INDEX sessions_by_parent (parent=?"));
+        assert!(by_parent, "{plan:?}");
+    }
 }
