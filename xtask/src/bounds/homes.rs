@@ -12,6 +12,9 @@ use crate::cargo::{root, run};
 /// A word that occurs once in every history.
 pub(crate) const NEEDLE: &str = "zyxquorble";
 
+/// Name of an export below a home. It is imported.
+pub(crate) const EXPORT: &str = "sessions.ndjson";
+
 /// Number of different words. A few of them make up most of the text, as in real text.
 const WORDS: u64 = 40_000;
 
@@ -81,6 +84,51 @@ pub(crate) fn full_lines(home: &Path, count: u64, size: u64) -> Result<()> {
         file.finish()?;
     }
     Ok(())
+}
+
+/// Generates a chat with one request that consists of small parts.
+pub(crate) fn small_parts(home: &Path, size: u64) -> Result<()> {
+    let folder = home.join(".config/Code/User/workspaceStorage/aj/chatSessions");
+    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let path = folder.join("10000000-0000-4000-8000-000000000001.json");
+    let file = File::create(&path).with_context(|| format!("could not make {}", path.display()))?;
+    let mut file = BufWriter::new(file);
+    let piece = "{\"value\":\"w \"},".repeat(1000);
+    let mut write = |text: &str| file.write_all(text.as_bytes());
+    let mut write_all = || {
+        write("{\"version\":3,\"sessionId\":\"10000000-0000-4000-8000-000000000001\",")?;
+        write(
+            "\"requests\":[{\"requestId\":\"r\",\"message\":{\"text\":\"begin\"},\"response\":[",
+        )?;
+        for _ in 0..size / piece.len() as u64 {
+            write(&piece)?;
+        }
+        write(&format!("{{\"value\":\"{NEEDLE}\"}}]}}]}}\n"))
+    };
+    write_all().and_then(|()| file.flush()).context("could not write the history")
+}
+
+/// Generates an export of sessions without messages.
+pub(crate) fn empty_sessions(home: &Path, count: u64) -> Result<()> {
+    fs::create_dir_all(home).with_context(|| format!("could not make {}", home.display()))?;
+    let path = home.join(EXPORT);
+    let file = File::create(&path).with_context(|| format!("could not make {}", path.display()))?;
+    let mut file = BufWriter::new(file);
+    for number in 0..count {
+        let document = serde_json::json!({
+            "schema_version": "1.0", "export_timestamp": "2026-01-01T00:00:00Z",
+            "agent": "claude-code", "messages": [],
+            "session": {
+                "id": format!("{number:08x}-0000-4000-8000-000000000000"), "workspace": "/home/mara/p",
+                "workspace_encoded": "-home-mara-p", "started_at": null, "ended_at": null,
+                "source": { "type": "local", "host": null, "path": "" },
+                "is_agent_session": false, "parent_session_id": null, "agent_id": null,
+            },
+            "graph": { "is_linear": true, "fork_points": [], "active_path": [] },
+        });
+        writeln!(file, "{document}").context("could not write the history")?;
+    }
+    file.flush().context("could not write the history")
 }
 
 /// Generates a database of another program with many messages.

@@ -1,5 +1,5 @@
-//! `bounds`: reads histories of unusual size within 512 MiB. Each history is generated once,
-//! indexed from nothing in a cgroup with that limit (if this user may create one), and searched
+//! `bounds`: reads histories of unusual size within 512 MiB. Each history is generated once, indexed
+//! or imported from nothing in a cgroup with that limit (if this user may create one), and searched
 //! once. Prints time and memory, and checks the limits.
 
 mod fence;
@@ -37,7 +37,7 @@ struct Case {
     change: Option<fn(&Path) -> Result<()>>,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 10] = [
     Case {
         name: "large",
         what: "5 GB in 2,500 sessions",
@@ -84,6 +84,22 @@ const CASES: [Case; 8] = [
         make: |home| homes::full_lines(home, 4, 62 * MIB),
         word: homes::NEEDLE,
         is_found: true,
+        change: None,
+    },
+    Case {
+        name: "parts",
+        what: "a chat with 48 MiB of small parts",
+        make: |home| homes::small_parts(home, 48 * MIB),
+        word: homes::NEEDLE,
+        is_found: true,
+        change: None,
+    },
+    Case {
+        name: "empty",
+        what: "an import of 200,000 sessions without messages",
+        make: |home| homes::empty_sessions(home, 200_000),
+        word: homes::NEEDLE,
+        is_found: false,
         change: None,
     },
     Case {
@@ -145,7 +161,11 @@ impl Case {
             command.args(words);
             fence.map_or(command_as_it_is(&command), |fence| fence.around(&command))
         };
-        let read = measure(&ask(&["index"]), 0)?;
+        let export = home.join(homes::EXPORT);
+        let read = match export.to_str().filter(|_| export.exists()) {
+            Some(export) => measure(&ask(&["import", export]), 0)?,
+            None => measure(&ask(&["index"]), 0)?,
+        };
         if let Some(change) = self.change {
             change(&home)?;
         }
