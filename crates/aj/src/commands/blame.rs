@@ -19,9 +19,9 @@ use crate::output::{self, BOLD, DIM};
   aj blame src/main.rs          the session that wrote each line
   aj blame src/main.rs:40-60    only lines 40 to 60
 
-A line is attributed by its content: a recorded edit of this file produced exactly this text. `exact`
-means that the whole edit is still there as one block, `partial` that only some of its lines are
-left. The commit from `git blame` is shown as well.")]
+A line is attributed by its content: a recorded edit of this file produced exactly this text.
+`exact` means that the whole edit is still there as one block, `partial` that only some of its
+lines are left. The commit from `git blame` is shown as well.")]
 pub(crate) struct Args {
     /// File, with an optional line or range of lines
     #[arg(value_name = "FILE[:LINE[-LINE]]")]

@@ -10,7 +10,7 @@ use crate::context::CommandContext;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj                        the same, on a terminal
+  aj                        browse all sessions
   aj tui project:web login  start with a query")]
 pub(crate) struct TuiArgs {
     /// Initial query
