@@ -12,7 +12,8 @@ use crate::connectors::{self, Checkpoint, Source, Stamp};
 use crate::error::{Error, Result};
 use crate::export::schema::{DocumentMessage, Head};
 use crate::export::{
-    DocumentPart, Surveyed, Trouble, read_documents, survey_documents, told_message, told_session,
+    DocumentPart, Surveyed, Trouble, message_from_document, read_documents, session_from_head,
+    survey_documents,
 };
 use crate::home_kind::HomeKind;
 use crate::journal::Journal;
@@ -133,12 +134,12 @@ impl<'a> ImportDesk<'a> {
         let counts: Vec<u64> = surveyed.iter().map(|one| one.messages).collect();
         let mut counts = counts.into_iter();
         let input = self.file.open_input()?;
-        let told = read_documents(input, surveyed, &mut |part| match part {
+        let outcome = read_documents(input, surveyed, &mut |part| match part {
             DocumentPart::Head(head) => self.begin_import(*head, counts.next().unwrap_or_default()),
             DocumentPart::Message(message) => self.import_message(*message),
             DocumentPart::End => self.end_import(),
         });
-        told.map_err(|trouble| match trouble {
+        outcome.map_err(|trouble| match trouble {
             Trouble::File(what) => self.file.import_error(what),
             Trouble::Taker(error) => error,
         })
@@ -153,7 +154,7 @@ impl<'a> ImportDesk<'a> {
             return Err(self.file.import_error(format!("session {number}: {what}")));
         }
         let calls = head.session.parse_notes().calls;
-        let session = told_session(head);
+        let session = session_from_head(head);
         let recording = recording_key(&session.id, self.file.path);
         let known = self.store.stored_recording(recording, 0)?;
         let is_known = self.store.merged_metadata(session.id.session_key())?.is_some();
@@ -213,7 +214,7 @@ impl<'a> ImportDesk<'a> {
             skipped: BTreeMap::new(),
             continued: false,
             error: None,
-            told: None,
+            recordings: None,
             pending: None,
             again: false,
         };
@@ -223,7 +224,7 @@ impl<'a> ImportDesk<'a> {
 
     fn import_message(&mut self, message: DocumentMessage) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let mut message = told_message(&open.session.id.agent, message);
+        let mut message = message_from_document(&open.session.id.agent, message);
         message.join_surplus();
         if let Some((_, end)) = self.ends.get_mut(&open.session.id.agent) {
             end.records += 1;

@@ -55,7 +55,7 @@ pub struct Journal {
     holds_little: bool,
     /// Set if the caller no longer needs the current answer.
     stop: StopFlag,
-    tell: fn(Progress),
+    on_progress: fn(Progress),
 }
 
 /// The files of one agent and the totals read from them.
@@ -119,9 +119,20 @@ impl Journal {
         let path = config.journal_dir.join("journal.db");
         let store = Store::open(&path)?;
         let (index, helper) = (IndexCache::default(), Arc::default());
-        let tell = |_: Progress| {};
+        let on_progress = |_: Progress| {};
         let (holds_little, now, stop) = (false, current_time(), StopFlag::default());
-        Ok(Self { config, machine, path, store, now, index, helper, holds_little, stop, tell })
+        Ok(Self {
+            config,
+            machine,
+            path,
+            store,
+            now,
+            index,
+            helper,
+            holds_little,
+            stop,
+            on_progress,
+        })
     }
 
     /// Opens the same journal again, for another thread. Memory maps are shared.
@@ -139,8 +150,8 @@ impl Journal {
 
     /// Sets a callback for the progress of an operation that delays an answer.
     #[must_use]
-    pub fn with_progress(self, tell: fn(Progress)) -> Self {
-        Self { tell, ..self }
+    pub fn with_progress(self, on_progress: fn(Progress)) -> Self {
+        Self { on_progress, ..self }
     }
 
     /// Keeps memory use low between queries, for callers that hold several journals open.
@@ -209,7 +220,7 @@ impl Journal {
             Some(_) => SearchEffort::Quick,
             None => SearchEffort::Thorough,
         };
-        let mut news = if options.full {
+        let mut pending = if options.full {
             let machine = self.machine_with(self.project_search().current_projects(effort))?;
             let plan = Plan::make(&self.config, &machine, self.store.as_ref(), true)?;
             PendingChanges { plan, ..PendingChanges::default() }
@@ -217,42 +228,42 @@ impl Journal {
             self.find_changes(&ChangeCheck::new(&self.config), effort)?
         };
         // Vectors of another model remain in use until a sync without a time limit replaces them.
-        news.indexed &= options.budget.is_some() || self.is_embedded()?;
-        self.apply(news, options, progress)
+        pending.indexed &= options.budget.is_some() || self.is_embedded()?;
+        self.apply(pending, options, progress)
     }
 
     /// Applies pending changes.
     #[doc(hidden)]
     pub fn apply(
         &mut self,
-        news: PendingChanges,
+        pending: PendingChanges,
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
-        self.apply_or_replan(news, &|journal| journal.make_plan(options.full), options, progress)
+        self.apply_or_replan(pending, &|journal| journal.make_plan(options.full), options, progress)
     }
 
     /// Applies pending changes. Calls `again` for a new plan if another process wrote the journal
     /// meanwhile.
     pub(crate) fn apply_or_replan(
         &mut self,
-        news: PendingChanges,
+        pending: PendingChanges,
         again: MakePlanAgain<'_>,
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
-        if !options.full && news.indexed && news.plan.is_empty() {
-            return Ok(SyncReport { failures: news.plan.failures, ..SyncReport::default() });
+        if !options.full && pending.indexed && pending.plan.is_empty() {
+            return Ok(SyncReport { failures: pending.plan.failures, ..SyncReport::default() });
         }
         crate::private::private_directory(&self.config.journal_dir)?;
         let lock = WriterLock::take(&self.config.journal_dir.join("lock"), options.wait, progress)?;
         let Some(_lock) = lock else {
-            let changed = &news.plan.changed;
+            let changed = &pending.plan.changed;
             return Ok(SyncReport {
                 busy: true,
                 pending_sources: changed.len() as u64,
                 pending_bytes: changed.iter().map(|found| found.source.stamp.size).sum(),
-                failures: news.plan.failures,
+                failures: pending.plan.failures,
                 ..SyncReport::default()
             });
         };
@@ -265,8 +276,8 @@ impl Journal {
         }
         // The process that held the lock may have done the work.
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
-        let is_current = !is_replaced && store.generation()? == news.generation;
-        let plan = if is_current { news.plan } else { again(self)? };
+        let is_current = !is_replaced && store.generation()? == pending.generation;
+        let plan = if is_current { pending.plan } else { again(self)? };
         match self.execute_plan(plan, options, progress) {
             // The index is damaged. It can be rebuilt from the journal.
             Err(Error::Index { .. }) => {
@@ -345,11 +356,11 @@ impl Journal {
         let (plan, snapshot) = scan_snapshot::observe_scan(|| {
             Plan::make(&self.config, &machine, self.store.as_ref(), false)
         });
-        let news = PendingChanges { plan: plan?, generation, indexed };
-        if news.is_nothing() && snapshot.is_settled(began) {
+        let pending = PendingChanges { plan: plan?, generation, indexed };
+        if pending.is_nothing() && snapshot.is_settled(began) {
             cache.keep(&snapshot);
         }
-        Ok(news)
+        Ok(pending)
     }
 
     pub(crate) fn make_plan(&self, full: bool) -> Result<Plan> {
@@ -732,7 +743,7 @@ impl Journal {
         LexicalWriter::discard(&self.lexical_dir())?;
         // The caller waits for an answer, so the semantic index is not updated now.
         let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
-        let (config, store_path, progress) = (&self.config, &self.path, &mut { self.tell });
+        let (config, store_path, progress) = (&self.config, &self.path, &mut { self.on_progress });
         SyncRun { config, store, store_path, options, progress }.open_index()?.close()
     }
 

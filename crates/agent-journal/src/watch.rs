@@ -46,8 +46,8 @@ impl Journal {
             Plan::for_changes(changes, journal.configuration(), &machine, journal.store.as_ref())
         };
         let generation = self.store.as_ref().map_or(Ok(0), Store::generation)?;
-        let news = PendingChanges { plan: make(self)?, generation, indexed: self.is_indexed()? };
-        self.apply_or_replan(news, &make, options, progress)
+        let pending = PendingChanges { plan: make(self)?, generation, indexed: self.is_indexed()? };
+        self.apply_or_replan(pending, &make, options, progress)
     }
 
     fn watch_dirs(&self) -> Result<Vec<WatchDir>> {

@@ -38,7 +38,7 @@ impl WorkShare {
 
     /// Runs the background job on the calling thread, on another processor if there is one. Runs an
     /// offered job before each chunk of it.
-    pub fn work_beside(&self) {
+    pub fn run_jobs(&self) {
         go_elsewhere();
         loop {
             let offered = self.offers().offered.take();
@@ -52,7 +52,7 @@ impl WorkShare {
     }
 
     /// Waits for offered jobs and runs them, until the `WorkGuard` is dropped.
-    pub fn wait_beside(&self) {
+    pub fn wait_for_jobs(&self) {
         loop {
             let offers = self.offers();
             let is_idle = |offers: &mut Offers| offers.offered.is_none() && !offers.is_over;
@@ -150,8 +150,8 @@ mod tests {
         std::thread::scope(|scope| {
             let _here = helper.attend();
             scope.spawn(|| {
-                helper.work_beside();
-                helper.wait_beside();
+                helper.run_jobs();
+                helper.wait_for_jobs();
             });
             for work in &shared {
                 helper.share(work);

@@ -109,20 +109,20 @@ impl CommandContext {
             let freshness = Freshness::default();
             return Ok(Answered { answer: ask(&journal)?, journal, freshness });
         }
-        let look = Arc::new(ChangeCheck::new(&self.settings.library_config()));
-        let helper = look.helper();
-        let (answered, news) = std::thread::scope(|scope| {
-            let beside = scope.spawn(|| {
-                helper.work_beside();
+        let check = Arc::new(ChangeCheck::new(&self.settings.library_config()));
+        let helper = check.helper();
+        let (answered, pending) = std::thread::scope(|scope| {
+            let checker = scope.spawn(|| {
+                helper.run_jobs();
                 // Changes are evaluated here, concurrently with the query. If nothing differs, the
                 // main thread confirms it below.
-                if look.differs() {
+                if check.differs() {
                     return Some(
                         self.open_journal_only()
-                            .and_then(|journal| self.pending_if_synced(&journal, &look)),
+                            .and_then(|journal| self.pending_if_synced(&journal, &check)),
                     );
                 }
-                helper.wait_beside();
+                helper.wait_for_jobs();
                 None
             });
             let here = helper.attend();
@@ -133,15 +133,15 @@ impl CommandContext {
                 (ask(&journal), journal)
             });
             drop(here);
-            let news = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (answered, news)
+            let pending = checker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (answered, pending)
         });
         let (answer, mut journal) = answered?;
-        let news = news.unwrap_or_else(|| self.pending_if_synced(&journal, &look));
-        let Some(news) = or_warn(&journal, news)?.flatten() else {
+        let pending = pending.unwrap_or_else(|| self.pending_if_synced(&journal, &check));
+        let Some(pending) = or_warn(&journal, pending)?.flatten() else {
             return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
         };
-        let freshness = Self::apply_within_budget(&mut journal, news)?;
+        let freshness = Self::apply_within_budget(&mut journal, pending)?;
         Ok(Answered { answer: ask(&journal)?, journal, freshness })
     }
 
@@ -155,19 +155,19 @@ impl CommandContext {
     fn pending_if_synced(
         &self,
         journal: &Journal,
-        look: &ChangeCheck,
+        check: &ChangeCheck,
     ) -> Result<Option<PendingChanges>> {
         if self.no_sync {
             return Ok(None);
         }
-        Ok(Some(journal.pending_changes_since(look)?).filter(|news| !news.is_nothing()))
+        Ok(Some(journal.pending_changes_since(check)?).filter(|pending| !pending.is_nothing()))
     }
 
     /// Applies pending changes within the time budget, and returns the data that is left.
-    fn apply_within_budget(journal: &mut Journal, news: PendingChanges) -> Result<Freshness> {
+    fn apply_within_budget(journal: &mut Journal, pending: PendingChanges) -> Result<Freshness> {
         let options = SyncOptions { budget: Some(BUDGET), ..SyncOptions::default() };
-        let (pending_sources, pending_bytes) = news.pending();
-        let report = journal.apply(news, options, &mut |_| {}).map_err(anyhow::Error::from);
+        let (pending_sources, pending_bytes) = pending.pending();
+        let report = journal.apply(pending, options, &mut |_| {}).map_err(anyhow::Error::from);
         let Some(report) = or_warn(journal, report)? else {
             return Ok(Freshness { pending_sources, pending_bytes });
         };

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    tell_panics();
+    install_panic_hook();
     let args = args::GlobalArgs::of_process();
     args.color.write_global();
     match commands::run_command(args) {
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
 /// Installs a panic hook. A panic while reading a damaged index is not shown, because the index is
 /// rebuilt. A panic of the index writer ends the process with an error, and the next command
 /// repairs the index.
-fn tell_panics() {
-    let tell = std::panic::take_hook();
+fn install_panic_hook() {
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if agent_journal::is_guarded() {
             return;
@@ -48,6 +48,6 @@ fn tell_panics() {
             error::report_error(&damage.into());
             std::process::exit(2);
         }
-        tell(panic);
+        default_hook(panic);
     }));
 }

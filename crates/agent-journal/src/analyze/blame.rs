@@ -14,13 +14,13 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 use crate::model::{FileEdit, Timestamp};
 
 /// The minimum number of letters and digits of a distinctive line.
-const TELLING: usize = 8;
+const MIN_LETTERS: usize = 8;
 
 /// The minimum number of letters and digits of a distinctive part of a line.
-const TELLING_PART: usize = 12;
+const MIN_PART_LETTERS: usize = 12;
 
 /// The minimum number of letters and digits of a text that occurs in the file several times.
-const TELLING_COPY: usize = 40;
+const MIN_COPY_LETTERS: usize = 40;
 
 /// The maximum difference between the clocks of a commit and a record, in milliseconds.
 const SLACK: i64 = 2_000;
@@ -94,7 +94,7 @@ fn fill_trivial_lines(
     let written = edits.iter().flat_map(|dated| &dated.edit.lines).filter(|line| line.is_new);
     let written: HashSet<&str> = written.map(|line| line.text.trim_end()).collect();
     let is_open = |line: &FileLine| {
-        !is_telling(&line.text, TELLING) && written.contains(line.text.trim_end())
+        !is_distinctive(&line.text, MIN_LETTERS) && written.contains(line.text.trim_end())
     };
     let mut at = 0;
     while at < lines.len() {
@@ -142,10 +142,10 @@ fn is_after(made: Option<Timestamp>, committed: Option<Timestamp>) -> bool {
 fn taken_away(edit: &FileEdit) -> HashSet<&str> {
     let kept: HashSet<&str> = edit.lines.iter().map(|line| line.text.trim()).collect();
     let removed = edit.removed.iter().map(|line| line.trim());
-    removed.filter(|line| is_telling(line, TELLING) && !kept.contains(line)).collect()
+    removed.filter(|line| is_distinctive(line, MIN_LETTERS) && !kept.contains(line)).collect()
 }
 
-fn is_telling(line: &str, letters: usize) -> bool {
+fn is_distinctive(line: &str, letters: usize) -> bool {
     line.chars().filter(|one| one.is_alphanumeric()).nth(letters - 1).is_some()
 }
 
@@ -169,8 +169,8 @@ impl<'l> File<'l> {
     fn left_of(&self, edit: &FileEdit) -> Claims {
         let block: Vec<&str> = edit.lines.iter().map(|line| line.text.trim_end()).collect();
         let is_all = edit.is_whole && block == self.lines;
-        let tells = is_telling(&block.concat(), TELLING) || is_all;
-        if !tells || edit.lines.iter().all(|line| !line.is_new) {
+        let is_enough = is_distinctive(&block.concat(), MIN_LETTERS) || is_all;
+        if !is_enough || edit.lines.iter().all(|line| !line.is_new) {
             return Claims::default();
         }
         let starts = self.find_block(&block, edit.is_fragment);
@@ -180,7 +180,7 @@ impl<'l> File<'l> {
             0 if edit.is_whole => return self.align_whole_file(&block).into(),
             0 => return self.rest_of(edit, &block).into(),
             1 => Confidence::Exact,
-            _ if is_telling(&block.concat(), TELLING_COPY) => Confidence::Partial,
+            _ if is_distinctive(&block.concat(), MIN_COPY_LETTERS) => Confidence::Partial,
             _ => return Claims::default(),
         };
         let texts: HashSet<&str> =
@@ -214,12 +214,14 @@ impl<'l> File<'l> {
                     _ => None,
                 })
                 .collect();
-        let telling =
-            |lines: &[&str]| lines.iter().filter(|line| is_telling(line, TELLING)).count();
-        let kept: usize = runs.iter().map(|(old, _, len)| telling(&block[*old..old + len])).sum();
-        let is_most = kept * 2 >= telling(block).max(1);
-        let own =
-            runs.iter().filter(|(old, _, len)| is_most || telling(&block[*old..old + len]) > 0);
+        let distinctive_lines =
+            |lines: &[&str]| lines.iter().filter(|line| is_distinctive(line, MIN_LETTERS)).count();
+        let kept: usize =
+            runs.iter().map(|(old, _, len)| distinctive_lines(&block[*old..old + len])).sum();
+        let is_most = kept * 2 >= distinctive_lines(block).max(1);
+        let own = runs
+            .iter()
+            .filter(|(old, _, len)| is_most || distinctive_lines(&block[*old..old + len]) > 0);
         let places = own.flat_map(|(_, new, len)| *new..new + len);
         places.map(|at| (at, Confidence::Partial)).collect()
     }
@@ -248,7 +250,9 @@ impl<'l> File<'l> {
         let last = block.len() - 1;
         lines.iter().zip(block).enumerate().all(|(at, (line, part))| match is_fragment {
             _ if line == part => true,
-            true if last == 0 => line.contains(part.trim()) && is_telling(part, TELLING_PART),
+            true if last == 0 => {
+                line.contains(part.trim()) && is_distinctive(part, MIN_PART_LETTERS)
+            }
             true if at == 0 => line.ends_with(part.trim_start()),
             true if at == last => line.starts_with(part),
             _ => false,
@@ -260,7 +264,7 @@ impl<'l> File<'l> {
         let mut left = HashMap::new();
         let mut at_of: HashMap<usize, usize> = HashMap::new();
         for (number, line) in block.iter().enumerate() {
-            let is_new = edit.lines[number].is_new && is_telling(line, TELLING);
+            let is_new = edit.lines[number].is_new && is_distinctive(line, MIN_LETTERS);
             let once = block.iter().filter(|other| *other == line).count() == 1;
             if let Some([at]) = self.places.get(line).map(Vec::as_slice)
                 && is_new
@@ -338,12 +342,12 @@ mod tests {
             committed_at: minute.and_then(at),
         };
         let lines: Vec<FileLine> = lines.iter().map(line).collect();
-        let told = attribute_lines(&lines, edits).into_iter().map(|found| match found {
+        let found = attribute_lines(&lines, edits).into_iter().map(|found| match found {
             None => "-".to_owned(),
             Some((number, Confidence::Exact)) => number.to_string(),
             Some((number, Confidence::Partial)) => format!("~{number}"),
         });
-        told.collect::<Vec<_>>().join(" ")
+        found.collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -380,7 +380,9 @@ impl<'p> StatsTally<'p> {
             Some(GroupBy::Day | GroupBy::Week | GroupBy::Month | GroupBy::Hour) | None => {
                 self.groups.into_sorted_groups(|_| 0)
             }
-            Some(GroupBy::Project) => told_apart(self.groups.into_sorted_groups(by_active)),
+            Some(GroupBy::Project) => {
+                with_distinct_labels(self.groups.into_sorted_groups(by_active))
+            }
             Some(GroupBy::Branch) => self.groups.into_sorted_groups(by_active),
             Some(GroupBy::Agent) => self.groups.into_sorted_groups(by_sessions),
             Some(GroupBy::Session | GroupBy::Tool) => self.groups.into_sorted_groups(by_tokens),
@@ -394,7 +396,7 @@ impl<'p> StatsTally<'p> {
             days: self.days.into_iter().collect(),
             hours: self.hours,
             models,
-            projects: told_apart(self.projects.into_sorted_groups(by_active)),
+            projects: with_distinct_labels(self.projects.into_sorted_groups(by_active)),
             agents: self.agents.into_sorted_groups(by_sessions),
             branches: self.branches.into_sorted_groups(by_active),
             spending: sorted_spending(self.spending),
@@ -453,7 +455,7 @@ fn sorted_spending(spending: Map<(Date, Rc<str>), (Tokens, Cost)>) -> Vec<DailyS
 }
 
 /// Labels projects of the same name with their parent directory, or with their complete path.
-fn told_apart(mut groups: Vec<StatsGroup>) -> Vec<StatsGroup> {
+fn with_distinct_labels(mut groups: Vec<StatsGroup>) -> Vec<StatsGroup> {
     let mut labelled: Vec<&mut StatsGroup> =
         groups.iter_mut().filter(|group| group.label.is_some()).collect();
     let paths: Vec<String> = labelled.iter().map(|group| group.key.clone()).collect();

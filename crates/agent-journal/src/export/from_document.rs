@@ -19,7 +19,7 @@ pub(crate) fn session_from_head(head: Head) -> model::Session {
         extensions.insert("agentId".to_owned(), Json::from_value(&id));
     }
     let kind = if session.is_agent_session { SessionKind::Agent } else { SessionKind::Root };
-    let mut told = model::Session {
+    let mut metadata = model::Session {
         continues: notes.continues,
         begins_with_copy: notes.begins_with_copy,
         activity: notes.activity,
@@ -52,9 +52,9 @@ pub(crate) fn session_from_head(head: Head) -> model::Session {
         })),
     };
     for title in notes.titles {
-        told.add_title(title.rank, title.text);
+        metadata.add_title(title.rank, title.text);
     }
-    told
+    metadata
 }
 
 /// Converts a message of a document.

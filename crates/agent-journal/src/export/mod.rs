@@ -32,9 +32,7 @@ pub use redact::{Finding, NamedText, RedactionCounts, Redactor};
 
 #[cfg(feature = "parquet")]
 pub(crate) use self::parquet::{Tables, UsageRowCells};
-pub(crate) use from_document::{
-    message_from_document as told_message, session_from_head as told_session,
-};
+pub(crate) use from_document::{message_from_document, session_from_head};
 pub(crate) use graph::Sketch;
 pub(crate) use group::Grouper;
 pub(crate) use html::{Fragment, make_visible};

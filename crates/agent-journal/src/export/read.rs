@@ -80,14 +80,14 @@ pub(crate) fn survey_documents(input: Box<dyn Read>) -> Result<Vec<Surveyed>, St
 pub(crate) fn read_documents(
     input: Box<dyn Read>,
     survey: Vec<Surveyed>,
-    tell: &mut PartCallback<'_>,
+    on_part: &mut PartCallback<'_>,
 ) -> Result<(), Trouble> {
     let mut failure = None;
     let mut surveyed = survey.into_iter();
     let walked = walk_documents(input, &mut |left, input| {
         let (late, additional) =
             surveyed.next().map(|one| (one.late, one.additional)).unwrap_or_default();
-        let does = Does::Tell(tell, &mut failure);
+        let does = Does::Emit(on_part, &mut failure);
         DocumentSeed { left, late, additional, does }.deserialize(input).map(drop)
     });
     match (failure, walked) {
@@ -148,13 +148,13 @@ impl Read for Limited {
 /// The pass over a document: the first one counts messages, the second one emits the parts.
 enum Does<'d, 't> {
     Count(&'d mut u64),
-    Tell(&'d mut PartCallback<'t>, &'d mut Option<Error>),
+    Emit(&'d mut PartCallback<'t>, &'d mut Option<Error>),
 }
 
 impl Does<'_, '_> {
     fn pass_part<E: de::Error>(&mut self, part: DocumentPart) -> Result<(), E> {
-        let Self::Tell(tell, failure) = self else { return Ok(()) };
-        tell(part).map_err(|error| {
+        let Self::Emit(on_part, failure) = self else { return Ok(()) };
+        on_part(part).map_err(|error| {
             **failure = Some(error);
             E::custom("stopped")
         })

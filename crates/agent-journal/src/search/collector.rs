@@ -469,11 +469,11 @@ mod tests {
     use crate::index::{Lexical, LexicalWriter, Passage, StampedPassage};
 
     /// The texts of a session, each with the number of occurrences of the word.
-    type Said = (u64, TextKind, usize);
+    type TextWithCount = (u64, TextKind, usize);
 
     /// Collects the passages of a word in an index, in which each segment holds the texts of one
     /// session at a time.
-    fn gather(parts: &[&[Said]], keep: usize) -> (Vec<MatchGroup>, MatchPlaces) {
+    fn collect_word(parts: &[&[TextWithCount]], keep: usize) -> (Vec<MatchGroup>, MatchPlaces) {
         let directory = tempfile::tempdir().unwrap();
         let (mut writer, _) = LexicalWriter::open(directory.path(), 1, 15 << 20).unwrap();
         for part in parts {
@@ -522,12 +522,12 @@ mod tests {
 
     use TextKind::{Prompt, Reply};
 
-    const SAID: &[Said] =
+    const SAID: &[TextWithCount] =
         &[(1, Prompt, 1), (2, Prompt, 4), (2, Prompt, 9), (3, Prompt, 2), (4, Prompt, 3)];
 
     #[test]
     fn a_group_keeps_its_best_matches_and_counts_the_others() {
-        let (groups, places) = gather(&[SAID], 3);
+        let (groups, places) = collect_word(&[SAID], 3);
         assert_eq!(groups.len(), 1);
         assert_eq!(positions(&groups[0], &places), [Some(2), Some(4), Some(3)]);
         assert_eq!(groups[0].count, 4);
@@ -536,26 +536,26 @@ mod tests {
 
     #[test]
     fn every_match_is_kept_when_all_are_wanted() {
-        let (groups, places) = gather(&[SAID], usize::MAX);
+        let (groups, places) = collect_word(&[SAID], usize::MAX);
         assert_eq!(positions(&groups[0], &places), [Some(2), Some(4), Some(3), Some(1)]);
     }
 
     #[test]
     fn passages_of_a_text_that_is_not_among_the_best_are_one_match() {
         let said = &[SAID, &[(9, Prompt, 1), (9, Prompt, 1), (9, Reply, 1)]].concat();
-        assert_eq!(gather(&[said], 3).0[0].count, 6);
+        assert_eq!(collect_word(&[said], 3).0[0].count, 6);
     }
 
     #[test]
     fn texts_with_the_same_mark_are_two_matches() {
-        let (groups, places) = gather(&[&[(1, Prompt, 3), (1 + (1 << 13), Prompt, 2)]], 3);
+        let (groups, places) = collect_word(&[&[(1, Prompt, 3), (1 + (1 << 13), Prompt, 2)]], 3);
         assert_eq!(positions(&groups[0], &places), [Some(1), Some(1 + (1 << 13))]);
         assert_eq!(groups[0].count, 2);
     }
 
     #[test]
     fn a_session_in_several_parts_is_one_group() {
-        let (groups, places) = gather(&[SAID, &[(2, Prompt, 20), (5, Prompt, 5)]], 3);
+        let (groups, places) = collect_word(&[SAID, &[(2, Prompt, 20), (5, Prompt, 5)]], 3);
         assert_eq!(groups.len(), 1);
         assert_eq!(positions(&groups[0], &places), [Some(2), Some(5), Some(4)]);
         assert_eq!(groups[0].count, 5);

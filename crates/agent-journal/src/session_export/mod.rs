@@ -156,18 +156,18 @@ impl Secret {
 }
 
 /// Calls the callback with every secret of a message, and a hash that is equal for equal secrets.
-fn each_secret(message: &Message, tell: &mut dyn FnMut(redact::Finding, u64)) {
-    let mut look = |name: &str, text: &str| {
+fn each_secret(message: &Message, report: &mut dyn FnMut(redact::Finding, u64)) {
+    let mut search = |name: &str, text: &str| {
         for finding in redact::find_value(name, text) {
             let hash = xxhash_rust::xxh3::xxh3_64(&text.as_bytes()[finding.range.clone()]);
-            tell(finding, hash);
+            report(finding, hash);
         }
     };
     for block in &message.blocks {
         match block {
-            Block::Text(text) | Block::Thinking(text) => look("", text),
-            Block::ToolResult { output, .. } => look("", output),
-            Block::ToolCall { input, .. } => redact::each_string(input.as_json_str(), &mut look),
+            Block::Text(text) | Block::Thinking(text) => search("", text),
+            Block::ToolResult { output, .. } => search("", output),
+            Block::ToolCall { input, .. } => redact::each_string(input.as_json_str(), &mut search),
             _ => {}
         }
     }
@@ -396,8 +396,8 @@ impl Export<'_> {
         let mut children = entry.children.clone();
         let source = match &account.provenance {
             Some(provenance) => {
-                let told = provenance.children.iter().filter(|id| !entry.children.contains(id));
-                children.extend(told.cloned());
+                let missing = provenance.children.iter().filter(|id| !entry.children.contains(id));
+                children.extend(missing.cloned());
                 DocumentSource {
                     kind: parse_source_kind(&provenance.kind),
                     host: provenance.host.clone(),

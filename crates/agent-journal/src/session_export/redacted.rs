@@ -157,8 +157,8 @@ impl Journal {
     /// prompt and the first command.
     pub(super) fn title_texts(&self, entry: &Entry, account: &Session) -> Result<Vec<NamedText>> {
         let titles = account.titles.iter().map(|one| &one.text);
-        let told = titles.chain(account.summaries.iter().map(|one| &one.text));
-        let mut texts: Vec<NamedText> = told.cloned().map(NamedText::from).collect();
+        let recorded = titles.chain(account.summaries.iter().map(|one| &one.text));
+        let mut texts: Vec<NamedText> = recorded.cloned().map(NamedText::from).collect();
         let is_from_message = matches!(entry.title_source.as_str(), "prompt" | "command");
         let all = entry.transcript_length();
         let last = if is_from_message { all } else { all.min(FIRST_PROMPT) };

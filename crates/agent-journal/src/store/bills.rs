@@ -129,10 +129,10 @@ impl Writer<'_> {
         while let Some(row) = rows.next()? {
             let project_path = row.get("project_path")?;
             let (since, start) = (row.get::<i64>("since")?, row.get::<i64>("started_at")?);
-            let is_beside = |starts: &BTreeSet<i64>| {
+            let is_in_between = |starts: &BTreeSet<i64>| {
                 since >= start || starts.range(since..start).next().is_some()
             };
-            if starts.get(&project_path).is_some_and(is_beside) {
+            if starts.get(&project_path).is_some_and(is_in_between) {
                 found.insert(row.get::<i64>("session")? as u64);
             }
         }

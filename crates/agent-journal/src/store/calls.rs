@@ -15,7 +15,7 @@ use crate::model::{MessageFacts, Session, Timestamp, Tokens};
 /// Returns an SQL condition: the row of `usage` is a sum or a second-hand record, and its calls are
 /// also recorded individually, with their input, among the rows `one` that match `condition`. A sum
 /// stands for the calls of its time span, a second-hand record for any call.
-pub(super) fn told_one_by_one(condition: &str) -> String {
+pub(super) fn recorded_individually(condition: &str) -> String {
     format!(
         "(usage.since IS NOT NULL AND EXISTS (SELECT 1 FROM usage one WHERE {condition}
          AND one.since IS NULL AND one.input + one.cache_read + one.cache_creation > 0
@@ -62,7 +62,7 @@ impl Writer<'_> {
         }
         let sql = format!(
             "UPDATE usage SET counted = 0 WHERE identity = ?1 AND counted AND {}",
-            told_one_by_one(
+            recorded_individually(
                 "one.recording IN (SELECT recordings.key FROM recordings
                  JOIN sources ON sources.id = recordings.source
                  WHERE recordings.session = usage.session AND (sources.home != 'import'
@@ -235,7 +235,7 @@ mod tests {
         }
 
         /// Records a session again from the source of that name.
-        fn tell(&self, source: &str, key: u64, messages: Vec<Message>) {
+        fn record_calls(&self, source: &str, key: u64, messages: Vec<Message>) {
             let id = SessionId { agent: "x".into(), native: "1".into() };
             let store = self.open();
             let mut writer = store.write().unwrap();
@@ -291,41 +291,41 @@ mod tests {
     #[test]
     fn a_sum_counts_where_nothing_tells_its_calls_one_by_one() {
         let journal = Journal::new();
-        journal.tell("log", 1, log());
+        journal.record_calls("log", 1, log());
         assert_eq!(journal.totals(), (700, 30));
     }
 
     #[test]
     fn a_sum_gives_way_to_its_calls_and_counts_again_without_them() {
         let journal = Journal::new();
-        journal.tell("log", 1, log());
+        journal.record_calls("log", 1, log());
         let single =
             || vec![usage("a", 1_000, None, (300, 10)), usage("b", 2_000, None, (450, 20))];
-        journal.tell("store", 2, single());
+        journal.record_calls("store", 2, single());
         assert_eq!(journal.totals(), (750, 30));
-        journal.tell("store", 2, Vec::new());
+        journal.record_calls("store", 2, Vec::new());
         assert_eq!(journal.totals(), (700, 30));
         // The other order gives the same result.
         let other = Journal::new();
-        other.tell("store", 2, single());
-        other.tell("log", 1, log());
+        other.record_calls("store", 2, single());
+        other.record_calls("log", 1, log());
         assert_eq!(other.totals(), (750, 30));
     }
 
     #[test]
     fn a_sum_stays_beside_calls_of_another_time() {
         let journal = Journal::new();
-        journal.tell("log", 1, log());
-        journal.tell("store", 2, vec![usage("late", 9_000, None, (40, 4))]);
+        journal.record_calls("log", 1, log());
+        journal.record_calls("store", 2, vec![usage("late", 9_000, None, (40, 4))]);
         assert_eq!(journal.totals(), (740, 34));
     }
 
     #[test]
     fn a_call_told_second_hand_gives_way_to_any_record_of_the_session_itself() {
         let journal = Journal::new();
-        journal.tell("parent", 1, vec![usage("a", 1_000, Some(1_000), (300, 10))]);
+        journal.record_calls("parent", 1, vec![usage("a", 1_000, Some(1_000), (300, 10))]);
         assert_eq!(journal.totals(), (300, 10));
-        journal.tell("own", 2, vec![usage("b", 1_003, None, (290, 9))]);
+        journal.record_calls("own", 2, vec![usage("b", 1_003, None, (290, 9))]);
         assert_eq!(journal.totals(), (290, 9));
     }
 
@@ -334,7 +334,7 @@ mod tests {
         let journal = Journal::new();
         let mut messages = log();
         messages.push(usage("c", 2_500, None, (5, 1)));
-        journal.tell("log", 1, messages);
+        journal.record_calls("log", 1, messages);
         assert_eq!(journal.totals(), (5, 31));
     }
 
@@ -343,10 +343,10 @@ mod tests {
         let journal = Journal::new();
         let (early, full, late) = ((300, 2), (310, 40), (305, 7));
         let record = |tokens| usage("a", 1_000, None, tokens);
-        journal.tell("log", 1, vec![record(early), record(full), record(late)]);
+        journal.record_calls("log", 1, vec![record(early), record(full), record(late)]);
         assert_eq!(journal.totals(), full);
         // The other recording contains only the first record.
-        journal.tell("copy", 2, vec![record(early)]);
+        journal.record_calls("copy", 2, vec![record(early)]);
         assert_eq!(journal.totals(), full);
     }
 }

@@ -260,9 +260,9 @@ impl Writer<'_> {
         // A sub-agent that received its parent's history has a task of its own.
         let of_title = if metadata.kind == SessionKind::Agent { own } else { facts };
         let (title, title_source) = title(metadata, of_title, figures.summaries.first());
-        let told = metadata.provenance.as_ref().and_then(|it| it.project_path.clone());
+        let recorded = metadata.provenance.as_ref().and_then(|it| it.project_path.clone());
         let found = || project::place(metadata).map(|place| projects.of(place).to_owned());
-        let project_path = told.or_else(found);
+        let project_path = recorded.or_else(found);
         let parent = metadata.parent.as_ref().map(|native| {
             SessionId { agent: metadata.id.agent.clone(), native: native.clone() }.session_key()
                 as i64
@@ -364,9 +364,9 @@ impl SessionFacts {
     /// metadata, and only if both lack times from notices.
     fn keep_to_conversation(&mut self, metadata: &Session) {
         let facts = &self.whole;
-        let told = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
-        let starts = [told(metadata.started_at), facts.first_said];
-        let ends = [told(metadata.ended_at), facts.last_said];
+        let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
+        let starts = [millis(metadata.started_at), facts.first_said];
+        let ends = [millis(metadata.ended_at), facts.last_said];
         let first = starts.into_iter().flatten().min();
         let last = ends.into_iter().flatten().max();
         self.started_at = first.or(facts.times.iter().min().copied());
@@ -400,9 +400,9 @@ fn is_shown(metadata: &Session, figures: &SessionFacts) -> bool {
     let counts = facts.count_items();
     let is_unknown = facts.raw > 0 && facts.raw == facts.messages;
     let done = counts.user_prompts + counts.assistant_messages + counts.tool_calls;
-    let is_told = || metadata.documents.iter().any(|(_, text)| !text.trim().is_empty());
+    let has_document = || metadata.documents.iter().any(|(_, text)| !text.trim().is_empty());
     metadata.kind != SessionKind::Copy
-        && (done > 0 || is_unknown || !figures.summaries.is_empty() || is_told())
+        && (done > 0 || is_unknown || !figures.summaries.is_empty() || has_document())
 }
 
 /// Chooses the title: a recorded title by rank, else the first prompt, else a summary in the
@@ -477,12 +477,12 @@ fn several(all: &[String], known: Option<&str>) -> String {
 /// Returns the recorded summary: a title of that rank, else a document of that name. None is
 /// generated.
 fn summary(metadata: &Session) -> Option<&str> {
-    let told = metadata.titles.iter().find(|title| title.rank == TitleRank::Summary);
+    let title = metadata.titles.iter().find(|title| title.rank == TitleRank::Summary);
     let document = || {
         let is_summary = |name: &str| name.to_lowercase().starts_with("summary");
         metadata.documents.iter().find(|(name, _)| is_summary(name)).map(|(_, text)| text)
     };
-    told.map(|title| &title.text).or_else(document).map(|text| text.trim())
+    title.map(|title| &title.text).or_else(document).map(|text| text.trim())
 }
 
 /// Returns the models as JSON, the most used first.

@@ -67,9 +67,9 @@ impl Store {
         };
         let (columns, own) = (columns("usage"), columns("own"));
         let name = "(SELECT name FROM models WHERE id = usage.model) AS model";
-        let told = columns.replace("usage.model", name);
+        let named_columns = columns.replace("usage.model", name);
         let sql = format!(
-            "{OWNERS} SELECT hex(usage.identity) AS key, {told} FROM usage
+            "{OWNERS} SELECT hex(usage.identity) AS key, {named_columns} FROM usage
              WHERE usage.owner IN inside AND usage.counted = 1 AND usage.recording != ?2
              AND NOT EXISTS (SELECT 1 FROM usage own WHERE own.identity = usage.identity
                  AND own.recording = ?2 AND ({own}) IS ({columns}))

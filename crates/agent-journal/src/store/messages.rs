@@ -264,7 +264,7 @@ impl Store {
                 Some(last) if last.recording == whole.recording => {
                     let is_new = |(name, text): &(String, String)| {
                         let mut known = last.documents.iter();
-                        known.all(|(one, told)| one != name && told.trim() != text.trim())
+                        known.all(|(one, known)| one != name && known.trim() != text.trim())
                     };
                     let new: Vec<_> = whole.documents.into_iter().filter(is_new).collect();
                     last.documents.extend(new);

@@ -181,11 +181,11 @@ fn fitting_segment(
     // A program that restarted its bill lists no usage from before the restart.
     let since = state.since.map(Timestamp::as_millis).filter(|since| Some(*since) <= time(state));
     // But if another session was active meanwhile, the bill may include its usage.
-    let is_beside = |since: i64| {
+    let is_in_between = |since: i64| {
         let overlaps = |one: &&(i64, i64)| Some(one.0) <= time(state) && one.1 >= since;
         evidence.other_sessions.iter().any(|one| overlaps(&one))
     };
-    if since.is_some_and(is_beside) {
+    if since.is_some_and(is_in_between) {
         return Err(unchanged);
     }
     let is_new_bill = |since: i64| evidence.origin_states.iter().all(|one| time(one) < Some(since));

@@ -92,7 +92,7 @@ pub(crate) struct SourceEnd {
     /// change.
     pub(crate) pending: Option<PendingReason>,
     /// Keys of all recordings in the source, if it was read from beginning to end.
-    pub(crate) told: Option<Vec<u64>>,
+    pub(crate) recordings: Option<Vec<u64>>,
 }
 
 impl SourceEnd {
@@ -108,7 +108,7 @@ impl SourceEnd {
             error: None,
             again: false,
             pending: None,
-            told: None,
+            recordings: None,
         }
     }
 }
@@ -239,8 +239,8 @@ impl Writer<'_> {
                 ":id": id,
             },
         )?;
-        if let Some(told) = &end.told {
-            self.note_gone(id, told)?;
+        if let Some(recordings) = &end.recordings {
+            self.note_gone(id, recordings)?;
         }
         self.checkpoint(id, &end.checkpoint)?;
         // A session without messages is shown or hidden depending on the skipped records.
@@ -257,16 +257,16 @@ impl Writer<'_> {
     }
 
     /// Marks the recordings that a source no longer contains. The journal keeps them.
-    fn note_gone(&self, source: i64, told: &[u64]) -> Result<()> {
+    fn note_gone(&self, source: i64, recordings: &[u64]) -> Result<()> {
         let sql = "SELECT key, gone FROM recordings WHERE source = ?1 AND combined = 0";
         let mut statement = self.database.prepare_cached(sql)?;
         let rows = statement.query_map([source], |row| {
             Ok((row.get::<_, i64>("key")?, row.get::<_, bool>("gone")?))
         })?;
         let known = rows.collect::<Result<Vec<_>>>()?;
-        let told: HashSet<i64> = told.iter().map(|key| *key as i64).collect();
+        let present: HashSet<i64> = recordings.iter().map(|key| *key as i64).collect();
         for (key, was_gone) in known {
-            let is_gone = !told.contains(&key);
+            let is_gone = !present.contains(&key);
             if is_gone != was_gone {
                 let sql = "UPDATE recordings SET gone = ?2 WHERE key = ?1";
                 self.database.execute(sql, params![key, is_gone])?;

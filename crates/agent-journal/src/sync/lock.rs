@@ -31,14 +31,14 @@ impl WriterLock {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(Error::write_error(path))?;
         let deadline = Instant::now() + wait.unwrap_or_default();
-        let mut told = false;
+        let mut has_reported = false;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Self { _file: file })),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    if !told {
+                    if !has_reported {
                         progress(Progress::Waiting);
-                        told = true;
+                        has_reported = true;
                     }
                     std::thread::sleep(RETRY_PAUSE);
                 }

@@ -331,8 +331,8 @@ impl SyncRun<'_> {
     /// small enough to hold in memory.
     fn is_small(&self, job: &ReadJob) -> bool {
         let ReadStart { start, .. } = read_start(job, Some(self.store)).unwrap_or_default();
-        let news = job.source.stamp.size.saturating_sub(start.offset);
-        start.offset > 0 && news <= MAX_INLINE_BYTES && !self.options.full
+        let new_bytes = job.source.stamp.size.saturating_sub(start.offset);
+        start.offset > 0 && new_bytes <= MAX_INLINE_BYTES && !self.options.full
     }
 
     /// Reads a few sources with little new data on this thread, where the pages of the journal that
@@ -438,9 +438,9 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn run(&self, events: &EventOutput) {
-        let told = self.read_all(events);
+        let outcome = self.read_all(events);
         self.index.rest();
-        if let Err(error) = told {
+        if let Err(error) = outcome {
             // If the writer has stopped, it reports the reason itself.
             let _ = events.send(Event::Failed(error));
         }

@@ -203,23 +203,23 @@ impl<'a> Recorder<'a> {
             return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
         }
         let continued = self.start.0 > 0;
-        let told_again = match self.open.first() {
+        let repeated = match self.open.first() {
             Some(open) if continued => open.known.len().saturating_sub(self.start.1),
             _ => 0,
         };
         Ok(SourceEnd {
             checkpoint,
             read_bytes: 0,
-            records: self.records.saturating_sub(told_again),
+            records: self.records.saturating_sub(repeated),
             raw: self.raw,
             skipped: std::mem::take(&mut self.skipped),
             continued,
             error: None,
             again: false,
             pending: self.is_suspended.then_some(PendingReason::OutOfTime),
-            told: (!continued && !self.is_cut && !self.is_suspended).then(|| {
-                let told = self.open.iter().map(|open| open.key);
-                told.chain(self.unchanged.iter().copied()).collect()
+            recordings: (!continued && !self.is_cut && !self.is_suspended).then(|| {
+                let read = self.open.iter().map(|open| open.key);
+                read.chain(self.unchanged.iter().copied()).collect()
             }),
         })
     }
@@ -257,8 +257,8 @@ impl<'a> Recorder<'a> {
     fn keep_rest(&mut self) -> Result<()> {
         let open = &mut self.open[self.current];
         if let Some(before) = open.before.clone().filter(|_| self.start.0 == 0) {
-            let told = std::mem::replace(&mut open.metadata, before);
-            open.metadata.merge_later(told);
+            let read = std::mem::replace(&mut open.metadata, before);
+            open.metadata.merge_later(read);
         }
         let (key, rest) = (open.key, open.position..open.known.len());
         if !rest.is_empty() {

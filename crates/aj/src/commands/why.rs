@@ -51,7 +51,7 @@ pub(crate) fn run_why(args: &WhyArgs, context: &CommandContext) -> Result<ExitCo
     }
     let mut out = output::buffered_stdout();
     for session in &presence.sessions {
-        writeln!(out, " {}", told_session(session))?;
+        writeln!(out, " {}", session_line(session))?;
     }
     for source in &presence.sources {
         print_source(&mut out, source)?;
@@ -60,7 +60,7 @@ pub(crate) fn run_why(args: &WhyArgs, context: &CommandContext) -> Result<ExitCo
     Ok(FOUND)
 }
 
-fn told_session(session: &KnownSession) -> String {
+fn session_line(session: &KnownSession) -> String {
     let state = match session.listing {
         ListingState::Listed => "is listed",
         ListingState::SubAgent => "is a sub-agent: `aj list --all` lists it",

@@ -383,8 +383,8 @@ fn group_items(stats: &Stats, quoter: &mut Quoter) -> Vec<PageItem> {
                 .iter()
                 .map(|group| {
                     let key = name(group.label.as_deref().unwrap_or(&group.key));
-                    let told = if is_by_model { usage_text } else { figures_text };
-                    PageItem::default().quoted_text(&format!("{key}: {}", told(&group.figures)))
+                    let text = if is_by_model { usage_text } else { figures_text };
+                    PageItem::default().quoted_text(&format!("{key}: {}", text(&group.figures)))
                 })
                 .collect()
         }

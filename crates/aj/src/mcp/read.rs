@@ -131,8 +131,8 @@ impl SessionReading<'_> {
         let mut facts = vec![self.quoter.clean_line(&entry.title, BRIEF)];
         facts.extend(id.quoted);
         for (what, value) in [("directory", &entry.cwd), ("branch", &entry.branch)] {
-            let told = value.as_ref().map(|value| self.quoter.clean_line(value, BRIEF));
-            facts.extend(told.map(|told| format!("{what} {told}")));
+            let value = value.as_ref().map(|value| self.quoter.clean_line(value, BRIEF));
+            facts.extend(value.map(|value| format!("{what} {value}")));
         }
         page.add_item(&PageItem::default().quoted_text(&facts.join("\n")));
         page

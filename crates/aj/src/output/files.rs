@@ -58,7 +58,7 @@ pub(crate) fn touches_in_words(touches: Touches) -> String {
         (created, format!("created {created}×")),
         (viewed, format!("viewed {viewed}×")),
     ];
-    let told: Vec<String> =
+    let counts: Vec<String> =
         all.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
-    if told.is_empty() { "listed".to_owned() } else { told.join(", ") }
+    if counts.is_empty() { "listed".to_owned() } else { counts.join(", ") }
 }

@@ -159,8 +159,8 @@ impl Maker<'_> {
         let mut facts = vec![format!("{name} session {}", self.quoter.clean_line(&entry.id, 60))];
         let places = [("in", &entry.cwd), ("on branch", &entry.branch)];
         for (what, value) in places {
-            let told = value.as_ref().map(|value| self.quoter.clean_line(value, 40));
-            facts.extend(told.map(|told| format!("{what} {told}")));
+            let value = value.as_ref().map(|value| self.quoter.clean_line(value, 40));
+            facts.extend(value.map(|value| format!("{what} {value}")));
         }
         facts.extend(entry.ended_at.map(|at| format!("last active {}", &at.to_string()[..10])));
         facts.extend(

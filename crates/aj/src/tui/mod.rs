@@ -12,12 +12,12 @@ mod keys;
 mod layout;
 mod menu;
 mod mouse;
-mod news;
 mod panes;
 mod reader;
 mod reading;
 mod results;
 mod state;
+mod sync;
 mod terminal;
 mod worker;
 mod written;
@@ -36,7 +36,7 @@ use anyhow::{Context as _, Result, bail};
 use ratatui::crossterm::event::Event as Input;
 use ratatui::layout::Size;
 
-use self::state::{ActionNotice, Effect, SyncNews, TuiState};
+use self::state::{ActionNotice, Effect, SyncProgress, TuiState};
 use self::terminal::{Keyboard, TerminalScreen};
 use self::worker::{Door, WorkerAnswer, WorkerHandle};
 use crate::context::CommandContext;
@@ -49,7 +49,7 @@ const RENEWAL: Duration = Duration::from_secs(2);
 enum LoopEvent {
     Input(io::Result<Vec<Input>>),
     Answer(u64, WorkerAnswer),
-    News(SyncNews),
+    Sync(SyncProgress),
     Signal(u8),
 }
 
@@ -62,16 +62,16 @@ pub(crate) fn run_tui(context: &CommandContext, query: &str) -> Result<ExitCode>
         options: context.settings.export_options(),
         mode: context.settings.search.mode,
     };
-    let (tell, hear) = channel();
-    let teller = tell.clone();
+    let (sender, receiver) = channel();
+    let events = sender.clone();
     let worker = WorkerHandle::start_worker(door.clone(), move |number, answer| {
-        let _ = teller.send(LoopEvent::Answer(number, answer));
+        let _ = events.send(LoopEvent::Answer(number, answer));
     })?;
-    let teller = tell.clone();
-    terminal::watch_signals(move |signal| drop(teller.send(LoopEvent::Signal(signal))))?;
-    let teller = tell.clone();
+    let events = sender.clone();
+    terminal::watch_signals(move |signal| drop(events.send(LoopEvent::Signal(signal))))?;
+    let events = sender.clone();
     let keyboard =
-        Keyboard::start_reading(move |input| drop(teller.send(LoopEvent::Input(input))))?;
+        Keyboard::start_reading(move |input| drop(events.send(LoopEvent::Input(input))))?;
     let screen = TerminalScreen::take_over_terminal()?;
     let size = screen.terminal.size()?;
     let state = TuiState::new(query, context.now.clone(), size);
@@ -81,13 +81,13 @@ pub(crate) fn run_tui(context: &CommandContext, query: &str) -> Result<ExitCode>
         worker,
         keyboard,
         door,
-        tell,
+        events: sender,
         is_colored: anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
         renewed: Instant::now(),
-        is_looking: false,
+        is_syncing: false,
         is_listening: false,
     };
-    match program.run_event_loop(&hear, context.no_sync)? {
+    match program.run_event_loop(&receiver, context.no_sync)? {
         TuiOutcome::Code(code) => Ok(code),
         TuiOutcome::Resume(Resumption { command: Some(command), directory, .. }) => {
             crate::resume::run_agent(&command, directory.as_deref())
@@ -103,10 +103,10 @@ struct Program {
     worker: WorkerHandle,
     keyboard: Keyboard,
     door: Door,
-    tell: Sender<LoopEvent>,
+    events: Sender<LoopEvent>,
     is_colored: bool,
     renewed: Instant,
-    is_looking: bool,
+    is_syncing: bool,
     /// Whether input was requested and has not arrived.
     is_listening: bool,
 }
@@ -125,7 +125,11 @@ enum TuiOutcome {
 }
 
 impl Program {
-    fn run_event_loop(mut self, hear: &Receiver<LoopEvent>, no_sync: bool) -> Result<TuiOutcome> {
+    fn run_event_loop(
+        mut self,
+        receiver: &Receiver<LoopEvent>,
+        no_sync: bool,
+    ) -> Result<TuiOutcome> {
         if !no_sync {
             self.state.effects.push(Effect::Sync);
         }
@@ -140,13 +144,13 @@ impl Program {
             self.door.set_clock();
             self.state.now.clone_from(&self.door.now);
             self.draw_screen()?;
-            let mut event = Some(hear.recv().context("the event queue is closed")?);
+            let mut event = Some(receiver.recv().context("the event queue is closed")?);
             // All queued events are applied before the next drawing.
             while let Some(one) = event {
                 if let Next::End(outcome) = self.handle_event(one)? {
                     return Ok(outcome);
                 }
-                event = hear.try_recv().ok();
+                event = receiver.try_recv().ok();
             }
         }
     }
@@ -174,7 +178,7 @@ impl Program {
                 self.is_listening = false;
             }
             LoopEvent::Answer(number, answer) => self.state.handle_answer(number, answer),
-            LoopEvent::News(news) => self.handle_sync_news(news),
+            LoopEvent::Sync(progress) => self.handle_sync_progress(progress),
             LoopEvent::Signal(signal) => {
                 return Ok(Next::End(TuiOutcome::Code(ExitCode::from(128 + signal))));
             }
@@ -190,11 +194,11 @@ impl Program {
         }
     }
 
-    fn handle_sync_news(&mut self, news: SyncNews) {
-        let is_reading = matches!(news, SyncNews::Reading { .. });
-        self.is_looking = is_reading || news == SyncNews::Looking;
+    fn handle_sync_progress(&mut self, progress: SyncProgress) {
+        let is_reading = matches!(progress, SyncProgress::Reading { .. });
+        self.is_syncing = is_reading || progress == SyncProgress::Checking;
         self.worker.refresh_journal();
-        self.state.update_sync_status(news);
+        self.state.update_sync_status(progress);
         if is_reading && self.renewed.elapsed() > RENEWAL {
             self.renewed = Instant::now();
             self.state.refresh_results();
@@ -207,10 +211,10 @@ impl Program {
             match effect {
                 Effect::Ask(number, question) => self.worker.submit_request(number, question),
                 Effect::Copy(text) => TerminalScreen::copy_to_clipboard(&text)?,
-                Effect::Browse(path) => self.tell_failure(open_in_browser(&path)),
+                Effect::Browse(path) => self.show_failure(open_in_browser(&path)),
                 Effect::Edit(path) => {
                     let done = self.screen.lend_terminal(|| open_in_editor(&path))?;
-                    self.tell_failure(done);
+                    self.show_failure(done);
                 }
                 Effect::Sync => self.start_sync()?,
                 Effect::Resume(resumption) => {
@@ -222,7 +226,7 @@ impl Program {
         Ok(Next::GoOn)
     }
 
-    fn tell_failure(&mut self, done: Result<()>) {
+    fn show_failure(&mut self, done: Result<()>) {
         if let Err(error) = done {
             self.state.notice = Some(ActionNotice::Failed(worker::error_on_one_line(error)));
         }
@@ -230,14 +234,14 @@ impl Program {
 
     /// Starts a sync unless one is running.
     fn start_sync(&mut self) -> Result<()> {
-        if self.is_looking {
+        if self.is_syncing {
             return Ok(());
         }
-        self.is_looking = true;
-        self.state.news = SyncNews::Looking;
-        let teller = self.tell.clone();
-        news::sync_and_report(self.door.clone(), move |news| {
-            drop(teller.send(LoopEvent::News(news)));
+        self.is_syncing = true;
+        self.state.sync = SyncProgress::Checking;
+        let events = self.events.clone();
+        sync::sync_and_report(self.door.clone(), move |progress| {
+            drop(events.send(LoopEvent::Sync(progress)));
         })
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct TuiState {
     pub(super) help: usize,
     pub(super) facets: FieldFacets,
     pub(super) notice: Option<ActionNotice>,
-    pub(super) news: SyncNews,
+    pub(super) sync: SyncProgress,
     pub(super) effects: Vec<Effect>,
     /// Whether an editor is about to use the terminal, so that no input may be read.
     pub(super) is_lending: bool,
@@ -76,11 +76,11 @@ pub(super) enum ActionNotice {
 
 /// The progress or result of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum SyncNews {
+pub(super) enum SyncProgress {
     /// No sync was started.
     #[default]
-    Unasked,
-    Looking,
+    Idle,
+    Checking,
     Reading {
         bytes: u64,
         of: u64,
@@ -120,7 +120,7 @@ impl TuiState {
             help: 0,
             facets: FieldFacets::default(),
             notice: None,
-            news: SyncNews::default(),
+            sync: SyncProgress::default(),
             effects: Vec::new(),
             is_lending: false,
             asked: [0; KINDS],
@@ -243,11 +243,14 @@ impl TuiState {
     }
 
     /// Updates the sync status, and refreshes the results when a sync has finished.
-    pub(super) fn update_sync_status(&mut self, news: SyncNews) {
-        let is_done = matches!(news, SyncNews::UpToDate | SyncNews::Busy | SyncNews::Failed(_));
-        let was_reading = matches!(self.news, SyncNews::Reading { .. });
+    pub(super) fn update_sync_status(&mut self, progress: SyncProgress) {
+        let is_done = matches!(
+            progress,
+            SyncProgress::UpToDate | SyncProgress::Busy | SyncProgress::Failed(_)
+        );
+        let was_reading = matches!(self.sync, SyncProgress::Reading { .. });
         let is_first = self.results.found.is_none();
-        self.news = news;
+        self.sync = progress;
         if is_done && (was_reading || is_first) {
             self.refresh_results();
         }

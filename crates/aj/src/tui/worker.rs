@@ -221,16 +221,16 @@ struct Mailbox {
 }
 
 impl WorkerHandle {
-    /// Starts the thread. It calls `tell` with each response and the number of its request.
+    /// Starts the thread. It calls `on_answer` with each response and the number of its request.
     pub(super) fn start_worker(
         door: Door,
-        tell: impl Fn(u64, WorkerAnswer) + Send + 'static,
+        on_answer: impl Fn(u64, WorkerAnswer) + Send + 'static,
     ) -> Result<Self> {
         let shared = Arc::new(SharedMailbox::default());
         let journal = door.open_journal()?;
         let other = Arc::clone(&shared);
         std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
-            serve_requests(&other, journal, door, tell);
+            serve_requests(&other, journal, door, on_answer);
         })?;
         Ok(Self { shared })
     }
@@ -269,7 +269,7 @@ fn serve_requests(
     shared: &SharedMailbox,
     mut journal: Journal,
     mut door: Door,
-    tell: impl Fn(u64, WorkerAnswer),
+    on_answer: impl Fn(u64, WorkerAnswer),
 ) {
     loop {
         let (number, question, is_stale) = shared.next_request();
@@ -277,7 +277,7 @@ fn serve_requests(
             journal = opened;
         }
         door.set_clock();
-        tell(number, answer_request(&journal, &door, question));
+        on_answer(number, answer_request(&journal, &door, question));
     }
 }
 

@@ -301,11 +301,11 @@ impl HtmlPage<'_> {
                 tool::write_call(self.out, &call, self.detail)
             }
             DocumentBlock::ToolResult { tool_id, tool_name, output, is_error } => {
-                let is_told = message
+                let has_call = message
                     .content
                     .iter()
                     .any(|one| matches!(one, DocumentBlock::ToolUse { tool_id: id, .. } if id == tool_id));
-                if is_told || self.detail < DetailLevel::Tools {
+                if has_call || self.detail < DetailLevel::Tools {
                     return Ok(());
                 }
                 tool::write_lone_result(self.out, tool_name, output, *is_error)

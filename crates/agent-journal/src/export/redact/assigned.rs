@@ -407,9 +407,9 @@ fn percent_encoded_value(text: &str, from: usize) -> Option<Value> {
         return quoted_value(text, start..end, ValueSyntax::Quoted);
     }
     let value = bare_value(text, from, ValueSyntax::AddressQuery)?;
-    let told = text.get(value.range.clone())?;
+    let written = text.get(value.range.clone())?;
     let ends = ["%26", "%22", "%2C", "%2c", "%7D", "%7d", "%0A", "%0a", "%27"];
-    let end = ends.iter().filter_map(|end| told.find(end)).min().unwrap_or(told.len());
+    let end = ends.iter().filter_map(|end| written.find(end)).min().unwrap_or(written.len());
     Some(Value { range: from..from + end, ..value })
 }
 

@@ -70,7 +70,7 @@ const LONGEST: usize = 600;
 
 /// Finds the passwords on the command line that begins with a word, and calls the callback with
 /// their ranges.
-pub(super) fn passwords_at(text: &str, word: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) {
+pub(super) fn passwords_at(text: &str, word: Range<usize>, report: &mut dyn FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let is_name = |byte: Option<&u8>| {
         byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -87,7 +87,7 @@ pub(super) fn passwords_at(text: &str, word: Range<usize>, tell: &mut dyn FnMut(
     {
         for (at, option) in password_options(line, command) {
             if let Some(range) = password_range(line, at + option.len(), command.takes) {
-                tell(word.end + range.start..word.end + range.end);
+                report(word.end + range.start..word.end + range.end);
             }
         }
     }

@@ -310,8 +310,8 @@ fn move_places(places: &mut Vec<Range<usize>>, found: &[Finding]) {
 }
 
 /// Calls the callback with the field name and the value of every string of a JSON text.
-pub(crate) fn each_string(json: &str, tell: &mut dyn FnMut(&str, &str)) {
-    walk_json_strings(json, &mut |_, name, value| tell(name, value));
+pub(crate) fn each_string(json: &str, visit: &mut dyn FnMut(&str, &str)) {
+    walk_json_strings(json, &mut |_, name, value| visit(name, value));
 }
 
 /// Visits the strings of a JSON text with their range, field name and value. The value of a pair,

@@ -7,7 +7,7 @@ use super::{Finding, NamedText, find_secrets, find_value, new_finding, scan};
 use crate::escape::without_escapes;
 
 /// The number of bytes of a secret below which a part of it reveals nothing.
-const TELLING: usize = 6;
+const MIN_RECOGNIZED_BYTES: usize = 6;
 
 /// Finds the parts of an excerpt that belong to secrets in the texts it may come from, in order.
 /// White space may differ: an excerpt has single spaces where a text has line ends.
@@ -34,7 +34,7 @@ pub fn find_in_piece(piece: &str, texts: &[NamedText]) -> Vec<Finding> {
                     findings.push(Finding { range, ..secret.clone() });
                 }
             }
-            if places.is_empty() && core.len() >= TELLING {
+            if places.is_empty() && core.len() >= MIN_RECOGNIZED_BYTES {
                 let found = overlapping_parts(core, &flat[secret.range.clone()]);
                 findings.extend(found.into_iter().map(|range| Finding { range, ..secret.clone() }));
             }
@@ -53,7 +53,7 @@ pub fn find_in_piece(piece: &str, texts: &[NamedText]) -> Vec<Finding> {
 /// Returns the positions of an excerpt in a text: all of them if it is marked as cut, else only the
 /// beginning. A short word occurs too often to be evidence.
 fn excerpt_positions(flat: &str, core: &str, is_cut: bool) -> Vec<usize> {
-    if core.len() < TELLING {
+    if core.len() < MIN_RECOGNIZED_BYTES {
         return Vec::new();
     }
     let found = flat.match_indices(core).map(|(at, _)| at);
@@ -105,10 +105,10 @@ fn overlapping_parts(piece: &str, secret: &str) -> Vec<Range<usize>> {
     let whole = piece.match_indices(secret).map(|(at, _)| at..at + secret.len());
     let mut found: Vec<Range<usize>> = whole.collect();
     let ends = secret.char_indices().map(|(at, _)| at);
-    let mut heads = ends.clone().rev().filter(|end| *end >= TELLING);
+    let mut heads = ends.clone().rev().filter(|end| *end >= MIN_RECOGNIZED_BYTES);
     let head = heads.find(|end| piece.ends_with(&secret[..*end]));
     found.extend(head.map(|length| piece.len() - length..piece.len()));
-    let mut tails = ends.filter(|start| *start > 0 && secret.len() - start >= TELLING);
+    let mut tails = ends.filter(|start| *start > 0 && secret.len() - start >= MIN_RECOGNIZED_BYTES);
     let tail = tails.find(|start| piece.starts_with(&secret[*start..]));
     found.extend(tail.map(|start| 0..secret.len() - start));
     found
@@ -119,8 +119,8 @@ fn overlapping_parts(piece: &str, secret: &str) -> Vec<Range<usize>> {
 fn open_end(piece: &str) -> Option<Finding> {
     let at = piece.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let word = piece.get(at..).unwrap_or_default();
-    let is_telling = word.len() >= TELLING && scan::has_word(word);
-    is_telling.then(|| new_finding("cut", word, at..piece.len()))
+    let is_long_enough = word.len() >= MIN_RECOGNIZED_BYTES && scan::has_word(word);
+    is_long_enough.then(|| new_finding("cut", word, at..piece.len()))
 }
 
 /// Returns the findings in order. Overlapping ones are merged.

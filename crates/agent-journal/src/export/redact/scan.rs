@@ -417,14 +417,14 @@ fn is_second(text: &str, value: &assigned::Value, password: &str) -> bool {
 /// Returns whether the value of a cookie grants access.
 fn is_cookie(name: &str, value: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    let is_telling = ["sess", "sid", "auth", "token", "jwt", "login", "csrf", "xsrf"]
+    let names_access = ["sess", "sid", "auth", "token", "jwt", "login", "csrf", "xsrf"]
         .iter()
         .any(|word| lower.contains(word));
     let bits = randomness_bits(value);
     if judge::is_stand_in(value) || judge::is_reference(value) {
         return false;
     }
-    is_telling && value.len() >= 8 && bits > 2.0 || value.len() >= 16 && bits > 12.0
+    names_access && value.len() >= 8 && bits > 2.0 || value.len() >= 16 && bits > 12.0
 }
 
 /// Returns whether a value of about 20 characters or more looks random.

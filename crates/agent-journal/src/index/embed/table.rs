@@ -165,7 +165,7 @@ impl<'m> Table<'m> {
     /// Calls `found` with every distinct token of a text and its weight.
     pub(super) fn count(&self, text: &str, found: &mut impl FnMut(Counted<'_>, f32)) {
         COUNTS.with_borrow_mut(|counts| {
-            counts.gather(self, text);
+            counts.collect_tokens(self, text);
             counts.known.sort_unstable();
             for same in counts.known.chunk_by(|one, other| one == other) {
                 found(Counted::Known(same[0]), weight(same.len()));
@@ -276,7 +276,7 @@ pub fn embed_by(model: &[u8], text: &str) -> Option<Vec<f32>> {
 }
 
 impl Counts {
-    fn gather(&mut self, table: &Table<'_>, text: &str) {
+    fn collect_tokens(&mut self, table: &Table<'_>, text: &str) {
         let Self { cutter, known, unknown, texts } = self;
         known.clear();
         unknown.clear();

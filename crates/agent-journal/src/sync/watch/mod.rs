@@ -64,11 +64,11 @@ enum Signal {
 impl Watch {
     pub(crate) fn new(options: WatchOptions) -> Self {
         let (sender, signals) = channel();
-        let tell = sender.clone();
+        let from_system = sender.clone();
         let watcher = notify::recommended_watcher(move |event| {
             if let Some(signal) = signal(event) {
                 // The watch may have ended.
-                let _ = tell.send(signal);
+                let _ = from_system.send(signal);
             }
         });
         let limit = watcher.as_ref().err().map(reason);

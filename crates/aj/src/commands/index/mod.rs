@@ -55,7 +55,7 @@ pub(crate) fn run_index(args: &IndexArgs, context: &CommandContext) -> Result<Ex
     let started = Instant::now();
     let mut journal = context.open_journal_only()?;
     let report = CommandContext::index_everything(&mut journal, args.full)?;
-    tell_failures(&report);
+    print_failures(&report);
     warn_of_unsettled(&report);
     warn_of_absent_places(&journal);
     if report.busy {
@@ -101,7 +101,7 @@ fn warn_of_absent_places(journal: &Journal) {
     }
 }
 
-fn tell_failures(report: &SyncReport) {
+fn print_failures(report: &SyncReport) {
     for (path, reason) in &report.failures {
         print_warning(&format!("could not read {path}: {}", output::failure_cause(path, reason)));
     }

@@ -250,8 +250,8 @@ impl MarkdownRenderer {
         let Some((target, start)) = self.links.pop() else { return };
         let runs = self.runs.get(start..).unwrap_or_default();
         let text: String = runs.iter().map(|(text, _)| text.as_str()).collect();
-        let is_told = target.is_empty() || target.trim_start_matches("mailto:") == text;
-        if !is_told {
+        let repeats_text = target.is_empty() || target.trim_start_matches("mailto:") == text;
+        if !repeats_text {
             self.runs.push((format!(" ({target})"), DIM));
         }
     }

@@ -34,7 +34,7 @@ pub(crate) fn search_json(report: &Report<'_>) -> Result<String> {
     let Some(bound) = report.max_bytes else {
         return Ok(serde_json::to_string_pretty(&make_json_part(report, all)?)? + "\n");
     };
-    let told = |part: ReportPart| -> Result<Option<String>> {
+    let fits = |part: ReportPart| -> Result<Option<String>> {
         let text = serde_json::to_string(&make_json_part(report, part)?)? + "\n";
         Ok((text.len() <= bound).then_some(text))
     };
@@ -43,7 +43,7 @@ pub(crate) fn search_json(report: &Report<'_>) -> Result<String> {
     let fewer_hits = [2, 1].map(|hits| ReportPart { hits, context: 0, ..all });
     let fewer = (0..all.results).rev().map(|results| ReportPart { results, hits: 1, context: 0 });
     for part in fewer_around.chain(fewer_hits).chain(fewer) {
-        if let Some(text) = told(part)? {
+        if let Some(text) = fits(part)? {
             return Ok(text);
         }
     }
@@ -156,15 +156,15 @@ fn hit_document(found: &Found, hit: &Hit, context: u64) -> Value {
 
 fn context_document(at: u64, message: &Message) -> Value {
     let text = message_words(message);
-    let told = cut_bytes(&text, AROUND);
+    let shown = cut_bytes(&text, AROUND);
     let mut document = json!({
         "index": at + 1,
         "role": message.role.role_name(),
         "timestamp": message.at,
-        "text": told,
+        "text": shown,
     });
-    if told.len() < text.len() {
-        document["left_out"] = json!(text.len() - told.len());
+    if shown.len() < text.len() {
+        document["left_out"] = json!(text.len() - shown.len());
     }
     document
 }

@@ -77,7 +77,7 @@ fn write_found_session(out: &mut dyn Write, found: &Found, report: &Report<'_>) 
     let is_said = |hit: &&Hit| hit.kind != TextKind::Title || found.hits.len() == 1;
     let hits: Vec<&Hit> = found.hits.iter().filter(is_said).collect();
     // Each message is written once, even if it surrounds two hits.
-    let mut told: HashSet<(&str, u64)> = hits
+    let mut written: HashSet<(&str, u64)> = hits
         .iter()
         .filter_map(|hit| Some((&*session_of_hit(found, hit).id, hit.position?)))
         .collect();
@@ -87,7 +87,7 @@ fn write_found_session(out: &mut dyn Write, found: &Found, report: &Report<'_>) 
         let (before, after): (Vec<_>, Vec<_>) = hit
             .context
             .iter()
-            .filter(|(position, _)| told.insert((&entry.id, *position)))
+            .filter(|(position, _)| written.insert((&entry.id, *position)))
             .partition(|(position, _)| *position < at);
         for (position, message) in before {
             write_context_message(out, entry, *position, message, report.width)?;
@@ -204,23 +204,23 @@ fn write_facets(out: &mut dyn Write, report: &Report<'_>) -> Result<()> {
 }
 
 fn write_query_explanation(out: &mut dyn Write, report: &Report<'_>) -> Result<()> {
-    let mut tell =
+    let mut write_step =
         |name: &str, text: &str| writeln!(out, " {DIM}{}{DIM:#} {text}", pad_to_width(name, 18));
     let clauses: Vec<String> = report.query.clauses.iter().map(ToString::to_string).collect();
-    tell("searches for", &clauses.join(" "))?;
+    write_step("searches for", &clauses.join(" "))?;
     let filter = report.query.filter.to_string();
-    tell("where", if filter.is_empty() { "everywhere" } else { &filter })?;
+    write_step("where", if filter.is_empty() { "everywhere" } else { &filter })?;
     for (typed, read) in &report.answer.corrected {
-        tell("read", &format!("{typed} as {read}: `{typed}` does not occur"))?;
+        write_step("read", &format!("{typed} as {read}: `{typed}` does not occur"))?;
     }
     for stage in &report.answer.stages {
         let took = stage.took.as_secs_f64() * 1e3;
         let found = count(stage.found, "session");
-        tell(&stage.name, &format!("{} → {found} · {took:.1} ms", stage.query))?;
+        write_step(&stage.name, &format!("{} → {found} · {took:.1} ms", stage.query))?;
     }
     if report.answer.untried > 0 {
         let untried = count(report.answer.untried, "message");
-        tell("not tried", &format!("{untried}: the expression matches too many candidates"))?;
+        write_step("not tried", &format!("{untried}: the expression matches too many candidates"))?;
     }
     Ok(())
 }

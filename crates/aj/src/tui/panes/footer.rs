@@ -12,12 +12,12 @@ use crate::tui::action::Menu;
 use crate::tui::input::LineInput;
 use crate::tui::keys::{Binding, KEYS};
 use crate::tui::menu;
-use crate::tui::state::{ActionNotice, Overlay, SyncNews, TuiState};
+use crate::tui::state::{ActionNotice, Overlay, SyncProgress, TuiState};
 
 const FIND: &str = " find ";
 
 pub(in crate::tui) fn draw_footer(state: &TuiState, area: Rect, buffer: &mut Buffer) {
-    let fresh = cut_to_width(&freshness_text(&state.news), usize::from(area.width / 2));
+    let fresh = cut_to_width(&freshness_text(&state.sync), usize::from(area.width / 2));
     let room = area.width.saturating_sub(fresh.width() as u16 + 2);
     let left = match (&state.overlay, &state.find, &state.notice) {
         (Some(Overlay::Menu(menu)), _, _) => menu_line(*menu),
@@ -78,15 +78,15 @@ fn hint_line(state: &TuiState, room: u16) -> Line<'static> {
     line
 }
 
-fn freshness_text(news: &SyncNews) -> String {
-    match news {
-        SyncNews::Unasked => String::new(),
-        SyncNews::Looking => "checking for new sessions".to_owned(),
-        SyncNews::Reading { bytes: done, of } => {
+fn freshness_text(progress: &SyncProgress) -> String {
+    match progress {
+        SyncProgress::Idle => String::new(),
+        SyncProgress::Checking => "checking for new sessions".to_owned(),
+        SyncProgress::Reading { bytes: done, of } => {
             format!("reading {} of {}", bytes(*done), bytes(*of))
         }
-        SyncNews::UpToDate => "up to date".to_owned(),
-        SyncNews::Busy => "another aj process is reading".to_owned(),
-        SyncNews::Failed(error) => error.clone(),
+        SyncProgress::UpToDate => "up to date".to_owned(),
+        SyncProgress::Busy => "another aj process is reading".to_owned(),
+        SyncProgress::Failed(error) => error.clone(),
     }
 }

@@ -15,7 +15,7 @@ use crate::output::{
 };
 use crate::tui::ansi;
 use crate::tui::results::item_height;
-use crate::tui::state::{Focus, SyncNews, TuiState};
+use crate::tui::state::{Focus, SyncProgress, TuiState};
 use crate::tui::worker::SessionItem;
 
 pub(in crate::tui) fn draw_results(state: &TuiState, area: Rect, buffer: &mut Buffer) {
@@ -44,8 +44,8 @@ pub(in crate::tui) fn draw_results(state: &TuiState, area: Rect, buffer: &mut Bu
 }
 
 fn draw_nothing_found(state: &TuiState, area: Rect, buffer: &mut Buffer) {
-    let is_looking = matches!(state.news, SyncNews::Looking | SyncNews::Reading { .. });
-    let lines: &[&str] = match (&state.results.found, is_looking) {
+    let is_syncing = matches!(state.sync, SyncProgress::Checking | SyncProgress::Reading { .. });
+    let lines: &[&str] = match (&state.results.found, is_syncing) {
         (None, _) => &[],
         (Some(_), true) => &["Reading sessions; results appear here."],
         (Some(_), false) if state.input.text.trim().is_empty() => {

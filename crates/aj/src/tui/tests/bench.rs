@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::settings::UserSettings;
 use crate::tui::action::UserAction;
-use crate::tui::state::{Effect, SyncNews, TuiState};
+use crate::tui::state::{Effect, SyncProgress, TuiState};
 use crate::tui::worker::{Door, FoundSessions, WorkerAnswer, answer_request};
 use crate::tui::{keys, panes};
 
@@ -50,7 +50,7 @@ impl Bench {
         let mut journal = door.open_journal().unwrap();
         journal.sync(agent_journal::SyncOptions::default(), &mut |_| {}).unwrap();
         let mut state = TuiState::new("", now, size);
-        state.news = SyncNews::UpToDate;
+        state.sync = SyncProgress::UpToDate;
         let mut bench = Self { state, journal, door, effects: Vec::new(), _home: home };
         bench.answer();
         bench

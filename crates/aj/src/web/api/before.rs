@@ -428,8 +428,9 @@ fn category_name(name: &str) -> String {
 /// Converts a score to the earlier field names.
 fn legacy_score_fields(score: &Score) -> Value {
     let categories = score.categories.iter().map(|category| {
-        let told = json!({ "score": category.points, "maxScore": 20, "detail": category.measured });
-        (category_name(category.name), told)
+        let category_json =
+            json!({ "score": category.points, "maxScore": 20, "detail": category.measured });
+        (category_name(category.name), category_json)
     });
     let categories: Map<String, Value> = categories.collect();
     json!({

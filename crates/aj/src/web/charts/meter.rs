@@ -4,13 +4,13 @@ use maud::{Markup, html};
 
 /// Renders a ring that is closed at 100, with the score inside; `None` leaves the ring empty.
 pub(crate) fn score_ring(score: Option<u64>, name: &str) -> Markup {
-    let told = match score {
+    let label = match score {
         Some(score) => format!("{name}: {score} of 100"),
         None => format!("{name}: not enough sessions for a score"),
     };
     html! {
-        svg.ring.(level_class(score.unwrap_or(0), 100)) viewBox="0 0 120 120" role="img" aria-label=(told) {
-            title { (told) }
+        svg.ring.(level_class(score.unwrap_or(0), 100)) viewBox="0 0 120 120" role="img" aria-label=(label) {
+            title { (label) }
             circle.track cx="60" cy="60" r="52" {}
             @if let Some(score) = score.filter(|score| *score > 0) {
                 circle.value cx="60" cy="60" r="52" pathLength="100" transform="rotate(-90 60 60)"

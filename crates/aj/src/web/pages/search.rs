@@ -69,13 +69,13 @@ pub(in crate::web) async fn search_page(
     Ok((status, super::listing_page(&app, "/search", params, write).await?))
 }
 
-fn write_search_page(told: &SearchOutcome, params: &Params) -> Markup {
+fn write_search_page(outcome: &SearchOutcome, params: &Params) -> Markup {
     if params.get_param("rows").is_some() {
-        return search_results(told, params);
+        return search_results(outcome, params);
     }
     let text = params.get_param("q").unwrap_or_default();
     let title = if text.is_empty() { "Search".to_owned() } else { format!("{text} · Search") };
-    layout::page_layout(&title, Nav::Search, search_body(told, params))
+    layout::page_layout(&title, Nav::Search, search_body(outcome, params))
 }
 
 fn run_search(
@@ -114,7 +114,7 @@ fn run_search(
     Ok(SearchOutcome::Answer { answer, now: Box::new(now.clone()), took })
 }
 
-fn search_body(told: &SearchOutcome, params: &Params) -> Markup {
+fn search_body(outcome: &SearchOutcome, params: &Params) -> Markup {
     html! {
         h1.sr { "Search" }
         form.search action="/search" method="get" role="search" data-search {
@@ -131,7 +131,7 @@ fn search_body(told: &SearchOutcome, params: &Params) -> Markup {
             button.primary type="submit" { "Search" }
             ul.suggestions id="suggestions" role="listbox" aria-label="Completions" hidden {}
         }
-        div id="results" aria-live="polite" data-live="results" { (search_results(told, params)) }
+        div id="results" aria-live="polite" data-live="results" { (search_results(outcome, params)) }
     }
 }
 
@@ -140,8 +140,8 @@ fn is_agent_selected(params: &Params, agent: &Agent) -> bool {
     params.get_param("agent").is_some_and(|name| agent.id == name || agent.aliases.contains(&name))
 }
 
-fn search_results(told: &SearchOutcome, params: &Params) -> Markup {
-    match told {
+fn search_results(outcome: &SearchOutcome, params: &Params) -> Markup {
+    match outcome {
         SearchOutcome::Nothing => query_help(),
         SearchOutcome::Wrong(message) => html! { p.notice.bad role="alert" { (message) } },
         SearchOutcome::Answer { answer, .. } if answer.sessions.is_empty() => {
