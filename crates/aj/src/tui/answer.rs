@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn what_is_written_about_a_session_stands_above_its_first_message() {
         let rows = |text: &'static str| vec![plain_row(Line::raw(text))];
-        let rows = |messages: &[(u64, Vec<RenderedRow>)]| -> Vec<(u64, String)> {
+        let texts = |messages: &[(u64, Vec<RenderedRow>)]| -> Vec<(u64, String)> {
             let line = |(at, rows): &(u64, Vec<RenderedRow>)| {
                 (*at, rows.iter().map(|row| row.line.to_string()).collect::<Vec<_>>().join("|"))
             };
@@ -352,10 +352,10 @@ mod tests {
         };
         let mut messages = vec![(0, rows("first")), (1, rows("second"))];
         begin_with(rows("plan"), &mut messages);
-        assert_eq!(rows(&messages), [(0, "plan|first".into()), (1, "second".into())]);
+        assert_eq!(texts(&messages), [(0, "plan|first".into()), (1, "second".into())]);
         let mut messages = Vec::new();
         begin_with(rows("plan"), &mut messages);
-        assert_eq!(rows(&messages), [(0, "plan".into())]);
+        assert_eq!(texts(&messages), [(0, "plan".into())]);
     }
 
     #[test]

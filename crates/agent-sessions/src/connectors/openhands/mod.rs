@@ -82,7 +82,7 @@ impl Connector for OpenHands {
         Ok(Checkpoint::default())
     }
 
-    fn has_local_times(&self) -> bool {
+    fn has_local_times(&self, _: &Path) -> bool {
         true
     }
 

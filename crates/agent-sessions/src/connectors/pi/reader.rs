@@ -251,7 +251,7 @@ impl<'s> EntryReader<'s> {
                 Ok(Some(line)) if jsonl::is_blank_line(line.bytes) => {}
                 Ok(Some(line)) => self.read_entry(line.bytes, line.offset, true)?,
                 Ok(None) => break,
-                Err(error) if self.told == 0 || jsonl::is_file_failure(&error) => {
+                Err(error) if self.emitted == 0 || jsonl::is_file_failure(&error) => {
                     return Err(error);
                 }
                 Err(_) => {
