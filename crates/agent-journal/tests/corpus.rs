@@ -106,6 +106,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("crush", "crush"),
     ("cline", "cline"),
     ("continue", "continue"),
+    ("goose", "goose"),
 ];
 
 /// Facts on which we disagree with the counting scripts, as `case session fact`; each is argued

@@ -77,6 +77,7 @@ pub const RECORDINGS: &[(&str, &[&str])] = &[
     ("continue", &[]),
     ("grok", &["model_calls"]),
     ("droid", &["model_calls", "reasoning"]),
+    ("goose", &["model_calls", "input", "cache_read", "reasoning"]),
 ];
 
 /// A figure on which a view and the truth disagree.

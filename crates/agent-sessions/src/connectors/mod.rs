@@ -25,6 +25,7 @@ mod cursor;
 mod droid;
 mod gemini;
 mod grok;
+mod goose;
 mod hermes;
 mod kimi;
 mod kiro;
@@ -86,6 +87,7 @@ pub const ALL: &[&dyn Connector] = &[
     &grok::Grok,
     &droid::Droid,
     &openhands::OpenHands,
+    &goose::Goose,
 ];
 
 /// A reader of one agent's files.
