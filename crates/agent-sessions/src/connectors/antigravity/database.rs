@@ -35,7 +35,7 @@ pub(super) fn read_conversation(path: &Path, sink: &mut dyn Sink) -> Result<()> 
         fork: find_fork(&database, &files.native)?,
         session,
         shared: 0,
-        told: 0,
+        emitted: 0,
         sink,
     };
     reader.read_steps(&database)
@@ -128,7 +128,7 @@ struct ConversationReader<'s> {
     /// Number of messages at the beginning that were copied.
     shared: u64,
     /// Number of messages emitted so far.
-    told: u64,
+    emitted: u64,
     sink: &'s mut dyn Sink,
 }
 
@@ -181,7 +181,7 @@ impl ConversationReader<'_> {
             });
         };
         if is_copied {
-            self.shared = self.told + 1;
+            self.shared = self.emitted + 1;
         }
         self.emit(message)
     }
@@ -193,7 +193,7 @@ impl ConversationReader<'_> {
     }
 
     fn emit(&mut self, message: Message) -> Result<()> {
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 

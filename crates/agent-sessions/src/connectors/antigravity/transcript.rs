@@ -41,7 +41,7 @@ pub(super) fn read_transcript(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let files = ConversationFiles::of_source(path);
     let mut session = Session::new(AGENT.id, files.native.clone());
     files.add_facts(&mut session);
-    let mut reader = TranscriptLines { session, calls: VecDeque::new(), told: 0, sink };
+    let mut reader = TranscriptLines { session, calls: VecDeque::new(), emitted: 0, sink };
     reader.emit_session()?;
     for part in place::transcript_parts(path) {
         reader.read_part(&part)?;
@@ -60,7 +60,7 @@ struct TranscriptLines<'s> {
     session: Session,
     calls: VecDeque<OpenCall>,
     /// Number of messages emitted so far.
-    told: u64,
+    emitted: u64,
     sink: &'s mut dyn Sink,
 }
 
@@ -134,7 +134,7 @@ impl TranscriptLines<'_> {
             let reason = "a step without content";
             return self.sink.accept_record(Record::passed_over_record(at, reason));
         }
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 
@@ -145,7 +145,7 @@ impl TranscriptLines<'_> {
         message.blocks.extend(owned(step.content).and_then(non_empty).map(Block::Text));
         self.calls.clear();
         for (at, call) in step.tool_calls.into_iter().flatten().enumerate() {
-            let id = format!("{}.{at}", self.told);
+            let id = format!("{}.{at}", self.emitted);
             let place = step.index.map(|index| index.saturating_add(at as u64 + 1));
             self.calls.push_back(OpenCall { id: id.clone(), step: place });
             let input = call.arguments.map_or_else(|| Json::from_value(&()), Json::from);

@@ -47,7 +47,7 @@ pub(super) fn read_droid_session(
     while let Some(line) = lines.next_line()? {
         let is_complete = line.end != End::File;
         if !is_complete {
-            settled = Some((reader.told, reader.encode_state()));
+            settled = Some((reader.emitted, reader.encode_state()));
         }
         if line.end == End::TooLong {
             reader.sink.accept_record(Record::unreadable_record(line.offset, LINE_TOO_LONG))?;
@@ -61,7 +61,7 @@ pub(super) fn read_droid_session(
             }
         }
     }
-    let (messages, state) = settled.unwrap_or_else(|| (reader.told, reader.encode_state()));
+    let (messages, state) = settled.unwrap_or_else(|| (reader.emitted, reader.encode_state()));
     reader.finish_session()?;
     Ok(Checkpoint {
         offset: end,
@@ -83,7 +83,7 @@ struct DroidReader<'s> {
     line_offset: u64,
     is_open: bool,
     /// Number of messages emitted so far.
-    told: u64,
+    emitted: u64,
 }
 
 /// Reader state that the lines after a checkpoint need.
@@ -133,7 +133,7 @@ impl<'s> DroidReader<'s> {
             passed: PassedParents::decode_records(&passed),
             line_offset: start.offset,
             is_open: false,
-            told: start.messages,
+            emitted: start.messages,
         };
         if reader.is_session() && start.offset > 0 {
             reader.open_session()?;
@@ -150,7 +150,7 @@ impl<'s> DroidReader<'s> {
 
     /// Returns whether the source is a session, so far as it was read.
     fn is_session(&self) -> bool {
-        self.state.has_header || self.told > 0
+        self.state.has_header || self.emitted > 0
     }
 
     fn open_session(&mut self) -> Result<()> {
@@ -298,10 +298,10 @@ impl<'s> DroidReader<'s> {
 
     fn emit(&mut self, message: Message) -> Result<()> {
         self.open_session()?;
-        self.told += 1;
+        self.emitted += 1;
         if self.state.forked_at.is_some() && message.uuid == self.state.forked_at {
             // Everything so far was copied.
-            self.state.copied = self.told;
+            self.state.copied = self.emitted;
             (self.state.began, self.state.ended) = (None, None);
         } else {
             let times = [self.state.began, self.state.ended, message.at].into_iter().flatten();

@@ -8,7 +8,7 @@ use crate::model::{Block, Image, Json};
 
 lenient! {
     /// One part of a content.
-    struct ChatPart<'a> {
+    struct OpenAiPart<'a> {
         "type" kind: Option<BorrowedText<'a>>,
         "text" text: Option<BorrowedText<'a>>,
         "image_url" image: Option<&'a RawValue>,
@@ -16,20 +16,20 @@ lenient! {
 }
 
 lenient! {
-    struct ChatImage<'a> {
+    struct OpenAiImage<'a> {
         "url" url: Option<BorrowedText<'a>>,
     }
 }
 
 lenient! {
-    struct ChatToolCall<'a> {
+    struct OpenAiToolCall<'a> {
         "id" id: Option<BorrowedText<'a>>,
-        "function" function: Option<ChatFunction<'a>>,
+        "function" function: Option<OpenAiFunction<'a>>,
     }
 }
 
 lenient! {
-    struct ChatFunction<'a> {
+    struct OpenAiFunction<'a> {
         "name" name: Option<BorrowedText<'a>>,
         "arguments" arguments: Option<&'a RawValue>,
     }
@@ -60,7 +60,7 @@ fn chat_part_block(raw: &RawValue) -> Option<Block> {
         return text_block(text.into_owned());
     }
     let other = || Some(Block::Other(Json::from(raw)));
-    let Some(part) = json::parse_json::<ChatPart<'_>>(raw.get()) else { return other() };
+    let Some(part) = json::parse_json::<OpenAiPart<'_>>(raw.get()) else { return other() };
     match part.kind.as_ref().map_or("", BorrowedText::as_borrowed_str) {
         "text" | "input_text" | "output_text" if part.text.is_some() => {
             text_block(part.text.map(BorrowedText::into_owned).unwrap_or_default())
@@ -78,7 +78,7 @@ fn image_url(raw: &RawValue) -> Option<String> {
     if let Ok(url) = serde_json::from_str::<String>(raw.get()) {
         return Some(url);
     }
-    Some(json::parse_json::<ChatImage<'_>>(raw.get())?.url?.into_owned())
+    Some(json::parse_json::<OpenAiImage<'_>>(raw.get())?.url?.into_owned())
 }
 
 /// Describes an image by its address, which may contain the image itself.
@@ -91,7 +91,7 @@ fn image_of_url(url: String) -> Image {
 }
 
 fn chat_tool_call_block(raw: &RawValue) -> Block {
-    let Some(call) = json::parse_json::<ChatToolCall<'_>>(raw.get()) else {
+    let Some(call) = json::parse_json::<OpenAiToolCall<'_>>(raw.get()) else {
         return Block::Other(Json::from(raw));
     };
     let Some(function) = call.function else { return Block::Other(Json::from(raw)) };

@@ -104,7 +104,7 @@ pub(super) fn read_updates(
     Ok(Checkpoint {
         offset: mark.offset,
         guard: jsonl::checkpoint_guard(path, mark.offset)?,
-        messages: mark.told,
+        messages: mark.emitted,
         state: serde_json::to_vec(&mark.state).unwrap_or_default(),
         ..Checkpoint::default()
     })
@@ -128,14 +128,14 @@ struct UpdateReader<'s> {
     line_offset: u64,
     is_open: bool,
     /// Number of messages emitted so far.
-    told: u64,
+    emitted: u64,
 }
 
 /// A position from which a later read can continue.
 #[derive(Clone)]
 struct UpdateMark {
     offset: u64,
-    told: u64,
+    emitted: u64,
     state: UpdateReaderState,
 }
 
@@ -166,16 +166,16 @@ impl<'s> UpdateReader<'s> {
             opened: None,
             line_offset: start.offset,
             is_open: false,
-            told: start.messages,
+            emitted: start.messages,
         };
-        if reader.told > 0 {
+        if reader.emitted > 0 {
             reader.open_session()?;
         }
         Ok(reader)
     }
 
     fn mark(&self, offset: u64) -> UpdateMark {
-        UpdateMark { offset, told: self.told, state: self.state.clone() }
+        UpdateMark { offset, emitted: self.emitted, state: self.state.clone() }
     }
 
     fn open_session(&mut self) -> Result<()> {
@@ -194,7 +194,7 @@ impl<'s> UpdateReader<'s> {
             self.session.continues = Some(Continuation { session: origin.clone(), messages });
         }
         self.is_open = false;
-        if self.told > 0 { self.open_session() } else { Ok(()) }
+        if self.emitted > 0 { self.open_session() } else { Ok(()) }
     }
 
     fn read_line(&mut self, bytes: &[u8], at: u64, is_complete: bool) -> Result<()> {
@@ -404,10 +404,10 @@ impl<'s> UpdateReader<'s> {
 
     fn emit(&mut self, message: Message) -> Result<()> {
         self.open_session()?;
-        if self.is_copied(message.at) && self.state.copied == self.told {
+        if self.is_copied(message.at) && self.state.copied == self.emitted {
             self.state.copied += 1;
         }
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 

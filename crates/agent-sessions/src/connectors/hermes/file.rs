@@ -43,14 +43,14 @@ pub(super) fn read_transcript(
 ) -> Result<Checkpoint> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let session = Session::new(AGENT.id, stem);
-    let mut reader = TranscriptReader { session, told: start.messages, sink };
+    let mut reader = HermesFileReader { session, emitted: start.messages, sink };
     let mut lines = LineReader::open_at(path, start.offset)?;
     let (mut end, mut settled) = (start.offset, None);
     reader.emit_session()?;
     while let Some(line) = lines.next_line()? {
         let is_complete = line.end != End::File;
         if !is_complete {
-            settled = Some(reader.told);
+            settled = Some(reader.emitted);
         }
         if line.end == End::TooLong {
             reader.sink.accept_record(Record::unreadable_record(line.offset, LINE_TOO_LONG))?;
@@ -68,7 +68,7 @@ pub(super) fn read_transcript(
     Ok(Checkpoint {
         offset: end,
         guard: jsonl::checkpoint_guard(path, end)?,
-        messages: settled.unwrap_or(reader.told),
+        messages: settled.unwrap_or(reader.emitted),
         ..Checkpoint::default()
     })
 }
@@ -89,7 +89,7 @@ pub(super) fn read_snapshot(path: &Path, sink: &mut dyn Sink) -> Result<()> {
         session.extend_time_span(parse_local_time(time.as_borrowed_str()));
     }
     keep_platform(snapshot.platform, &mut session);
-    let mut reader = TranscriptReader { session, told: 0, sink };
+    let mut reader = HermesFileReader { session, emitted: 0, sink };
     reader.emit_session()?;
     let messages = snapshot.messages.and_then(json::array_elements).unwrap_or_default();
     for (at, raw) in messages.into_iter().enumerate() {
@@ -101,13 +101,13 @@ pub(super) fn read_snapshot(path: &Path, sink: &mut dyn Sink) -> Result<()> {
     Ok(())
 }
 
-struct TranscriptReader<'s> {
+struct HermesFileReader<'s> {
     session: Session,
-    told: u64,
+    emitted: u64,
     sink: &'s mut dyn Sink,
 }
 
-impl TranscriptReader<'_> {
+impl HermesFileReader<'_> {
     fn emit_session(&mut self) -> Result<()> {
         self.sink.accept_record(Record::Session(Box::new(self.session.clone())))
     }
@@ -143,7 +143,7 @@ impl TranscriptReader<'_> {
             vec![Message { blocks: vec![Block::Other(Json::from(raw))], ..envelope }]
         };
         for message in messages {
-            self.told += 1;
+            self.emitted += 1;
             self.sink.accept_record(Record::Message(Box::new(message)))?;
         }
         Ok(())

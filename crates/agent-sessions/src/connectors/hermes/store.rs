@@ -70,7 +70,7 @@ pub(super) fn read_state_database(path: &Path, sink: &mut dyn Sink) -> Result<()
     let mut order = Vec::new();
     let sql = format!("SELECT {} FROM {SESSIONS} ORDER BY rowid", bounded_select_list(&columns));
     database.for_each_row(&sql, [], |row| {
-        if let Some(session) = SessionRow::from_row(row) {
+        if let Some(session) = HermesSession::from_row(row) {
             order.push(session.session.id.native.clone());
             store.sessions.insert(session.session.id.native.clone(), session);
         }
@@ -89,29 +89,29 @@ struct HermesStore<'d> {
     database: &'d Database,
     message_columns: Vec<String>,
     usage_columns: Vec<String>,
-    sessions: BTreeMap<String, SessionRow>,
+    sessions: BTreeMap<String, HermesSession>,
 }
 
 /// One row of the table of sessions.
-struct SessionRow {
+struct HermesSession {
     session: Session,
     parent: Option<String>,
     end_reason: Option<String>,
     is_branch: bool,
     is_delegated: bool,
     /// The sums of the session's own calls, without those for tasks of the program.
-    sums: SummedUsage,
+    sums: HermesUsage,
 }
 
 /// Tokens and cost of several calls.
 #[derive(Clone, Copy, Default)]
-struct SummedUsage {
+struct HermesUsage {
     tokens: Tokens,
     cost_micros: Option<u64>,
     calls: u64,
 }
 
-impl SummedUsage {
+impl HermesUsage {
     fn from_row(row: &Row<'_>) -> Self {
         let reasoning = count_column(row, "reasoning_tokens");
         let tokens = Tokens {
@@ -162,7 +162,7 @@ impl SummedUsage {
     }
 }
 
-impl SessionRow {
+impl HermesSession {
     fn from_row(row: &Row<'_>) -> Option<Self> {
         let mut session = Session::new(AGENT.id, text_column(row, "id")?);
         session.model = text_column(row, "model");
@@ -190,13 +190,13 @@ impl SessionRow {
             end_reason: text_column(row, "end_reason"),
             is_branch: config.branched_from.is_some(),
             is_delegated: config.delegated_by.is_some(),
-            sums: SummedUsage::from_row(row),
+            sums: HermesUsage::from_row(row),
         })
     }
 }
 
 /// The content of a message by which copies are found.
-struct MessageKey {
+struct HermesMessageKey {
     number: i64,
     hash: u64,
     is_summary: bool,
@@ -252,7 +252,7 @@ impl HermesStore<'_> {
     }
 
     /// Hashes figures that change with a session, without reading the messages.
-    fn fingerprint(&self, row: &SessionRow) -> Result<u64> {
+    fn fingerprint(&self, row: &HermesSession) -> Result<u64> {
         let mut hash = Xxh3::new();
         hash.update(&serde_json::to_vec(&row.session).unwrap_or_default());
         hash.update(row.parent.as_deref().unwrap_or_default().as_bytes());
@@ -287,7 +287,7 @@ impl HermesStore<'_> {
     }
 
     /// Reads what tells the messages of a session apart, in their order.
-    fn message_keys(&self, id: &str) -> Result<Vec<MessageKey>> {
+    fn message_keys(&self, id: &str) -> Result<Vec<HermesMessageKey>> {
         let sql = format!(
             "SELECT {} FROM {MESSAGES} WHERE session_id = ?1 ORDER BY id",
             bounded_select_list(&self.message_columns)
@@ -296,7 +296,7 @@ impl HermesStore<'_> {
         self.database.for_each_row(&sql, [id], |row| {
             let content = text_column(row, "content").unwrap_or_default();
             let is_compacted = number_column(row, "compacted") == Some(1);
-            keys.push(MessageKey {
+            keys.push(HermesMessageKey {
                 number: number_column(row, "id").unwrap_or(0),
                 hash: message_hash(row, &content),
                 is_summary: message::is_summary(&content),
@@ -310,7 +310,7 @@ impl HermesStore<'_> {
     /// Returns the usage of a session as messages without content: a sum for each model and task.
     fn usage_messages(
         &self,
-        row: &SessionRow,
+        row: &HermesSession,
         ended_at: Option<Timestamp>,
     ) -> Result<Vec<Message>> {
         let id = &row.session.id.native;
@@ -322,7 +322,7 @@ impl HermesStore<'_> {
                 bounded_select_list(&self.usage_columns)
             );
             self.database.for_each_row(&sql, [id], |row| {
-                let sums = SummedUsage::from_row(row);
+                let sums = HermesUsage::from_row(row);
                 let route: Vec<String> = ROUTE
                     .iter()
                     .map(|column| text_column(row, column).unwrap_or_default())
@@ -355,7 +355,7 @@ impl HermesStore<'_> {
 
 /// Returns whether a session goes on with the conversation of its parent, as a branch or after a
 /// compaction. All other children are sub-agents.
-fn is_continued(row: &SessionRow, parent: &SessionRow) -> bool {
+fn is_continued(row: &HermesSession, parent: &HermesSession) -> bool {
     let is_ended_by = |reason: &str| parent.end_reason.as_deref() == Some(reason);
     !row.is_delegated && (row.is_branch || is_ended_by(COMPRESSION) || is_ended_by(BRANCHED))
 }
@@ -373,14 +373,14 @@ fn message_hash(row: &Row<'_>, content: &str) -> u64 {
 
 /// Returns the number of messages at the beginning of a session that are copies of known ones, or
 /// a summary among them.
-fn shared_beginning(keys: &[MessageKey], known: &HashSet<u64>) -> usize {
-    let is_shared = |key: &&MessageKey| key.is_summary || known.contains(&key.hash);
+fn shared_beginning(keys: &[HermesMessageKey], known: &HashSet<u64>) -> usize {
+    let is_shared = |key: &&HermesMessageKey| key.is_summary || known.contains(&key.hash);
     keys.iter().take_while(is_shared).count()
 }
 
 /// Finds the copies that compactions in place wrote, by their numbers. They stand around each
 /// summary: before it messages from the beginning of the session, after it the latest ones.
-fn copied_messages(keys: &[MessageKey]) -> HashSet<i64> {
+fn copied_messages(keys: &[HermesMessageKey]) -> HashSet<i64> {
     let mut copies = HashSet::new();
     for at in (1..keys.len()).filter(|at| keys[*at].is_summary) {
         let is_head = |length: &usize| {

@@ -61,7 +61,7 @@ pub(super) fn read_wire_file(
     Ok(Checkpoint {
         offset: mark.offset,
         guard: jsonl::checkpoint_guard(path, mark.offset)?,
-        messages: mark.told,
+        messages: mark.emitted,
         state: serde_json::to_vec(&mark.state).unwrap_or_default(),
         ..Checkpoint::default()
     })
@@ -84,14 +84,14 @@ pub(super) struct WireReader<'s> {
     /// Whether the session was emitted.
     is_open: bool,
     /// Number of messages emitted so far.
-    told: u64,
+    emitted: u64,
 }
 
 /// A position from which a later read can continue.
 #[derive(Clone)]
 struct WireMark {
     offset: u64,
-    told: u64,
+    emitted: u64,
     state: WireReaderState,
 }
 
@@ -128,16 +128,16 @@ impl<'s> WireReader<'s> {
             opened: None,
             line_offset: start.offset,
             is_open: false,
-            told: start.messages,
+            emitted: start.messages,
         };
-        if reader.told > 0 {
+        if reader.emitted > 0 {
             reader.open_session()?;
         }
         Ok(reader)
     }
 
     fn mark(&self, offset: u64) -> WireMark {
-        WireMark { offset, told: self.told, state: self.state.clone() }
+        WireMark { offset, emitted: self.emitted, state: self.state.clone() }
     }
 
     /// Emits the session that the following messages belong to.
@@ -164,7 +164,7 @@ impl<'s> WireReader<'s> {
             self.session.extend_time_span(self.state.ended_at);
         }
         self.is_open = false;
-        if self.told > 0 { self.open_session() } else { Ok(()) }
+        if self.emitted > 0 { self.open_session() } else { Ok(()) }
     }
 
     fn read_line(&mut self, bytes: &[u8], at: u64, is_complete: bool) -> Result<()> {
@@ -215,7 +215,7 @@ impl<'s> WireReader<'s> {
 
     /// Notes that everything read so far was copied from another session.
     pub(super) fn note_fork(&mut self) {
-        self.state.copied = self.told;
+        self.state.copied = self.emitted;
         self.state.is_fork_noted = true;
         (self.state.started_at, self.state.ended_at) = (None, None);
     }
@@ -290,10 +290,10 @@ impl<'s> WireReader<'s> {
         self.open_session()?;
         let is_import = matches!(self.copied_from, Some(CopyOrigin::Import(_)));
         // Imported messages have no times.
-        if is_import && message.at.is_none() && self.state.copied == self.told {
+        if is_import && message.at.is_none() && self.state.copied == self.emitted {
             self.state.copied += 1;
         }
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 

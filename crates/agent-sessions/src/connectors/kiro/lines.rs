@@ -54,7 +54,7 @@ pub(super) fn read_lines(
     let mut reader = KiroLines {
         session: place::session_of_source(agent, path),
         state: serde_json::from_slice(&start.state).unwrap_or_default(),
-        told: start.messages,
+        emitted: start.messages,
         sink,
     };
     reader.emit_session()?;
@@ -65,7 +65,7 @@ pub(super) fn read_lines(
     while let Some(line) = lines.next_line()? {
         let is_complete = line.end != End::File;
         if !is_complete {
-            settled = Some((reader.told, reader.encode_state()));
+            settled = Some((reader.emitted, reader.encode_state()));
         }
         if line.end == End::TooLong {
             reader.sink.accept_record(Record::unreadable_record(line.offset, LINE_TOO_LONG))?;
@@ -80,7 +80,7 @@ pub(super) fn read_lines(
         }
     }
     reader.emit_session()?;
-    let (messages, state) = settled.unwrap_or_else(|| (reader.told, reader.encode_state()));
+    let (messages, state) = settled.unwrap_or_else(|| (reader.emitted, reader.encode_state()));
     Ok(Checkpoint {
         offset: end,
         guard: jsonl::checkpoint_guard(path, end)?,
@@ -94,7 +94,7 @@ struct KiroLines<'s> {
     session: Session,
     state: KiroLinesState,
     /// Number of messages emitted so far.
-    told: u64,
+    emitted: u64,
     sink: &'s mut dyn Sink,
 }
 
@@ -141,7 +141,7 @@ impl KiroLines<'_> {
 
     fn emit(&mut self, message: Message) -> Result<()> {
         self.session.extend_time_span(message.at);
-        self.told += 1;
+        self.emitted += 1;
         self.sink.accept_record(Record::Message(Box::new(message)))
     }
 

@@ -20,7 +20,7 @@ pub(super) struct TranscriptWriter<'s> {
     reverted_from: Option<String>,
     is_reverted: bool,
     /// Number of messages emitted so far, and of those copied from another session.
-    told: u64,
+    emitted: u64,
     copied: u64,
     /// Time of the last copied record.
     copied_to: Option<Timestamp>,
@@ -45,7 +45,7 @@ impl<'s> TranscriptWriter<'s> {
             created,
             reverted_from: message.filter(|_| !is_part),
             is_reverted: false,
-            told: 0,
+            emitted: 0,
             copied: 0,
             copied_to: None,
             has_own: false,
@@ -91,9 +91,9 @@ impl<'s> TranscriptWriter<'s> {
     }
 
     fn emit_message(&mut self, mut message: Message, is_copy: bool) -> Result<()> {
-        self.told += 1;
+        self.emitted += 1;
         if is_copy {
-            self.copied = self.told;
+            self.copied = self.emitted;
         }
         if self.is_reverted {
             message.extensions.insert(REVERTED.to_owned(), Json::from_value(&true));

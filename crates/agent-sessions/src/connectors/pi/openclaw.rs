@@ -15,7 +15,7 @@ pub(in crate::connectors) struct OpenClaw;
 const AGENT: Agent = Agent {
     id: "openclaw",
     name: "OpenClaw",
-    badge: "openclaw",
+    badge: "claw",
     aliases: &["clawdbot"],
     color: (220, 38, 38),
     key: "openclaw",

@@ -37,7 +37,7 @@ const ARCHIVES: &str = "session_transcript_archives";
 /// Reads all sessions of a database and sends them to `sink`.
 pub(super) fn read_agent_database(agent: &str, path: &Path, sink: &mut dyn Sink) -> Result<()> {
     let database = sqlite::open_database(path)?;
-    let mut store = AgentStore {
+    let mut store = OpenClawStore {
         agent,
         directory: agent_directory(path),
         windows: BTreeMap::new(),
@@ -57,18 +57,18 @@ pub(super) fn read_agent_database(agent: &str, path: &Path, sink: &mut dyn Sink)
     store.read_archives(&transcripts, sink)
 }
 
-struct AgentStore<'d> {
+struct OpenClawStore<'d> {
     agent: &'d str,
     /// Name of the directory of OpenClaw's agent. Ids that people choose are unique in it.
     directory: String,
-    windows: BTreeMap<String, SessionWindow>,
-    conversations: HashMap<String, Conversation>,
+    windows: BTreeMap<String, OpenClawSession>,
+    conversations: HashMap<String, OpenClawConversation>,
     database: &'d Database,
 }
 
 /// The description of a session: one window of a conversation.
 #[derive(Default)]
-struct SessionWindow {
+struct OpenClawSession {
     key: Option<String>,
     reason: Option<String>,
     model: Option<String>,
@@ -80,7 +80,7 @@ struct SessionWindow {
 
 /// The description of a conversation, under a key that stays the same over its sessions.
 #[derive(Default)]
-struct Conversation {
+struct OpenClawConversation {
     current_session: Option<String>,
     label: Option<String>,
     display_name: Option<String>,
@@ -88,19 +88,19 @@ struct Conversation {
 }
 
 /// The entries of a session as a whole.
-struct Transcript {
+struct OpenClawTranscript {
     session: String,
     /// Hash of figures that change with the entries.
     fingerprint: u64,
 }
 
-impl AgentStore<'_> {
+impl OpenClawStore<'_> {
     fn load_windows(&mut self) -> Result<()> {
         let Some(columns) = self.select_list(WINDOWS)? else { return Ok(()) };
         let sql = format!("SELECT {columns} FROM {WINDOWS}");
         self.database.for_each_row(&sql, [], |row| {
             let Some(session) = text_column(row, "session_id") else { return Ok(()) };
-            let window = SessionWindow {
+            let window = OpenClawSession {
                 key: text_column(row, "session_key"),
                 reason: text_column(row, "reason"),
                 model: text_column(row, "model"),
@@ -125,7 +125,7 @@ impl AgentStore<'_> {
         let sql = format!("SELECT {} FROM {NODES}", bounded_select_list(&known));
         self.database.for_each_row(&sql, [], |row| {
             let Some(key) = text_column(row, "session_key") else { return Ok(()) };
-            let conversation = Conversation {
+            let conversation = OpenClawConversation {
                 current_session: text_column(row, "current_session_id"),
                 label: text_column(row, "label"),
                 display_name: text_column(row, "display_name"),
@@ -138,7 +138,7 @@ impl AgentStore<'_> {
 
     /// Lists the sessions that have entries, each with a fingerprint. The entries themselves are
     /// not read.
-    fn list_transcripts(&self, events: &[String]) -> Result<Vec<Transcript>> {
+    fn list_transcripts(&self, events: &[String]) -> Result<Vec<OpenClawTranscript>> {
         let has = |name: &str| events.iter().any(|column| column == name);
         if !(has("session_id") && has("seq") && has("event_json")) {
             return Ok(Vec::new());
@@ -161,7 +161,7 @@ impl AgentStore<'_> {
             hash.update(&row.get::<_, f64>("bytes").unwrap_or(-1.0).to_le_bytes());
             self.hash_description(&session, &mut hash);
             hash.update(generations.get(&session).map_or(&[], |name| name.as_bytes()));
-            all.push(Transcript { session, fingerprint: hash.digest() });
+            all.push(OpenClawTranscript { session, fingerprint: hash.digest() });
             Ok(())
         })?;
         Ok(all)
@@ -198,11 +198,11 @@ impl AgentStore<'_> {
 
     fn read_transcript(
         &self,
-        transcript: &Transcript,
+        transcript: &OpenClawTranscript,
         events: &[String],
         sink: &mut dyn Sink,
     ) -> Result<()> {
-        let Transcript { session, fingerprint } = transcript;
+        let OpenClawTranscript { session, fingerprint } = transcript;
         let mut reader = self.open_reader(session, sink)?;
         let id = reader.session.id.clone();
         if reader.sink.is_unchanged(&id, *fingerprint)? {
@@ -255,7 +255,8 @@ impl AgentStore<'_> {
         }
         described.extend_time_span(window.created_ms.and_then(Timestamp::from_millis));
         // The names of a conversation are those of its current session.
-        let is_current = |one: &&Conversation| one.current_session.as_deref() == Some(session);
+        let is_current =
+            |one: &&OpenClawConversation| one.current_session.as_deref() == Some(session);
         let conversation = conversation.filter(is_current);
         let label = conversation.and_then(|conversation| conversation.label.clone());
         let generated = conversation.and_then(|conversation| conversation.display_name.clone());
@@ -276,7 +277,7 @@ impl AgentStore<'_> {
 
     /// Reads the deleted sessions. Of several archives of a session the latest is read, and none of
     /// a session that still has entries.
-    fn read_archives(&self, transcripts: &[Transcript], sink: &mut dyn Sink) -> Result<()> {
+    fn read_archives(&self, transcripts: &[OpenClawTranscript], sink: &mut dyn Sink) -> Result<()> {
         let columns = self.database.table_columns(ARCHIVES)?;
         let has = |name: &str| columns.iter().any(|column| column == name);
         if !["session_id", "archive_blob", "encoding", "created_at"].iter().all(|name| has(name)) {
