@@ -98,7 +98,7 @@ fn a_snapshot_stays_as_it_was_while_the_log_grows() {
     assert!(matches!(error, Error::Unsettled { .. }), "{error:?}");
 }
 
-/// Whoever reads while a program writes without pause sees one moment, or is emitted to come again.
+/// A reader beside a program that writes without pause sees one moment, or has to come again.
 fn every_read_is_of_one_moment(mode: &str, bytes: usize) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.db");
