@@ -134,7 +134,7 @@ fn the_examples_of_every_help_page_run() {
             if words.iter().any(|word| word == "--watch") || ["serve", "tui"].contains(command) {
                 continue;
             }
-            // Some write files where they are run, and one reads a file.
+            // Some write files where they are run, and one reads files.
             let here = tempfile::tempdir().unwrap();
             fs::create_dir(here.path().join("src")).unwrap();
             fs::write(here.path().join("src/main.rs"), "// by hand\n".repeat(60)).unwrap();
@@ -143,6 +143,8 @@ fn the_examples_of_every_help_page_run() {
                     let file = here.path().join(file);
                     Run::of(test.command(["export", what, "-o"]).arg(file)).code(0);
                 }
+                let chats = include_str!("chats/chatgpt.json");
+                fs::write(here.path().join("data-export.zip"), chats).unwrap();
             }
             let run = Run::of(test.command(words.iter().map(ids)).current_dir(here.path()));
             // What stands in the way of resuming is a matter of the machine.

@@ -61,6 +61,7 @@ mod support;
 mod tui;
 #[cfg(unix)]
 mod watch;
+mod web_chats;
 mod wording;
 
 /// Test programs of their own, with an entry in `Cargo.toml`.

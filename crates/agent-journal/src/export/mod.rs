@@ -37,7 +37,9 @@ pub(crate) use graph::Sketch;
 pub(crate) use group::Grouper;
 pub(crate) use html::{Fragment, make_visible};
 pub(crate) use pipeline::Pipe;
-pub(crate) use read::{DocumentPart, Surveyed, Trouble, read_documents, survey_documents};
+pub(crate) use read::{
+    DocumentPart, LimitedInput, Surveyed, Trouble, read_documents, survey_documents,
+};
 pub(crate) use to_document::{Shaper, to_document_session};
 
 use std::io::{self, Write};

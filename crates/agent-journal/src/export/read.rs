@@ -97,7 +97,7 @@ pub(crate) fn read_documents(
     }
 }
 
-type JsonInput = serde_json::Deserializer<IoRead<BufReader<Limited>>>;
+type JsonInput = serde_json::Deserializer<IoRead<BufReader<LimitedInput>>>;
 
 /// Calls `read` at the beginning of each document. An error names the number of the document.
 fn walk_documents(
@@ -105,7 +105,7 @@ fn walk_documents(
     read: &mut dyn FnMut(&Cell<u64>, &mut JsonInput) -> serde_json::Result<()>,
 ) -> Result<(), String> {
     let left = Rc::new(Cell::new(LARGEST));
-    let limited = Limited { input, left: left.clone() };
+    let limited = LimitedInput::new(input, left.clone());
     let mut input = serde_json::Deserializer::from_reader(BufReader::new(limited));
     for number in 1_u64.. {
         // Only white space may follow the last document.
@@ -129,13 +129,19 @@ fn describe_parse_error(number: u64, error: &serde_json::Error) -> String {
     }
 }
 
-/// A reader that fails once the remaining bytes of a message are used up.
-struct Limited {
+/// A reader that fails once the remaining bytes of a message or conversation are used up.
+pub(crate) struct LimitedInput {
     input: Box<dyn Read>,
     left: Rc<Cell<u64>>,
 }
 
-impl Read for Limited {
+impl LimitedInput {
+    pub(crate) fn new(input: Box<dyn Read>, left: Rc<Cell<u64>>) -> Self {
+        Self { input, left }
+    }
+}
+
+impl Read for LimitedInput {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(bytes)?;
         let left = self.left.get().checked_sub(read as u64);

@@ -35,6 +35,7 @@ mod pi;
 mod qwen;
 mod unread;
 mod vscode_copilot;
+mod web_chats;
 mod zed;
 
 use std::borrow::Cow;
@@ -48,6 +49,7 @@ pub use self::mcp_client::McpClient;
 #[doc(hidden)]
 pub use self::unread::unread_agent_names;
 pub use self::unread::{UnreadAgent, UnreadReason, find_unread_agents};
+pub use self::web_chats::{WEB_CHATS, WebChat, read_web_chat};
 pub use crate::model::{Checkpoint, Source, Stamp};
 
 use crate::error::Result;

@@ -1,7 +1,9 @@
-//! `aj import`: imports sessions that another journal exported.
+//! `aj import`: imports sessions that another journal exported, and conversations of web chats.
+
+mod archive;
 
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead as _, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,9 +21,11 @@ use crate::output::{self, count};
 #[command(after_help = "Examples:
   aj import all.ndjson.zst     a backup, or the sessions of another machine
   aj import session.json       a session that a colleague exported
+  aj import data-export.zip    the chats in an export of claude.ai or ChatGPT
   ssh box aj export --all -f ndjson -o - | aj import -")]
 pub(crate) struct ImportArgs {
-    /// JSON or ndjson exports, optionally compressed; - for standard input
+    /// JSON or ndjson exports, optionally compressed; exports of claude.ai or ChatGPT; - for
+    /// standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
@@ -66,7 +70,11 @@ fn import_path(journal: &mut Journal, path: &Path) -> Result<ImportReport> {
         let mut file = file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
         bar.set_position(0);
-        open_decompressed(BufReader::new(Box::new(bar.wrap_read(file))))
+        let mut input = BufReader::new(bar.wrap_read(file.try_clone()?));
+        if archive::is_archive(input.fill_buf()?) {
+            return archive::open_conversations(file);
+        }
+        open_decompressed(input)
     };
     let arriving = ImportSource { path: &name, open: &open };
     let arrival = journal.import_file(&arriving, WAIT, &mut |news| match news {
@@ -96,10 +104,13 @@ fn import_progress(bytes: u64) -> ProgressBar {
 }
 
 fn print_import_report(path: &Path, arrival: &ImportReport) -> Result<()> {
-    let ImportReport { sessions, new, kept, messages, .. } = *arrival;
+    let ImportReport { sessions, new, kept, messages, unread, .. } = *arrival;
     let mut line = format!("{}, {new} new", count(sessions, "session"));
     if kept > 0 {
         line.push_str(&format!(", {kept} already complete"));
+    }
+    if unread > 0 {
+        line.push_str(&format!(", {} not understood", count(unread, "conversation")));
     }
     let messages = count(messages, "message");
     writeln!(anstream::stdout(), "{}: {line} ({messages})", path.display())?;

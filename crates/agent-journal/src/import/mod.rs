@@ -1,5 +1,7 @@
-//! Import of exported sessions. Each imported session becomes one more recording. Recordings stay
+//! Import of exported sessions and of web chats. Each imported session becomes one more recording. Recordings stay
 //! in the journal after the file is gone, and their usage is counted only once.
+
+mod web_chats;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -17,7 +19,7 @@ use crate::export::{
 };
 use crate::home_kind::HomeKind;
 use crate::journal::Journal;
-use crate::model::{Block, MAX_BLOCKS, ModelCall, Session};
+use crate::model::{Block, MAX_BLOCKS, Message, ModelCall, Session};
 use crate::store::{
     ChunkBuilder, RecordingRow, SerializedMessage, SourceEnd, SourceHome, Store, Writer,
 };
@@ -47,6 +49,9 @@ pub struct ImportReport {
     pub kept: u64,
     /// The number of messages in the file.
     pub messages: u64,
+    /// The number of conversations of a web chat that could not be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unread: u64,
     /// The reason why the index could not be updated. The sessions are in the journal all the same,
     /// and the next update of the index adds them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,8 +66,13 @@ impl Journal {
         wait: Duration,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ImportReport> {
-        let surveyed =
-            survey_documents(file.open_input()?).map_err(|what| file.import_error(what))?;
+        let read_error = |source| Error::Read { path: file.path.to_owned(), source };
+        let surveyed = if web_chats::is_chat_list(file.open_input()?).map_err(read_error)? {
+            None
+        } else {
+            let surveyed = survey_documents(file.open_input()?);
+            Some(surveyed.map_err(|what| file.import_error(what))?)
+        };
         crate::private::private_directory(&self.config.journal_dir)?;
         let lock = self.config.journal_dir.join("lock");
         let taken = WriterLock::take(&lock, Some(wait), progress)?;
@@ -71,7 +81,10 @@ impl Journal {
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let mut arrival = {
             let mut desk = ImportDesk::new(store, file)?;
-            desk.take_all(surveyed)?;
+            match surveyed {
+                Some(surveyed) => desk.take_documents(surveyed)?,
+                None => desk.take_web_chats()?,
+            }
             desk.finish_import()?
         };
         // The import makes the index older than the journal, so the index is updated from the
@@ -130,19 +143,42 @@ impl<'a> ImportDesk<'a> {
         })
     }
 
-    fn take_all(&mut self, surveyed: Vec<Surveyed>) -> Result<()> {
+    fn take_documents(&mut self, surveyed: Vec<Surveyed>) -> Result<()> {
         let counts: Vec<u64> = surveyed.iter().map(|one| one.messages).collect();
         let mut counts = counts.into_iter();
         let input = self.file.open_input()?;
         let outcome = read_documents(input, surveyed, &mut |part| match part {
             DocumentPart::Head(head) => self.begin_import(*head, counts.next().unwrap_or_default()),
-            DocumentPart::Message(message) => self.import_message(*message),
+            DocumentPart::Message(message) => self.import_document_message(*message),
             DocumentPart::End => self.end_import(),
         });
-        outcome.map_err(|trouble| match trouble {
+        outcome.map_err(|trouble| self.import_trouble(trouble))
+    }
+
+    fn take_web_chats(&mut self) -> Result<()> {
+        let input = self.file.open_input()?;
+        let mut invalid = 0;
+        let read = web_chats::read_web_chats(input, &mut |chat| {
+            if !is_session_id(&chat.session.id.native) {
+                invalid += 1;
+                return Ok(());
+            }
+            let messages = chat.messages.len() as u64;
+            self.begin_session(chat.session, Vec::new(), messages)?;
+            for message in chat.messages {
+                self.import_message(message)?;
+            }
+            self.end_import()
+        });
+        self.arrival.unread = invalid + read.map_err(|trouble| self.import_trouble(trouble))?;
+        Ok(())
+    }
+
+    fn import_trouble(&self, trouble: Trouble) -> Error {
+        match trouble {
             Trouble::File(what) => self.file.import_error(what),
             Trouble::Taker(error) => error,
-        })
+        }
     }
 
     fn begin_import(&mut self, mut head: Head, messages: u64) -> Result<()> {
@@ -154,7 +190,15 @@ impl<'a> ImportDesk<'a> {
             return Err(self.file.import_error(format!("session {number}: {what}")));
         }
         let calls = head.session.parse_notes().calls;
-        let session = session_from_head(head);
+        self.begin_session(session_from_head(head), calls, messages)
+    }
+
+    fn begin_session(
+        &mut self,
+        session: Session,
+        calls: Vec<ModelCall>,
+        messages: u64,
+    ) -> Result<()> {
         let recording = recording_key(&session.id, self.file.path);
         let known = self.store.stored_recording(recording, 0)?;
         let is_known = self.store.merged_metadata(session.id.session_key())?.is_some();
@@ -222,9 +266,13 @@ impl<'a> ImportDesk<'a> {
         Ok(row)
     }
 
-    fn import_message(&mut self, message: DocumentMessage) -> Result<()> {
+    fn import_document_message(&mut self, message: DocumentMessage) -> Result<()> {
+        let Some(open) = &self.open else { return Ok(()) };
+        self.import_message(message_from_document(&open.session.id.agent, message))
+    }
+
+    fn import_message(&mut self, mut message: Message) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let mut message = message_from_document(&open.session.id.agent, message);
         message.join_surplus();
         if let Some((_, end)) = self.ends.get_mut(&open.session.id.agent) {
             end.records += 1;
@@ -277,9 +325,18 @@ fn find_complaint(head: &Head) -> Option<String> {
     if agent.is_empty() || agent.len() > LONGEST_NAME || !agent.chars().all(is_plain) {
         return Some("`agent` is not a valid agent name".to_owned());
     }
-    let id = &head.session.id;
-    if id.trim().is_empty() || id.contains(char::is_control) {
+    if !is_session_id(&head.session.id) {
         return Some("`session.id` is not a valid id".to_owned());
     }
     None
+}
+
+/// Returns whether a text can be the id of a session.
+fn is_session_id(id: &str) -> bool {
+    !id.trim().is_empty() && !id.contains(char::is_control)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
