@@ -3,7 +3,8 @@
 
     terminal.py "PROGRAM ARG ..." STEP...
 
-A step is wait:SECONDS, ENTER, ESC, UP, DOWN, CTRLC, CTRLD, prompt:TEXT (typed, ENTER pressed and
+A step is wait:SECONDS, settle:SECONDS (wait until the program has drawn something and then nothing
+for three seconds, at most so long), ENTER, ESC, UP, DOWN, CTRLC, CTRLD, prompt:TEXT (typed, ENTER pressed and
 written to $TRUTH as a typed prompt), command:TEXT (the same for slash commands), or plain text to
 type. What the program draws goes to $TUI_LOG when that is set.
 """
@@ -38,6 +39,8 @@ def main():
     ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 45, 140, 0, 0))
     screen = open(os.environ.get("TUI_LOG") or os.devnull, "wb")
 
+    drawn = [0]
+
     def pump(seconds):
         end = time.time() + seconds
         while time.time() < end:
@@ -47,11 +50,20 @@ def main():
                 except OSError:
                     return
                 screen.write(data)
+                drawn[0] += len(data)
                 # Some programs ask where the cursor is and wait for the answer.
                 if b"\x1b[6n" in data:
                     os.write(fd, b"\x1b[1;1R")
                 if b"\x1b[c" in data:
                     os.write(fd, b"\x1b[?62;c")
+
+    def settle(seconds):
+        end, quiet_since = time.time() + seconds, None
+        while time.time() < end and (quiet_since is None or time.time() < quiet_since + 3):
+            before = drawn[0]
+            pump(0.5)
+            if drawn[0] != before:
+                quiet_since = time.time()
 
     def send(text, seconds=0.8):
         try:
@@ -63,6 +75,8 @@ def main():
     for step in sys.argv[2:]:
         if step.startswith("wait:"):
             pump(float(step[5:]))
+        elif step.startswith("settle:"):
+            settle(float(step[7:]))
         elif step in KEYS:
             send(KEYS[step])
         elif step.startswith(("prompt:", "command:")):

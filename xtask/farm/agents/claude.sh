@@ -20,7 +20,7 @@ more() { ask "$1" --resume "$SESSION"; }
 fork() { ask "$1" --resume "$SESSION" --fork-session; }
 compact() { fact command /compact; headless /compact --resume "$SESSION"; }
 rename() {
-    terminal "$C --resume $SESSION --dangerously-skip-permissions" wait:8 \
-        "command:/rename $1" wait:3 command:/exit wait:3
+    terminal "$C --resume $SESSION --dangerously-skip-permissions" settle:60 \
+        "command:/rename $1" settle:20 command:/exit wait:3
     fact title "$1"
 }

@@ -35,12 +35,12 @@ fork() { say "$1"; go "$C" exec fork --skip-git-repo-check --json "$(session)" "
 # in_terminal STEP...: opens that session in a terminal. The program leaves a server behind, which
 # keeps the session open; only this recording's processes are in reach.
 in_terminal() {
-    terminal "$C resume $(session)" wait:9 ENTER wait:2 "$@" command:/quit wait:3
+    terminal "$C resume $(session)" settle:60 ENTER settle:20 "$@" command:/quit wait:3
     pkill codex
     sleep 1
 }
-compact() { in_terminal command:/compact wait:9; }
+compact() { in_terminal command:/compact settle:30; }
 rename() {
-    in_terminal "command:/rename $1" wait:3
+    in_terminal "command:/rename $1" settle:20
     fact title "$1"
 }
