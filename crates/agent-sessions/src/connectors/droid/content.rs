@@ -101,6 +101,9 @@ mod tests {
             Block::ToolResult { call_id: "c".into(), output: "a\nb".into(), is_error: None };
         let raw = r#"[{"type":"tool_result","tool_use_id":"c","content":["a",{"type":"text","text":"b"}]}]"#;
         check(raw, std::slice::from_ref(&result));
-        assert!(are_tool_results(&[result.clone()]) && !are_tool_results(&[result, text("x")]));
+        assert!(
+            are_tool_results(std::slice::from_ref(&result))
+                && !are_tool_results(&[result, text("x")])
+        );
     }
 }
