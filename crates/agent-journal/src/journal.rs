@@ -16,7 +16,8 @@ use crate::analyze::{
 use crate::config::Config;
 use crate::connectors::formats::{glob, jsonl, scan_snapshot};
 use crate::connectors::{
-    ALL, Agent, Machine, Retention, UnreadAgent, find_unread_agents, mcp_config,
+    Agent, AgentDeclaration, DeclarationError, Machine, Retention, UnreadAgent, all_connectors,
+    declare_agents, find_unread_agents, mcp_config,
 };
 use crate::error::{Error, Result};
 use crate::export::Redactor;
@@ -200,9 +201,16 @@ impl Journal {
         self.store.as_ref().map_or(Ok(0), Store::generation)
     }
 
-    /// Returns all supported agents.
+    /// Returns all supported agents, and the declared ones.
     pub fn supported_agents() -> impl Iterator<Item = &'static Agent> {
-        ALL.iter().map(|connector| connector.agent())
+        all_connectors().map(|connector| connector.agent())
+    }
+
+    /// Declares further agents for all journals of this process. It can be done once.
+    pub fn declare_agents(
+        declarations: Vec<AgentDeclaration>,
+    ) -> std::result::Result<(), DeclarationError> {
+        declare_agents(declarations)
     }
 
     /// Returns the path of the journal's database.
@@ -790,9 +798,9 @@ impl Journal {
     /// Returns the scanned directories and totals of each agent.
     pub fn agent_reports(&self) -> Result<Vec<AgentReport>> {
         let mut reports = Vec::new();
-        for connector in ALL {
+        for connector in all_connectors() {
             let agent = connector.agent();
-            let roots = sync::roots(*connector, &self.config, &self.machine);
+            let roots = sync::roots(connector, &self.config, &self.machine);
             let totals = self.store.as_ref().map(|store| store.totals(agent.id)).transpose()?;
             reports.push(AgentReport {
                 agent,
@@ -841,7 +849,7 @@ impl Journal {
 
     /// Lists the configured roots that do not exist.
     pub fn absent_places(&self) -> Vec<PathBuf> {
-        let roots = ALL.iter().flat_map(|one| sync::roots(*one, &self.config, &self.machine));
+        let roots = all_connectors().flat_map(|one| sync::roots(one, &self.config, &self.machine));
         let named = roots.filter(|root| root.configured).map(|root| root.path);
         named.filter(|path| !glob::pattern_base(path).exists()).collect()
     }

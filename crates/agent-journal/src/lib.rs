@@ -70,7 +70,7 @@ mod uri;
 mod watch;
 mod work_share;
 
-pub use agent_sessions::connectors::{UnreadAgent, UnreadReason};
+pub use agent_sessions::connectors::{AgentDeclaration, UnreadAgent, UnreadReason};
 pub use agent_sessions::{connectors, model};
 
 pub use blame::{Author, Blame, BlamedFile, Touch, TouchedFile};

@@ -139,8 +139,8 @@ impl Journal {
     fn scanned_directory(&self, path: &Path) -> Result<Option<ScannedDirectory>> {
         let machine = self.machine_now()?;
         let mut best: Option<(usize, ScannedDirectory)> = None;
-        for connector in crate::connectors::ALL {
-            for root in sync::roots(*connector, self.configuration(), &machine) {
+        for connector in crate::connectors::all_connectors() {
+            for root in sync::roots(connector, self.configuration(), &machine) {
                 let base = glob::pattern_base(&root.path);
                 let depth = base.components().count();
                 let is_deeper = best.as_ref().is_none_or(|(known, _)| depth > *known);

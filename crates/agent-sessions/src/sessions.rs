@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::connectors::formats::{files, glob};
 use crate::connectors::{
-    ALL, Agent, Checkpoint, Connector, Machine, Record, Sink, Skipped, Source,
+    Agent, Checkpoint, Connector, Machine, Record, Sink, Skipped, Source, all_connectors,
 };
 use crate::error::{Error, Result};
 use crate::model::{Block, Message, Session, SessionId, TitleRank};
@@ -30,7 +30,7 @@ pub fn read_sessions(machine: &Machine) -> Recordings {
 /// Lists the sources of all agents on a machine. An `Err` concerns one directory; the other
 /// directories are listed.
 pub fn find_sources(machine: &Machine) -> Vec<Result<AgentSource>> {
-    ALL.iter().flat_map(|connector| find_agent_sources(*connector, machine)).collect()
+    all_connectors().flat_map(|connector| find_agent_sources(connector, machine)).collect()
 }
 
 fn find_agent_sources(

@@ -10,11 +10,13 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agent_sessions::Error;
 use agent_sessions::connectors::formats::jsonl::{self, MAX_LINE};
-use agent_sessions::connectors::{ALL, Checkpoint, Connector, Record, Sink, Source};
+use agent_sessions::connectors::{
+    ALL, Checkpoint, Connector, DeclaredConnector, Record, Sink, Source,
+};
 use agent_sessions::model::Block;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -32,6 +34,22 @@ fn each_case(mut check: impl FnMut(&dyn Connector, &Path, &Home)) {
             check(*connector, &case, &Home::of(&case));
         }
     }
+    for directory in directories(&declared()) {
+        let connector = declared_connector(&directory);
+        for case in directories(&directory) {
+            check(&connector, &case, &Home::of(&case));
+        }
+    }
+}
+
+/// The declared agents: `declared/<agent>/agent.toml` with cases beside it.
+fn declared() -> PathBuf {
+    fixtures().with_file_name("declared")
+}
+
+fn declared_connector(directory: &Path) -> DeclaredConnector {
+    let text = fs::read_to_string(directory.join("agent.toml")).unwrap();
+    DeclaredConnector::new(toml::from_str(&text).unwrap()).unwrap()
 }
 
 #[test]

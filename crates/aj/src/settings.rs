@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use agent_journal::connectors::Machine;
 use agent_journal::export::{self, Theme};
 use agent_journal::search::{Mode, nearest};
-use agent_journal::{Config, Fallback, Home, Journal, Meaning, Precision, Rate};
+use agent_journal::{AgentDeclaration, Config, Fallback, Home, Journal, Meaning, Precision, Rate};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
 use toml::{Table, Value};
@@ -482,6 +482,9 @@ fn read_file(path: &Path, values: &mut SettingValues) -> Result<Vec<Home>> {
         anyhow!("{}: {}", path.display(), error.to_string().trim_end())
     })?;
     let homes = table.remove("homes").map(|value| homes::parse_homes(value, path)).transpose()?;
+    if let Some(agents) = table.remove("agents") {
+        declare_agents(agents, path)?;
+    }
     let is_empty = |prices: &Value| prices.as_table().is_some_and(Table::is_empty);
     if let Some(prices) = table.remove("prices").filter(|prices| !is_empty(prices)) {
         let read: Result<BTreeMap<String, Rate>, _> = prices.clone().try_into();
@@ -500,6 +503,21 @@ fn read_file(path: &Path, values: &mut SettingValues) -> Result<Vec<Home>> {
         }
     }
     Ok(homes.unwrap_or_default())
+}
+
+/// Declares the agents of `[[agents]]`.
+fn declare_agents(agents: Value, path: &Path) -> Result<()> {
+    let Value::Array(agents) = agents else {
+        bail!("{}: `agents` must be a list: write `[[agents]]`", path.display());
+    };
+    let parse = |agent: Value| {
+        let id = agent.get("id").and_then(Value::as_str).unwrap_or("without `id`").to_owned();
+        agent.try_into().map_err(|error: toml::de::Error| {
+            anyhow!("{}: agent `{id}`: {}", path.display(), error.to_string().trim_end())
+        })
+    };
+    let agents: Vec<AgentDeclaration> = agents.into_iter().map(parse).collect::<Result<_>>()?;
+    Journal::declare_agents(agents).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
 fn flatten_table(prefix: &str, table: &Table, found: &mut Vec<(String, Value)>) {

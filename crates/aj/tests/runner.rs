@@ -19,6 +19,7 @@ mod copilot;
 #[cfg(unix)]
 mod damage;
 mod day_one;
+mod declared;
 mod doctor;
 mod export;
 mod farm;

@@ -444,16 +444,17 @@ pub fn agent_name(name: &str) -> Result<String> {
 
 /// Returns the error for a name that is neither built in nor an agent of the journal.
 pub(crate) fn unknown_agent(name: &str, imported: &[String]) -> Error {
-    let built_in = connectors::ALL.iter().map(|connector| connector.agent());
+    let built_in: Vec<&connectors::Agent> =
+        connectors::all_connectors().map(|one| one.agent()).collect();
     let known: Vec<&str> = built_in
-        .clone()
+        .iter()
         .flat_map(|agent| agent.aliases.iter().copied().chain([agent.id]))
         .chain(imported.iter().map(String::as_str))
         .collect();
     let hint = match nearest(name, &known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
-            let mut ids: Vec<&str> = built_in.map(|agent| agent.id).collect();
+            let mut ids: Vec<&str> = built_in.iter().map(|agent| agent.id).collect();
             for name in imported {
                 if !ids.contains(&name.as_str()) {
                     ids.push(name);

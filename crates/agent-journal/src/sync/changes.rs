@@ -11,7 +11,7 @@ use super::plan::{Plan, roots};
 use super::projects;
 use crate::config::Config;
 use crate::connectors::formats::scan_snapshot::{Comparison, ScanSnapshot};
-use crate::connectors::{ALL, Machine};
+use crate::connectors::{Machine, all_connectors};
 use crate::store::{READER_VERSION, Store};
 use crate::work_share::{SharedJob, WorkShare};
 
@@ -138,9 +138,10 @@ impl ScanCache {
         hash.update(&READER_VERSION.to_le_bytes());
         hash.update(&journal.0.to_le_bytes());
         hash.update(&journal.1.to_le_bytes());
-        for connector in ALL {
+        for connector in all_connectors() {
             hash.update(connector.agent().id.as_bytes());
-            for root in roots(*connector, config, machine) {
+            hash.update(&connector.settings_hash().to_le_bytes());
+            for root in roots(connector, config, machine) {
                 hash.update(root.path.as_os_str().as_encoded_bytes());
                 hash.update(&[0, u8::from(root.configured)]);
             }

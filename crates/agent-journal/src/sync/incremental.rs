@@ -7,7 +7,7 @@ use super::plan::{FoundSource, Plan, is_absent, roots, scanned_homes};
 use super::watch::{Changes, WatchDir};
 use crate::config::Config;
 use crate::connectors::formats::glob;
-use crate::connectors::{ALL, Connector, Machine};
+use crate::connectors::{Connector, Machine, all_connectors};
 use crate::error::Result;
 use crate::store::Store;
 
@@ -24,10 +24,10 @@ impl Plan {
         };
         let paths = as_named(paths, &bases(config, machine));
         let mut plan = Self::default();
-        for connector in ALL {
-            match affected_sources(*connector, config, machine, &paths) {
-                Some(found) => plan.compare(*connector, found, &paths, store)?,
-                None => plan.add(*connector, config, machine, store, false)?,
+        for connector in all_connectors() {
+            match affected_sources(connector, config, machine, &paths) {
+                Some(found) => plan.compare(connector, found, &paths, store)?,
+                None => plan.add(connector, config, machine, store, false)?,
             }
         }
         plan.sort();
@@ -62,7 +62,7 @@ impl Plan {
 
 /// Lists the directories of all roots.
 fn bases(config: &Config, machine: &Machine) -> BTreeSet<PathBuf> {
-    let roots = ALL.iter().flat_map(|connector| roots(*connector, config, machine));
+    let roots = all_connectors().flat_map(|connector| roots(connector, config, machine));
     roots.map(|root| glob::pattern_base(&root.path)).collect()
 }
 
@@ -116,11 +116,11 @@ pub(crate) fn watch_dirs(
     store: Option<&Store>,
 ) -> Result<Vec<WatchDir>> {
     let (mut roots, mut inside) = (Vec::new(), Vec::new());
-    for connector in ALL {
+    for connector in all_connectors() {
         let rows = store.map(|store| store.sources(connector.agent().id)).transpose()?;
         let rows = rows.unwrap_or_default();
-        for look in scanned_homes(*connector, config, machine) {
-            for root in look.roots(*connector) {
+        for look in scanned_homes(connector, config, machine) {
+            for root in look.roots(connector) {
                 let base = glob::pattern_base(&root.path);
                 let below = rows.iter().filter(|row| row.present && row.path.starts_with(&base));
                 let known = inside.len();

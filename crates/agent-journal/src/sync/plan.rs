@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::connectors::formats::{files, glob};
-use crate::connectors::{ALL, Connector, Machine, Source};
+use crate::connectors::{Connector, Machine, Source, all_connectors};
 use crate::error::Result;
 use crate::store::{SourceHome, SourceRow, Store};
 
@@ -98,8 +98,8 @@ impl Plan {
         full: bool,
     ) -> Result<Self> {
         let mut plan = Self::default();
-        for connector in ALL {
-            plan.add(*connector, config, machine, store, full)?;
+        for connector in all_connectors() {
+            plan.add(connector, config, machine, store, full)?;
         }
         plan.sort();
         Ok(plan)

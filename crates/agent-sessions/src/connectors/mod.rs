@@ -23,6 +23,7 @@ mod copilot_cli;
 mod crush;
 mod cursor;
 mod droid;
+mod declared;
 mod gemini;
 mod goose;
 mod grok;
@@ -43,6 +44,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::declared::{
+    AgentDeclaration, DeclarationError, DeclaredConnector, all_connectors, declare_agents,
+};
 pub use self::formats::project_search::{FoundProjects, SearchLimits};
 pub use self::machine::{Machine, Os};
 pub use self::mcp_client::McpClient;
@@ -57,7 +61,8 @@ use crate::model::{Message, Session, SessionId};
 
 use self::mcp_client::McpConfigFormat;
 
-/// All connectors, in the order in which their agents are listed.
+/// The connectors of this crate, in the order in which their agents are listed.
+/// [`all_connectors`] adds those that a user declared.
 pub const ALL: &[&dyn Connector] = &[
     &claude_code::ClaudeCode,
     &copilot_cli::CopilotCli,
@@ -139,6 +144,12 @@ pub trait Connector: Sync {
     /// have such files.
     fn project_files(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Returns a hash of the settings that decide how sources are read. If it changes, every source
+    /// is read again.
+    fn settings_hash(&self) -> u64 {
+        0
     }
 
     /// Returns the command that continues a session the agent recorded in `source`; `None` when
@@ -278,6 +289,12 @@ impl Record {
 
 /// Finds a connector by its agent's id or alias.
 pub fn find_connector(name: &str) -> Option<&'static dyn Connector> {
-    let fits = |agent: &Agent| agent.id == name || agent.aliases.contains(&name);
-    ALL.iter().copied().find(|connector| fits(connector.agent()))
+    all_connectors().find(|connector| connector.agent().has_name(name))
+}
+
+impl Agent {
+    /// Returns whether the agent answers to a name: its id, or another name accepted in its place.
+    fn has_name(&self, name: &str) -> bool {
+        self.id == name || self.aliases.contains(&name)
+    }
 }

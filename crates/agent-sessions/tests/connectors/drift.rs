@@ -41,6 +41,7 @@ const ARGUED: &[(&str, &str)] = &[
     (".composerId", "a conversation without an id is no session"),
     (".tabId", "a conversation without an id is no session"),
     (".entries", "the record is a title and says nothing else"),
+    ("=.session", "the session that a line of several belongs to"),
     ("=.id", "the session that an entry in a list of names is about"),
     ("=document.chatMessages[]", "two accounts of a conversation are joined, message by message"),
     ("=.timeline[]", "two accounts of a conversation are joined, message by message"),

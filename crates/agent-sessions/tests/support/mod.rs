@@ -53,7 +53,7 @@ impl Home {
 pub fn sources(connector: &dyn Connector, machine: &Machine) -> Vec<Source> {
     let mut all: Vec<Source> = Vec::new();
     for root in connector.roots(machine) {
-        if root.exists() {
+        if agent_sessions::connectors::formats::glob::pattern_base(&root).exists() {
             for source in connector.discover_sources(&root).unwrap() {
                 if !all.iter().any(|known| known.path == source.path) {
                     all.push(source);

@@ -108,6 +108,20 @@ fn init_config(context: &CommandContext) -> Result<()> {
     Ok(())
 }
 
+/// The template of a declared agent.
+const DECLARED_AGENT: &str = r#"
+# Agents of your own: the places of the facts in their files. docs/guide.md explains them.
+# [[agents]]
+# id = "scribe"
+# name = "Scribe"
+# files = "~/.scribe/sessions/*.jsonl"  # or a list; format = "jsonl", "json" or "sqlite"
+# session = { id = "/session", title = "/title", cwd = "/cwd" }
+# message = { role = "/role", text = "/text", time = "/time", id = "/id", model = "/model" }
+# call = { each = "/calls/*", id = "/id", name = "/name", input = "/input" }
+# result = { each = "/results/*", call = "/id", output = "/output", failed = "/failed" }
+# tokens = { input = "/usage/input", output = "/usage/output", cache_read = "/usage/cached" }
+"#;
+
 /// Returns a configuration file with every key commented out at its default.
 fn config_template() -> String {
     let mut text = String::from(
@@ -133,5 +147,6 @@ fn config_template() -> String {
         "\n# More homes to read: a mounted disk, the Windows side of WSL, a copy from a server.\n",
     );
     text.push_str("# [[homes]]\n# path = \"/mnt/backup/home/me\"\n# type = \"local\"  # or wsl, windows, remote\n# host = \"\"\n");
+    text.push_str(DECLARED_AGENT);
     text
 }
