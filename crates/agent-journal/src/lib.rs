@@ -70,7 +70,9 @@ mod uri;
 mod watch;
 mod work_share;
 
-pub use agent_sessions::connectors::{AgentDeclaration, UnreadAgent, UnreadReason};
+pub use agent_sessions::connectors::{
+    AgentDeclaration, LearnedAgent, LearnedShare, UnreadAgent, UnreadReason, learn_agent,
+};
 pub use agent_sessions::{connectors, model};
 
 pub use blame::{Author, Blame, BlamedFile, Touch, TouchedFile};

@@ -45,7 +45,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::declared::{
-    AgentDeclaration, DeclarationError, DeclaredConnector, all_connectors, declare_agents,
+    AgentDeclaration, DeclarationError, DeclaredConnector, LearnedAgent, LearnedShare,
+    all_connectors, declare_agents, learn_agent,
 };
 pub use self::formats::project_search::{FoundProjects, SearchLimits};
 pub use self::machine::{Machine, Os};

@@ -1,14 +1,18 @@
 //! `aj sources`: lists the scanned directories and the results of reading them.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use agent_journal::{AgentReport, AgentTotals, Coverage, ImportedAgentReport, UnreadAgent};
+use agent_journal::{
+    AgentReport, AgentTotals, Coverage, ImportedAgentReport, LearnedAgent, LearnedShare,
+    UnreadAgent, learn_agent,
+};
 use anyhow::Result;
 use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::error::FOUND;
+use crate::error::{FOUND, print_nothing_found};
 use crate::output::wrap::{join_to_lines, wrap_text};
 use crate::output::{
     self, DIM, agent_style, amount, bytes, count, failure_cause, pad_left, pad_to_width, plain_text,
@@ -19,15 +23,23 @@ const NAMED: usize = 5;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  aj sources           agents with sessions on this machine
-  aj sources --all     all supported agents and their directories")]
+  aj sources            agents with sessions on this machine
+  aj sources --all      all supported agents and their directories
+  aj sources --learn .  a declaration of the agent whose files are here")]
 pub(crate) struct SourcesArgs {
     /// Include agents without sessions
     #[arg(long)]
     all: bool,
+
+    /// Examine the files in a directory, and print a declaration of their agent
+    #[arg(long, value_name = "DIR", conflicts_with = "all")]
+    learn: Option<PathBuf>,
 }
 
 pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Result<ExitCode> {
+    if let Some(directory) = &args.learn {
+        return learn_declaration(directory, context);
+    }
     let answered = context.answer_fresh(|journal| {
         Ok((
             journal.agent_reports()?,
@@ -70,6 +82,53 @@ pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Resul
     writeln!(out, " {DIM}journal {}{DIM:#}", journal.database_path().display())?;
     out.flush()?;
     Ok(FOUND)
+}
+
+/// Prints the declaration of an agent whose files are in a directory.
+fn learn_declaration(directory: &Path, context: &CommandContext) -> Result<ExitCode> {
+    let machine = context.settings.scanned_machine();
+    let directory =
+        directory.to_str().map_or(directory.to_owned(), |text| machine.expand_home(text));
+    let directory = std::path::absolute(&directory)?;
+    let shown = directory.display().to_string();
+    let Some(learned) = learn_agent(&directory, &machine.home)? else {
+        let message = format!("no conversation was recognised in {shown}");
+        return Ok(print_nothing_found(&message));
+    };
+    if context.json {
+        let document = json!({ "directory": shown, "learned": learned });
+        output::json::print_document("learned-agent", document)?;
+        return Ok(FOUND);
+    }
+    let mut out = output::buffered_stdout();
+    for line in learned_comment(&learned, context) {
+        writeln!(out, "# {line}")?;
+    }
+    write!(out, "\n{}", learned.declaration)?;
+    out.flush()?;
+    Ok(FOUND)
+}
+
+/// Describes a proposed declaration, in lines.
+fn learned_comment(learned: &LearnedAgent, context: &CommandContext) -> Vec<String> {
+    let share = |share: LearnedShare| {
+        let whole = share.whole.max(1);
+        format!("{:.1} %", (100.0 * share.part as f64 / whole as f64).min(100.0))
+    };
+    let of = |share: LearnedShare, noun: &str| {
+        format!("{} of {}", amount(share.part), count(share.whole, noun))
+    };
+    let files = format!(
+        "It reads {} ({} of their bytes), and understands {} and {} of their bytes.",
+        of(learned.files, "file"),
+        share(learned.file_bytes),
+        of(learned.records, "record"),
+        share(learned.record_bytes),
+    );
+    let advice =
+        format!("A proposal. Check it, and add it to {}.", context.settings.file.display());
+    let width = output::output_width().saturating_sub(2);
+    [advice, files].iter().flat_map(|text| wrap_text(text, width)).collect()
 }
 
 /// Describes how many sessions can be found by meaning.

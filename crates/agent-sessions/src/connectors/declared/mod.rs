@@ -6,6 +6,8 @@ mod database;
 mod declaration;
 mod document;
 mod field_path;
+mod infer;
+mod learn;
 mod lines;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +16,7 @@ use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::declaration::{AgentDeclaration, DeclarationError};
+pub use self::learn::{LearnedAgent, LearnedShare, learn_agent};
 
 use self::declaration::DeclaredFormat;
 use super::formats::{files, glob, sqlite};
