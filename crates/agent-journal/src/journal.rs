@@ -16,8 +16,8 @@ use crate::analyze::{
 use crate::config::Config;
 use crate::connectors::formats::{glob, jsonl, scan_snapshot};
 use crate::connectors::{
-    Agent, AgentDeclaration, DeclarationError, Machine, Retention, UnreadAgent, all_connectors,
-    declare_agents, find_unread_agents, mcp_config,
+    Agent, AgentDeclaration, Connector, DeclarationError, Machine, Retention, UnreadAgent,
+    all_connectors, declare_agents, find_unread_agents, mcp_config,
 };
 use crate::error::{Error, Result};
 use crate::export::Redactor;
@@ -203,7 +203,7 @@ impl Journal {
 
     /// Returns all supported agents, and the declared ones.
     pub fn supported_agents() -> impl Iterator<Item = &'static Agent> {
-        all_connectors().map(|connector| connector.agent())
+        all_connectors().map(Connector::agent)
     }
 
     /// Declares further agents for all journals of this process. It can be done once.

@@ -189,8 +189,8 @@ fn files_that_are_no_export_are_refused_with_the_reason() {
 fn a_conversation_made_to_exhaust_memory_is_refused() {
     let test = Test::new();
     let path = test.beside("large.zip");
-    let text = "a".repeat(65 << 20);
-    let list = format!("[{{\"uuid\":\"u\",\"chat_messages\":[{{\"text\":\"{text}\"}}]}}]");
+    let filler = "a".repeat(65 << 20);
+    let list = format!("[{{\"uuid\":\"u\",\"chat_messages\":[{{\"text\":\"{filler}\"}}]}}]");
     fs::write(&path, archive(&[("x", ""), ("conversations.json", &list)])).unwrap();
     assert!(fs::metadata(&path).unwrap().len() < 1 << 20);
     test.args(["import", path.to_str().unwrap()]).fails(["conversation 1", "too large"]);

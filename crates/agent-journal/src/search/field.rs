@@ -445,7 +445,7 @@ pub fn agent_name(name: &str) -> Result<String> {
 /// Returns the error for a name that is neither built in nor an agent of the journal.
 pub(crate) fn unknown_agent(name: &str, imported: &[String]) -> Error {
     let built_in: Vec<&connectors::Agent> =
-        connectors::all_connectors().map(|one| one.agent()).collect();
+        connectors::all_connectors().map(connectors::Connector::agent).collect();
     let known: Vec<&str> = built_in
         .iter()
         .flat_map(|agent| agent.aliases.iter().copied().chain([agent.id]))

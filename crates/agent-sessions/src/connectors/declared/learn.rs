@@ -507,6 +507,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a private home")]
     fn a_declaration_is_proposed_and_measured() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join(".scribe");
