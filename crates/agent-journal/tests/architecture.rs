@@ -219,6 +219,8 @@ fn only_connectors_name_an_agent() {
         names.extend(agent.aliases);
     }
     names.extend(unread_agent_names());
+    // A verb of English and a keyword of many languages.
+    names.remove("continue");
     for file in everything() {
         if file.module() == "connectors" {
             continue;
@@ -348,7 +350,9 @@ fn every_file_says_what_it_is_for() {
 fn nothing_is_left_for_later() {
     for file in everything() {
         for word in ["todo!", "unimplemented!", "TODO", "FIXME", "#[ignore"] {
-            assert!(!file.text.contains(word), "{}: `{word}`", file.name);
+            // Literals may quote what agents write.
+            let quoted: usize = file.literals.iter().map(|text| text.matches(word).count()).sum();
+            assert!(file.text.matches(word).count() <= quoted, "{}: `{word}`", file.name);
         }
     }
 }

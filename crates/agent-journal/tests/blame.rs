@@ -38,8 +38,12 @@ fn play(messages: &[(u64, Message)]) -> BTreeMap<String, Played> {
             let Some(input) = input.parse_as::<Value>().filter(|_| !failed.contains(id)) else {
                 continue;
             };
-            // Cells of notebooks are no lines, and an agent's memory is no file of a project.
-            if name.contains("notebook") || name.contains("memory") {
+            // Cells of notebooks are no lines, and an agent's memory is no file of a project. The
+            // content that comes with a call to read or search files is not written.
+            if ["notebook", "memory", "read", "list", "search"]
+                .iter()
+                .any(|kind| name.contains(kind))
+            {
                 continue;
             }
             play_call(&input, message.at, &mut files);
@@ -128,13 +132,16 @@ fn every_line_a_session_wrote_is_its_own_and_others_are_nobodys() {
     assert!(!is_there || (lines > 20_000 && strange > 20_000), "{lines} {strange}");
 }
 
-/// Every line of a file as the session left it is the session's.
+/// Every line of a file as the session left it is the session's. Where no time was recorded, another
+/// session that wrote the same line may be its author.
 fn check_own(journal: &Journal, entry: &Entry, file: &BlamedFile) {
     let blame = journal.blame_file(file).unwrap();
     for (line, author) in file.lines.iter().zip(&blame.lines) {
         let place = format!("{}: {:?}", file.paths[0].display(), line.text);
         let author = author.unwrap_or_else(|| panic!("nobody wrote {place} of {}", entry.id));
-        assert_eq!(blame.sessions[author.session].id, entry.id, "{place}");
+        if line.committed_at.is_some() {
+            assert_eq!(blame.sessions[author.session].id, entry.id, "{place}");
+        }
     }
 }
 

@@ -236,7 +236,7 @@ fn a_wrong_file_says_so_in_one_line_and_leaves_nothing() {
     let cases = [
         (String::new(), "the file contains no session"),
         ("# A title\n".to_owned(), "not a JSON or ndjson export"),
-        ("[]".to_owned(), "expected an exported session"),
+        ("[]".to_owned(), "the file contains no session"),
         ("{}".to_owned(), "missing field `messages`"),
         (
             format!("{line}\n{}", &line[..line.len() / 2]),

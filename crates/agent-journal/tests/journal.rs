@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use agent_journal::Journal;
@@ -50,25 +51,43 @@ fn everything(place: &Place, journal: &Journal) -> Value {
 
 #[track_caller]
 fn same(kept: &Value, expected: &Value, what: &str) {
-    for part in ["counted", "answers", "near"] {
-        assert_eq!(kept[part], expected[part], "{what}: {part}");
+    if let Some((path, kept, expected)) = first_difference(kept, expected) {
+        panic!("{what}: {path} is {kept}, expected {expected}");
     }
-    let (kept, expected) = (&kept["sessions"], &expected["sessions"]);
-    for (id, session) in expected.as_object().unwrap() {
-        for part in ["entry", "account", "messages"] {
-            assert_eq!(kept[id][part], session[part], "{what}: {part} of {id}");
-        }
-    }
-    assert_eq!(kept, expected, "{what}");
 }
 
-/// Runs `check` on the home of every fixture of every agent.
+/// Returns the path of the first difference between two documents, with both values.
+fn first_difference(one: &Value, other: &Value) -> Option<(String, String, String)> {
+    let below = |name: String, one: Option<&Value>, other: Option<&Value>| match (one, other) {
+        (Some(one), Some(other)) => first_difference(one, other)
+            .map(|(path, one, other)| (format!("/{name}{path}"), one, other)),
+        (one, other) => {
+            let text = |value: Option<&Value>| value.map_or("absent".into(), Value::to_string);
+            Some((format!("/{name}"), text(one), text(other)))
+        }
+    };
+    match (one, other) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+            names.into_iter().find_map(|name| below(name.clone(), ours.get(name), theirs.get(name)))
+        }
+        (Value::Array(ours), Value::Array(theirs)) => (0..ours.len().max(theirs.len()))
+            .find_map(|at| below(at.to_string(), ours.get(at), theirs.get(at))),
+        _ if one == other => None,
+        _ => Some((String::new(), one.to_string(), other.to_string())),
+    }
+}
+
+/// Runs `check` on the home of every fixture of every agent, and fails with all its failures.
 fn each_fixture(mut check: impl FnMut(&Path, &Home)) {
+    let mut failures = 0;
     for connector in ALL {
         for case in directories(&fixtures().join(connector.agent().id)) {
-            check(&case, &Home::of(&case));
+            let checked = catch_unwind(AssertUnwindSafe(|| check(&case, &Home::of(&case))));
+            failures += usize::from(checked.is_err());
         }
     }
+    assert_eq!(failures, 0, "the output above has each failure");
 }
 
 /// The files of a home, relative to it.

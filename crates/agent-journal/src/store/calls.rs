@@ -8,9 +8,10 @@ use rusqlite::params;
 use super::Writer;
 use super::activity_codec::{self, ActivityLog, UsageBucket, UsageBucketColumns};
 use super::database::OptionalRow;
+use super::derive::SessionFacts;
 use super::detached_usage::OWNERS;
 use crate::error::Result;
-use crate::model::{MessageFacts, Session, Timestamp, Tokens};
+use crate::model::{MessageFacts, Session, Tokens};
 
 /// Returns an SQL condition: the row of `usage` is a sum or a second-hand record, and its calls are
 /// also recorded individually, with their input, among the rows `one` that match `condition`. A sum
@@ -126,11 +127,11 @@ impl Writer<'_> {
         &self,
         key: u64,
         metadata: &Session,
-        facts: MessageFacts,
+        figures: SessionFacts,
         shown: bool,
     ) -> Result<()> {
-        let start = metadata.started_at.map(Timestamp::as_millis);
-        let facts = if shown { facts } else { MessageFacts::default() };
+        let start = figures.started_at;
+        let facts = if shown { figures.into_own() } else { MessageFacts::default() };
         let files = activity_codec::pack_files(&facts.files, metadata.cwd.as_deref());
         let done = ActivityLog::of(&facts, start).pack();
         let sql = "INSERT OR REPLACE INTO activity (session, done, files) VALUES (?1, ?2, ?3)";
@@ -210,7 +211,7 @@ impl Writer<'_> {
 mod tests {
     use super::*;
     use crate::connectors::{Source, Stamp};
-    use crate::model::{Message, SessionId, Usage};
+    use crate::model::{Message, SessionId, Timestamp, Usage};
     use crate::store::{ChunkBuilder, RecordingRow, SerializedMessage, Store};
 
     struct Journal {

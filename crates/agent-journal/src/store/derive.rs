@@ -113,6 +113,10 @@ impl Writer<'_> {
                 metadata.cwd = self.directories(directories)?.get(&folder).cloned();
             }
         }
+        // A session that appears takes its calls back from the one that started it.
+        let sql = "SELECT parent FROM sessions WHERE key = ?1 AND NOT shown AND parent IS NOT NULL";
+        let former: Option<i64> = self.database.optional_value(sql, [session as i64])?;
+        self.stale_tokens.extend(former.map(|parent| parent as u64));
         self.write_session(session, recording, &metadata, &figures, projects)?;
         self.note_bills(session, &metadata)?;
         let shown = is_shown(&metadata, &figures);
@@ -120,7 +124,7 @@ impl Writer<'_> {
             let parent = SessionId { agent, native: native.clone() };
             self.stale_tokens.insert(parent.session_key());
         }
-        self.write_activity(session, &metadata, figures.into_own(), shown)?;
+        self.write_activity(session, &metadata, figures, shown)?;
         if self.owners.remove(&session) { self.write_spending(session) } else { Ok(()) }
     }
 
@@ -328,13 +332,14 @@ impl Writer<'_> {
     }
 
     /// Returns whether a recording is the only one of its source and no record of the source could
-    /// be read.
+    /// be read, or was imported from a journal that listed it all the same.
     fn is_garbled(&self, recording: i64) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM recordings
                      JOIN sources ON sources.id = recordings.source
-                     WHERE recordings.key = ?1 AND sources.records = 0 AND sources.skipped != '{}'
+                     WHERE recordings.key = ?1 AND (sources.home = 'import'
+                     OR sources.records = 0 AND sources.skipped != '{}'
                      AND NOT EXISTS (SELECT 1 FROM recordings AS other
-                                     WHERE other.source = sources.id AND other.key != ?1))";
+                                     WHERE other.source = sources.id AND other.key != ?1)))";
         self.database.value(sql, [recording])
     }
 
@@ -349,11 +354,11 @@ impl Writer<'_> {
 }
 
 /// The facts derived from the messages of a session.
-struct SessionFacts {
+pub(super) struct SessionFacts {
     whole: MessageFacts,
     /// Facts of the session's own part, if it begins with messages of another session.
     own: Option<MessageFacts>,
-    started_at: Option<i64>,
+    pub(super) started_at: Option<i64>,
     ended_at: Option<i64>,
     /// Summaries in the session's file that end at a message no session has.
     summaries: Vec<String>,
@@ -388,7 +393,7 @@ impl SessionFacts {
         self.own.as_ref().unwrap_or(&self.whole)
     }
 
-    fn into_own(self) -> MessageFacts {
+    pub(super) fn into_own(self) -> MessageFacts {
         self.own.unwrap_or(self.whole)
     }
 }

@@ -4,10 +4,11 @@ use super::database::Database;
 use crate::error::Result;
 use crate::model::Session;
 
-/// SQL order of recordings by priority: the richest first, then the longest. An import leads only
-/// if the agent's own files have no message. A combined recording has no metadata of its own.
+/// SQL order of recordings by priority: the richest first, then the longest, then that of the
+/// largest file. An import leads only if the agent's own files have no message. A combined recording has no metadata of its own.
 pub(super) const ORDER: &str = "recordings.combined, recordings.messages > 0 DESC,
-    sources.home = 'import', recordings.richness DESC, recordings.messages DESC, recordings.key";
+    sources.home = 'import', recordings.richness DESC, recordings.messages DESC,
+    sources.size DESC, recordings.key";
 
 /// Merges the metadata of a session. The leading recording takes precedence, the others fill its
 /// gaps. Returns the key of the leading recording with the result.

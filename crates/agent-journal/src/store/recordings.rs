@@ -20,6 +20,8 @@ pub(crate) struct Recording {
     /// Sum of the features that the recording has. For a combined recording, the reader version.
     pub(crate) richness: i64,
     pub(crate) is_combined: bool,
+    /// Size of the recording's source.
+    pub(crate) source_bytes: u64,
 }
 
 /// Maximum number of sessions in a small source. A source with more is a database.
@@ -41,7 +43,7 @@ impl Store {
         if count < 2 {
             return Ok(Vec::new());
         }
-        let sql = "SELECT key, metadata, source, home = 'import' AS is_import, messages, richness, combined
+        let sql = "SELECT key, metadata, source, home = 'import' AS is_import, messages, richness, combined, size
                    FROM recordings JOIN sources ON sources.id = recordings.source
                    WHERE session = ?1 ORDER BY key";
         self.database.rows(sql, [session as i64], |row| {
@@ -57,6 +59,7 @@ impl Store {
                 messages: row.get::<_, i64>("messages")? as u64,
                 richness: row.get("richness")?,
                 is_combined: row.get("combined")?,
+                source_bytes: row.get::<_, i64>("size")? as u64,
             })
         })
     }

@@ -43,8 +43,8 @@ enum BlockHashes {
     /// A tool call, a result or an image with its id, and the hashes of the lines of the tool's
     /// input or output, because a digest may contain these as messages.
     Named { id: u64, lines: Vec<u64> },
-    /// A block that only a recording of the same format can contain.
-    Foreign,
+    /// A block that only a recording of the same format can contain, with the hash of its JSON.
+    Foreign { id: Option<u64> },
 }
 
 impl MessageFingerprint {
@@ -96,9 +96,13 @@ impl BlockHashes {
             Block::ToolResult { call_id, .. } => named("result", call_id),
             Block::Image(image) => match image.hash.as_ref().or(image.location.as_ref()) {
                 Some(name) => named("image", name),
-                None => Self::Foreign,
+                None => Self::Foreign { id: None },
             },
-            Block::Other(_) => Self::Foreign,
+            Block::Other(json) => {
+                // White space is not part of what the agent recorded.
+                let content = json.parse_as::<serde_json::Value>().unwrap_or_default();
+                Self::Foreign { id: Some(xxh3_64(format!("other {content}").as_bytes())) }
+            }
         }
     }
 }
@@ -211,7 +215,12 @@ impl SequenceIndex {
                     self.named.entry(*id).or_insert(at);
                     lines
                 }
-                BlockHashes::Foreign => continue,
+                BlockHashes::Foreign { id } => {
+                    if let Some(id) = id {
+                        self.named.entry(*id).or_insert(at);
+                    }
+                    continue;
+                }
             };
             for line in lines {
                 self.lines.entry(*line).or_insert(at);
@@ -410,7 +419,10 @@ impl Sequence {
                     let place = self.known.named.get(id).filter(|_| !is_import || has_lines());
                     place.map(|place| Some(*place))
                 }
-                BlockHashes::Foreign => (!is_same_format).then_some(None),
+                BlockHashes::Foreign { id } => {
+                    let place = id.and_then(|id| self.known.named.get(&id));
+                    place.map(|place| Some(*place)).or((!is_same_format).then_some(None))
+                }
             };
             match known {
                 Some(known) => place = place.max(known),

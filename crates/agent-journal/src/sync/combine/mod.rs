@@ -63,7 +63,8 @@ impl Combination<'_, '_> {
         }
     }
 
-    /// Computes the richness of recordings and sorts the richest first. An import never leads if
+    /// Computes the richness of recordings and sorts the richest first, in the order of the
+    /// metadata, so that the result does not depend on the order of reading. An import never leads if
     /// there is a recording of this machine.
     fn rank(&mut self, session: u64, recordings: &mut [Recording]) -> Result<()> {
         for recording in recordings.iter_mut() {
@@ -74,7 +75,8 @@ impl Combination<'_, '_> {
             }
         }
         recordings.sort_by_key(|one| {
-            (one.is_import, Reverse(one.richness), Reverse(one.messages), one.key)
+            let size = Reverse((one.richness, one.messages, one.source_bytes));
+            (one.is_import, size, one.key)
         });
         Ok(())
     }

@@ -130,19 +130,20 @@ fn is_uuid(text: &str) -> bool {
     text.chars().map(shape).eq("00000000-0000-0000-0000-000000000000".chars())
 }
 
-/// Returns the session whose sub-agents are in a folder: the folder has the name of its file.
+/// Returns the session whose sub-agents are in a folder: the folder has the name of its file. A
+/// name with a time contains the id, so that the file need not exist yet.
 fn parent_of_folder(folder: &Path) -> Option<String> {
     let name = folder.file_name()?.to_string_lossy();
+    let (id, is_stamped) = id_in_file_name(&name);
+    if is_stamped {
+        let around = folder.parent().unwrap_or(Path::new("")).to_string_lossy();
+        return Some(qualified_id(id, scope_of_folder(&around)));
+    }
     let mut file = PathBuf::from(folder).into_os_string();
     file.push(EXTENSION);
     let file = PathBuf::from(file);
     if !files::is_regular_file(&file) {
         return None;
-    }
-    let (id, is_stamped) = id_in_file_name(&name);
-    if is_stamped {
-        let around = folder.parent().unwrap_or(Path::new("")).to_string_lossy();
-        return Some(qualified_id(id, scope_of_folder(&around)));
     }
     let parent = SessionFile::from_session_path(&file);
     Some(header_id(&file).map_or(parent.native.clone(), |id| parent.native_id(&id)))
