@@ -14,6 +14,9 @@ use proptest::prelude::RngExt;
 use crate::support::shelf::{every_fixture, of_all};
 use crate::support::{Home, copy, each_file, fixtures};
 
+/// The number of agents whose files record no tokens.
+const AGENTS_WITHOUT_TOKENS: usize = 2;
+
 /// What each agent and each model spent: calls, tokens, cost.
 type Totals = BTreeMap<String, String>;
 
@@ -112,7 +115,7 @@ fn each_fixture(mut lay_out: impl FnMut(&Home, &mut dyn FnMut(String, Totals))) 
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(
-        with_tokens.len(),
+        with_tokens.len() + AGENTS_WITHOUT_TOKENS,
         ALL.len(),
         "an agent has no fixture with tokens: {with_tokens:?}"
     );
@@ -193,6 +196,42 @@ fn copies(home: &Path) -> BTreeSet<(PathBuf, PathBuf)> {
     all
 }
 
+/// Lists a file and, if it goes to another directory, the files that have its name with another
+/// ending, each with its new path.
+fn companions(from: &Path, to: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let stem = |path: &Path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.split('.').next().unwrap_or_default().to_owned()
+    };
+    if stem(from) != stem(to) || stem(from).is_empty() {
+        return vec![(from.to_owned(), to.to_owned())];
+    }
+    let beside = fs::read_dir(from.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let files = beside.filter(|path| path.is_file() && stem(path) == stem(from));
+    files.map(|path| (path.clone(), to.with_file_name(path.file_name().unwrap()))).collect()
+}
+
+/// Returns whether the name that a copy changes is the only id of the session: the name of its file
+/// or directory, which occurs in no file of it. Such a copy is another session.
+fn is_only_id(home: &Path, original: &Path, other: &Path) -> bool {
+    let changed = original.iter().zip(other).position(|(one, other)| one != other);
+    let depth = original.components().count();
+    let Some(changed) = changed.filter(|changed| changed + 2 >= depth) else { return false };
+    let name = original.iter().nth(changed).unwrap().to_string_lossy();
+    let id = name.split('.').next().unwrap_or_default().as_bytes();
+    let mut is_inside = false;
+    let mut search = |path: &Path| {
+        is_inside |= memchr::memmem::find(&fs::read(path).unwrap(), id).is_some();
+    };
+    let copied = home.join(original);
+    if copied.is_dir() {
+        each_file(&copied, &mut search)
+    } else {
+        search(&copied)
+    }
+    !is_inside
+}
+
 /// A name that stays what it is to whoever looks at beginning and end.
 fn renamed(path: &Path) -> OsString {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -209,19 +248,25 @@ fn a_copy_elsewhere_counts_nothing_and_stays_when_the_original_goes() {
         for (original, other) in copies(home.path()) {
             let place = Place::of(home);
             let before = place.sources();
-            let (from, to) = (place.home().join(&original), place.home().join(&other));
-            if from.is_dir() {
-                copy(&from, &to);
-            } else {
-                put(&from, &to);
+            if is_only_id(home.path(), &original, &other) {
+                continue;
             }
+            let (from, to) = (place.home().join(&original), place.home().join(&other));
+            let files = if from.is_dir() { Vec::new() } else { companions(&from, &to) };
+            if files.is_empty() {
+                copy(&from, &to);
+            }
+            files.iter().for_each(|(from, to)| put(from, to));
             // What nobody looks at counts nothing.
             if place.sources() == before {
                 continue;
             }
             found += 1;
             check(format!("copied to {other:?}"), place.read());
-            if from.is_dir() { fs::remove_dir_all(&from) } else { fs::remove_file(&from) }.unwrap();
+            if files.is_empty() {
+                fs::remove_dir_all(&from).unwrap();
+            }
+            files.iter().for_each(|(from, _)| fs::remove_file(from).unwrap());
             check(format!("moved to {other:?}"), place.read());
         }
     });

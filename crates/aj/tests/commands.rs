@@ -445,6 +445,7 @@ fn configured_directories_replace_the_search_for_projects() {
     let test = Test::new().config(sources);
     test.write("only/.aider.chat.history.md", chat_log("rename the port"));
     test.write("play/.aider.chat.history.md", chat_log("draw a maze"));
+    test.write("x/notes.md", "No project.");
     test.aj("index").found();
     test.aj("list").found().shows(["rename the port"]).hides(["draw a maze"]);
     assert!(!test.journal("found_projects").exists());

@@ -114,10 +114,19 @@ struct CopiedMessages {
     origin: Option<String>,
 }
 
-/// Returns the manifest of the session that a document belongs to.
+/// Returns the manifest of the session that a document belongs to. A sub-agent has none of its own.
 pub(super) fn manifest_path(document: &Path) -> PathBuf {
+    let own = own_manifest_path(document);
+    if files::is_regular_file(&own) {
+        return own;
+    }
     let folder = document.parent().unwrap_or(Path::new(""));
     folder.join(format!("{}.json", folder.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// Returns the manifest with the name of a document.
+fn own_manifest_path(document: &Path) -> PathBuf {
+    document.with_file_name(format!("{}.json", stem_of(document)))
 }
 
 /// Returns the file with the messages that replace those of a document for the model.
@@ -157,7 +166,8 @@ fn stem_of(document: &Path) -> String {
     name.strip_suffix(MESSAGES).unwrap_or(&name).to_owned()
 }
 
-/// Creates the session of a document. One with another name than its directory is a sub-agent's.
+/// Creates the session of a document. One with another name than its directory and without a
+/// manifest is a sub-agent's.
 fn session_of_document(
     agent: &str,
     path: &Path,
@@ -170,7 +180,8 @@ fn session_of_document(
         let text = text.as_ref().map(BorrowedText::as_borrowed_str);
         text.filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    let mut session = if stem == folder {
+    let is_main = stem == folder || files::is_regular_file(&own_manifest_path(path));
+    let mut session = if is_main {
         Session::new(agent, stem)
     } else {
         let recorded = named(&origin.session).or_else(|| document.text_field("sessionId"));
@@ -178,7 +189,7 @@ fn session_of_document(
         let own = recorded.filter(|id| *id != folder);
         Session::new(agent, own.unwrap_or_else(|| format!("{folder}__{stem}")))
     };
-    if session.id.native != folder {
+    if !is_main {
         session.kind = SessionKind::Agent;
         session.parent = named(&origin.parent).or_else(|| Some(folder.into_owned()));
     }

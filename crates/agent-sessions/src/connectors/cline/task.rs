@@ -57,14 +57,16 @@ pub(super) fn read_task(agent: &str, panel: &Path, sink: &mut dyn Sink) -> Resul
     }
     complete_requests(&mut requests, &about);
     describe_session(task, &entries, &requests, &mut session);
-    let native = session.id.native.clone();
+    // A copy of a task in another folder has the same calls.
+    let begins = entries.iter().find_map(|placed| placed.entry.millis);
+    let task_key = begins.map_or(session.id.native.clone(), |millis| millis.to_string());
     sink.accept_record(Record::Session(Box::new(session)))?;
     for at in broken {
         sink.accept_record(Record::unreadable_record(at, NO_OBJECT))?;
     }
     let (results, answered_at) = results_sent_with(requests.first());
     let turn = TaskTurn::without_request(results, answered_at);
-    let reader = TaskReader { sink, native, turn, has_prompt: false };
+    let reader = TaskReader { sink, task_key, turn, has_prompt: false };
     reader.read_entries(entries, requests)?;
     document.break_record().map_or(Ok(()), |record| sink.accept_record(record))
 }
@@ -173,7 +175,8 @@ fn describe_session(
 struct TaskReader<'s> {
     sink: &'s mut dyn Sink,
     /// Id of the session.
-    native: String,
+    /// The time of the first entry, which is part of the identity of each call.
+    task_key: String,
     turn: TaskTurn,
     has_prompt: bool,
 }
@@ -205,7 +208,7 @@ impl TaskReader<'_> {
         self.finish_turn(entry.entry_time())?;
         self.has_prompt = true;
         let fields = json::parse_json::<TaskRequest<'_>>(entry.entry_text()).unwrap_or_default();
-        let identity = format!("{} {}", request.millis, self.native);
+        let identity = format!("{} {}", request.millis, self.task_key);
         let mut reply = Message {
             role: Role::Assistant,
             origin: Origin::Assistant,
@@ -339,7 +342,7 @@ impl TaskReader<'_> {
     fn read_request_end(&mut self, entry: &TaskEntry<'_>, at: u64) -> Result<()> {
         let fields = json::parse_json::<TaskRequest<'_>>(entry.entry_text()).unwrap_or_default();
         if fields.has_tokens() && self.turn.reply.usage.is_none() {
-            let identity = format!("{} {}", entry.millis.unwrap_or(0), self.native);
+            let identity = format!("{} {}", entry.millis.unwrap_or(0), self.task_key);
             self.turn.reply.usage = fields.usage(identity, None);
         }
         self.pass_over(at, "api_req_finished".to_owned())
@@ -350,7 +353,7 @@ impl TaskReader<'_> {
     fn read_usage_sum(&mut self, entry: &TaskEntry<'_>, at: u64) -> Result<()> {
         let fields = json::parse_json::<TaskRequest<'_>>(entry.entry_text()).unwrap_or_default();
         let (_, subject) = entry.subject();
-        let identity = format!("{subject} {} {}", entry.millis.unwrap_or(0), self.native);
+        let identity = format!("{subject} {} {}", entry.millis.unwrap_or(0), self.task_key);
         let usage = fields.usage(identity, None);
         if usage.is_none() {
             return self.pass_over(at, format!("{subject} without tokens"));

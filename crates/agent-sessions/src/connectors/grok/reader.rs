@@ -13,7 +13,7 @@ use crate::connectors::formats::json::{self, BorrowedText};
 use crate::connectors::formats::jsonl::{self, End, LINE_TOO_LONG, LineReader};
 use crate::connectors::formats::open_step::OpenStep;
 use crate::connectors::{Checkpoint, Record, Sink};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{
     Block, Continuation, Json, Message, Origin, Role, Session, SessionKind, Timestamp,
 };
@@ -116,8 +116,6 @@ struct UpdateReader<'s> {
     session: Session,
     /// The session whose beginning was copied, and the time of the copy.
     fork: Option<(String, Timestamp)>,
-    /// Whether the session's tokens are included in those of another sub-agent.
-    is_nested: bool,
     state: UpdateReaderState,
     /// The reply that is being read, with the model call that writes it.
     step: Option<(OpenStep, Option<u64>)>,
@@ -151,16 +149,27 @@ struct UpdateReaderState {
     turn_began: Option<Timestamp>,
     /// Number of messages copied from another session.
     copied: u64,
+    /// Whether another session started this one, as far as its metadata said so.
+    is_sub_agent: bool,
+    /// Whether the session's tokens are included in those of another sub-agent.
+    is_nested: bool,
 }
 
 impl<'s> UpdateReader<'s> {
     fn new(facts: SessionFacts, start: &Checkpoint, sink: &'s mut dyn Sink) -> Result<Self> {
+        let mut state: UpdateReaderState = serde_json::from_slice(&start.state).unwrap_or_default();
+        let is_sub_agent = facts.session.kind == SessionKind::Agent;
+        let is_known = (state.is_sub_agent, state.is_nested) == (is_sub_agent, facts.is_nested);
+        if start.offset > 0 && !is_known {
+            // The tokens that were read already count in another way.
+            return Err(Error::StartOver);
+        }
+        (state.is_sub_agent, state.is_nested) = (is_sub_agent, facts.is_nested);
         let mut reader = Self {
             sink,
             session: facts.session,
             fork: facts.fork,
-            is_nested: facts.is_nested,
-            state: serde_json::from_slice(&start.state).unwrap_or_default(),
+            state,
             step: None,
             prompt: None,
             opened: None,
@@ -323,11 +332,11 @@ impl<'s> UpdateReader<'s> {
         self.close_open_messages()?;
         let since = self.state.turn_began.take();
         let Some(turn) = update.usage else { return self.pass_over("turn_completed".to_owned()) };
-        if self.session.kind != SessionKind::Agent {
+        if !self.state.is_sub_agent {
             if let Some(state) = self.state.bill.add_turn(turn, at) {
                 self.session.add_bill(state);
             }
-        } else if !self.is_nested {
+        } else if !self.state.is_nested {
             let prompt = owned_if_present(update.prompt_id).unwrap_or_default();
             for (model, usage) in usage::turn_sums(turn, &prompt, since) {
                 let (model, usage) = (Some(model), Some(usage));

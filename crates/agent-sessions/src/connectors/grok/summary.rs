@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::line::owned_if_present;
 use crate::connectors::formats::files;
 use crate::connectors::formats::json::{self, BorrowedText, lenient};
+use crate::connectors::formats::jsonl::LineReader;
 use crate::model::{Json, Session, SessionKind, Timestamp, TitleRank};
 
 /// Size limit of a metadata file in bytes.
@@ -31,7 +32,20 @@ lenient! {
 
 lenient! {
     struct GrokInfo<'a> {
+        "id" id: Option<BorrowedText<'a>>,
         "cwd" cwd: Option<BorrowedText<'a>>,
+    }
+}
+
+lenient! {
+    struct NamedUpdate<'a> {
+        "params" params: Option<NamedParameters<'a>>,
+    }
+}
+
+lenient! {
+    struct NamedParameters<'a> {
+        "sessionId" session: Option<BorrowedText<'a>>,
     }
 }
 
@@ -52,12 +66,15 @@ pub(super) fn summary_file(updates: &Path) -> PathBuf {
 /// Reads the metadata of the session in a file.
 pub(super) fn read_facts(agent: &str, updates: &Path) -> SessionFacts {
     let folder = updates.parent().unwrap_or(Path::new(""));
-    let native = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let text = files::small_text(&summary_file(updates), MAX_SUMMARY_BYTES).unwrap_or_default();
     let summary = json::parse_json::<GrokSummary<'_>>(&text).unwrap_or_default();
-    let mut session = Session::new(agent, native);
     let is_sub_agent = is_sub_agent(&summary);
-    session.cwd = summary.info.and_then(|info| owned_if_present(info.cwd));
+    let info = summary.info.unwrap_or_default();
+    let folder_name = || folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // A copy of a session's folder under another name is the same session.
+    let native = first_session_id(updates).or_else(|| owned_if_present(info.id));
+    let mut session = Session::new(agent, native.unwrap_or_else(folder_name));
+    session.cwd = owned_if_present(info.cwd);
     session.model = owned_if_present(summary.model);
     session.branch = owned_if_present(summary.branch);
     let root = owned_if_present(summary.root);
@@ -84,6 +101,14 @@ pub(super) fn read_facts(agent: &str, updates: &Path) -> SessionFacts {
     session.kind = SessionKind::Agent;
     session.parent = Some(parent);
     SessionFacts { session, fork: None, is_nested }
+}
+
+/// Returns the session that the first line of a file names.
+fn first_session_id(updates: &Path) -> Option<String> {
+    let mut lines = LineReader::open_at(updates, 0).ok()?;
+    let line = lines.next_line().ok()??;
+    let named = serde_json::from_slice::<NamedUpdate<'_>>(line.bytes).ok()?;
+    owned_if_present(named.params?.session)
 }
 
 fn is_sub_agent_file(summary: &Path) -> bool {

@@ -9,6 +9,7 @@ use crate::model::{Message, Session, Tokens, Usage};
 
 lenient! {
     struct OpenHandsState<'a> {
+        "id" id: Option<BorrowedText<'a>>,
         "agent" agent: Option<OpenHandsAgent<'a>>,
         "workspace" workspace: Option<OpenHandsWorkspace<'a>>,
         "stats" stats: Option<OpenHandsStats<'a>>,
@@ -89,18 +90,21 @@ pub(super) fn read_state(text: &str, session: &mut Session) -> Option<StateCalls
     };
     session.model = owned(state.agent.and_then(|agent| agent.llm).and_then(|llm| llm.model));
     session.cwd = owned(state.workspace.and_then(|workspace| workspace.directory));
+    // A copy of a conversation in another directory has the same calls.
+    let recorded_id = owned(state.id).map(|id| id.replace('-', ""));
+    let conversation = recorded_id.unwrap_or_else(|| session.id.native.clone());
     let mut calls = StateCalls::default();
     let uses = state.stats.and_then(|stats| stats.metrics).and_then(json::object_fields);
     for (name, raw) in uses.into_iter().flatten() {
         if let Some(metrics) = json::parse_json::<OpenHandsMetrics<'_>>(raw.get()) {
-            calls.add_metrics(&session.id.native, &name, metrics);
+            calls.add_metrics(&conversation, &name, metrics);
         }
     }
     Some(calls)
 }
 
 impl StateCalls {
-    fn add_metrics(&mut self, native: &str, name: &str, metrics: OpenHandsMetrics<'_>) {
+    fn add_metrics(&mut self, conversation: &str, name: &str, metrics: OpenHandsMetrics<'_>) {
         let usages = metrics.calls.unwrap_or_default();
         // A call without a known price has no cost: only lists of one length belong together.
         let costs = metrics.costs.filter(|costs| costs.len() == usages.len()).unwrap_or_default();
@@ -109,7 +113,7 @@ impl StateCalls {
             let cost = costs.next().unwrap_or_default();
             let id = usage.response_id.as_ref().map(BorrowedText::as_borrowed_str);
             let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
-            let key = id.unwrap_or_else(|| format!("{native} {name} {at}"));
+            let key = id.unwrap_or_else(|| format!("{conversation} {name} {at}"));
             let Some(call) = StateCall::from_usage(usage, &cost, &key) else { continue };
             if self.by_response.insert(key.clone(), call).is_none() {
                 self.order.push(key);
