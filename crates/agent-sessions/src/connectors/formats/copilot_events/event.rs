@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::connectors::formats::json::{BorrowedText, Lenient, lossless};
+use crate::connectors::formats::json::{BorrowedText, Lenient, lenient, lossless};
 use crate::model::{Extensions, Json, Tokens};
 
 lossless! {
@@ -221,6 +221,57 @@ lossless! {
     /// `session.usage_record`.
     struct UsageRecord<'a> {
         "usage" usage: Option<&'a RawValue>,
+    }
+}
+
+lenient! {
+    /// `model.model_call_success`: a call that the program makes for itself, such as a compaction.
+    struct HiddenCall<'a> {
+        "modelCall" call: Option<HiddenCallFacts<'a>>,
+        "responseUsage" usage: Option<ResponseUsage>,
+    }
+}
+
+lenient! {
+    struct HiddenCallFacts<'a> {
+        "model" model: Option<BorrowedText<'a>>,
+        "api_id" api_id: Option<BorrowedText<'a>>,
+    }
+}
+
+lenient! {
+    /// Tokens of a call, as the API names them. The prompt includes the cached tokens.
+    struct ResponseUsage {
+        "prompt_tokens" prompt: Option<u64>,
+        "completion_tokens" completion: Option<u64>,
+        "prompt_tokens_details" prompt_details: Option<ResponsePromptDetails>,
+        "completion_tokens_details" completion_details: Option<ResponseCompletionDetails>,
+    }
+}
+
+lenient! {
+    struct ResponsePromptDetails {
+        "cached_tokens" cached: Option<u64>,
+    }
+}
+
+lenient! {
+    struct ResponseCompletionDetails {
+        "reasoning_tokens" reasoning: Option<u64>,
+    }
+}
+
+impl ResponseUsage {
+    pub(super) fn call_tokens(&self) -> Tokens {
+        let cached = self.prompt_details.as_ref().and_then(|details| details.cached);
+        let cache_read = cached.unwrap_or(0);
+        Tokens {
+            input: self.prompt.unwrap_or(0).saturating_sub(cache_read),
+            output: self.completion.unwrap_or(0),
+            cache_read,
+            cache_creation: 0,
+            reasoning: self.completion_details.as_ref().and_then(|details| details.reasoning),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::EventLogReader;
 use super::emit::{Envelope, EventOutcome, non_empty_owned, parse_event_data};
-use super::event::{CallFacts, RunTokenCounts, Shutdown, UsageRecord};
+use super::event::{CallFacts, HiddenCall, RunTokenCounts, Shutdown, UsageRecord};
 use crate::connectors::formats::copilot_store::cost_micros;
 use crate::connectors::formats::json;
 use crate::error::Result;
@@ -120,6 +120,34 @@ impl EventLogReader<'_> {
             self.emit_after_held_reply(oldest)?;
         }
         Ok(EventOutcome::Nothing)
+    }
+
+    /// Reads a call that the program makes for itself. Its request repeats the conversation, and no
+    /// other record of the log has its tokens.
+    pub(super) fn read_hidden_call(
+        &mut self,
+        envelope: &Envelope,
+        data: &RawValue,
+    ) -> Result<EventOutcome> {
+        let Some(HiddenCall { call, usage: Some(usage) }) =
+            parse_event_data::<HiddenCall<'_>>(data)
+        else {
+            return Ok(EventOutcome::Unknown);
+        };
+        let call = call.unwrap_or_default();
+        let tokens = usage.call_tokens();
+        let api_id = non_empty_owned(call.api_id);
+        let mut message = envelope.new_message(Role::System);
+        message.model = non_empty_owned(call.model);
+        message.usage = Some(Usage {
+            identity: Some(self.next_call_identity(tokens.output, api_id.as_deref())),
+            tokens,
+            ..Usage::default()
+        });
+        message.api_id = api_id;
+        message.extensions.insert("type".into(), Json::from_value(&envelope.kind));
+        self.emit_after_held_reply(message)?;
+        Ok(EventOutcome::Yes)
     }
 
     /// Adds the usage of a call to its reply: all tokens if a usage record of the call was read,
