@@ -354,7 +354,7 @@ fn beginning_of_failure(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Timestamp;
+    use crate::model::{Block, Json, Timestamp, Usage};
 
     #[test]
     fn pauses_count_for_five_minutes() {
@@ -365,6 +365,16 @@ mod tests {
             facts.add_message_facts(&Message { at, ..Message::default() });
         }
         assert_eq!(facts.active_seconds(), 8 * 60);
+    }
+
+    #[test]
+    fn a_record_of_which_the_cost_is_understood_is_not_raw() {
+        let blocks = vec![Block::Other(Json::from_value(&1))];
+        let usage = Some(Usage::default());
+        let mut facts = MessageFacts::default();
+        facts.add_message_facts(&Message { blocks: blocks.clone(), ..Message::default() });
+        facts.add_message_facts(&Message { blocks, usage, ..Message::default() });
+        assert_eq!((facts.messages, facts.raw), (2, 1));
     }
 
     #[test]

@@ -130,6 +130,7 @@ impl Message {
     /// Returns whether the message is a record kept as it is, because nothing of it was understood.
     pub fn is_raw(&self) -> bool {
         self.origin == Origin::System
+            && self.usage.is_none()
             && !self.blocks.is_empty()
             && self.blocks.iter().all(|block| matches!(block, Block::Other(_)))
     }
