@@ -377,12 +377,14 @@ fn sources_tells_what_was_looked_at_and_understood() {
         "with directory 100 % · title 100 % · model 100 % · branch 100 %",
         "skipped 1 × ",
         "no sessions found for ",
+        " 1 directory does not exist; `aj sources --all` lists it\n",
         "journal ",
     ]);
+    test.aj("sources").hides(["(does not exist)"]);
     test.aj("sources --all")
         .found()
         .shows(["cursor", "(does not exist)"])
-        .hides(["no sessions found for"]);
+        .hides(["no sessions found for", "lists it"]);
 }
 
 #[test]
@@ -443,6 +445,7 @@ fn projects_that_no_agent_lists_are_found_below_the_home_directory() {
 fn configured_directories_replace_the_search_for_projects() {
     let sources = "[storage.sources]\naider = \"~/only\"\ncrush = \"~/x\"\nopencode_go = \"~/x\"\n";
     let test = Test::new().config(sources);
+    test.write("x/notes.md", "");
     test.write("only/.aider.chat.history.md", chat_log("rename the port"));
     test.write("play/.aider.chat.history.md", chat_log("draw a maze"));
     test.write("x/notes.md", "No project.");

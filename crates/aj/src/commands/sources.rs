@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use agent_journal::{
     AgentReport, AgentTotals, Coverage, ImportedAgentReport, LearnedAgent, LearnedShare,
-    UnreadAgent, learn_agent,
+    RootReport, UnreadAgent, learn_agent,
 };
 use anyhow::Result;
 use serde_json::json;
@@ -60,9 +60,13 @@ pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Resul
     }
     let mut out = output::buffered_stdout();
     let mut absent = Vec::new();
+    let mut unlisted = 0;
     for report in &reports {
         if report.totals.sources > 0 || args.all {
-            write_agent(&mut out, report)?;
+            let listed = |root: &&RootReport| args.all || root.present || root.configured;
+            let roots: Vec<&RootReport> = report.roots.iter().filter(listed).collect();
+            unlisted += (report.roots.len() - roots.len()) as u64;
+            write_agent(&mut out, report, &roots)?;
         } else if !unread.iter().any(|agent| agent.id == report.id) {
             absent.push(report.name);
         }
@@ -77,6 +81,13 @@ pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Resul
         let absent = format!("no sessions found for {}", absent.join(", "));
         let absent = wrap_text(&absent, output::output_width().saturating_sub(3)).join("\n   ");
         writeln!(out, " {DIM}{absent}{DIM:#}")?;
+    }
+    if unlisted > 0 {
+        let unlisted = match unlisted {
+            1 => "1 directory does not exist; `aj sources --all` lists it".to_owned(),
+            _ => format!("{unlisted} directories do not exist; `aj sources --all` lists them"),
+        };
+        writeln!(out, " {DIM}{unlisted}{DIM:#}")?;
     }
     writeln!(out, " {DIM}{}{DIM:#}", coverage_text(&coverage))?;
     writeln!(out, " {DIM}journal {}{DIM:#}", journal.database_path().display())?;
@@ -148,13 +159,17 @@ fn coverage_text(coverage: &Coverage) -> String {
     problem.as_ref().map_or(state.clone(), |problem| format!("{state}; {problem}"))
 }
 
-fn write_agent(out: &mut dyn Write, report: &AgentReport) -> Result<()> {
+/// Lists an agent with some of the directories that are scanned for it.
+fn write_agent(out: &mut dyn Write, report: &AgentReport, roots: &[&RootReport]) -> Result<()> {
     let totals = &report.totals;
     let style = agent_style(report.agent);
     headline(out, &format!("{style}{}{style:#}", pad_to_width(report.id, 14)), totals)?;
-    for root in &report.roots {
+    for root in roots {
         let state = if root.present { "" } else { "  (does not exist)" };
         writeln!(out, "   {DIM}{}{state}{DIM:#}", root.path.display())?;
+    }
+    if !report.scans_below && totals.sources > 0 {
+        writeln!(out, "   {DIM}and the directories of projects{DIM:#}")?;
     }
     if !report.scans_below && totals.sources == 0 {
         writeln!(

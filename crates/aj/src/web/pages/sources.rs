@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_journal::{AgentReport, AgentTotals, UnreadAgent};
+use agent_journal::{AgentReport, AgentTotals, RootReport, UnreadAgent};
 use axum::extract::State;
 use maud::{Markup, html};
 
@@ -72,9 +72,7 @@ fn agent_section(report: &AgentReport) -> Markup {
             @if totals.sources_gone > 0 {
                 p.notice { (count(totals.sources_gone, "file")) " deleted: " (count(totals.sessions_gone, "session")) " only in the journal." }
             }
-            ul.places { @for root in &report.roots {
-                li { code { (root.path.display()) } @if !root.present { span.muted { " does not exist" } } }
-            } }
+            (directories(&report.roots))
             @if !totals.skipped.is_empty() {
                 details { summary { (count(totals.skipped.values().sum(), "record")) " skipped" }
                     ul { @for (reason, number) in &totals.skipped { li { (amount(*number)) " × " (reason) } } }
@@ -82,6 +80,22 @@ fn agent_section(report: &AgentReport) -> Markup {
             }
             @for (path, reason) in &totals.failures {
                 p.notice.bad { "Could not read " code { (path) } ": " (reason) }
+            }
+        }
+    }
+}
+
+/// Lists the scanned directories. Those that do not exist are folded, unless someone named them.
+fn directories(roots: &[RootReport]) -> Markup {
+    let (listed, folded): (Vec<_>, Vec<_>) =
+        roots.iter().partition(|root| root.present || root.configured);
+    html! {
+        ul.places { @for root in listed {
+            li { code { (root.path.display()) } @if !root.present { span.muted { " does not exist" } } }
+        } }
+        @if !folded.is_empty() {
+            details { summary { (folded.len()) @if folded.len() == 1 { " directory does not exist" } @else { " directories do not exist" } }
+                ul.places { @for root in folded { li { code { (root.path.display()) } } } }
             }
         }
     }
