@@ -170,6 +170,36 @@ const ENTRIES: &[UnreadEntry] = &[
         reason: UnreadReason::NoConnector,
         traces: &[Home(".zcode/cli/db/db.sqlite")],
     },
+    UnreadEntry {
+        id: "vibe",
+        name: "Mistral Vibe",
+        reason: UnreadReason::NoConnector,
+        traces: &[Home(".vibe/logs/session")],
+    },
+    UnreadEntry {
+        id: "gptme",
+        name: "gptme",
+        reason: UnreadReason::NoConnector,
+        traces: &[Data("gptme/logs")],
+    },
+    UnreadEntry {
+        id: "auggie",
+        name: "Auggie",
+        reason: UnreadReason::NoConnector,
+        traces: &[Home(".augment/sessions")],
+    },
+    UnreadEntry {
+        id: "iflow",
+        name: "iFlow",
+        reason: UnreadReason::NoConnector,
+        traces: &[Home(".iflow/projects")],
+    },
+    UnreadEntry {
+        id: "codebuddy",
+        name: "CodeBuddy Code",
+        reason: UnreadReason::NoConnector,
+        traces: &[Home(".codebuddy/projects")],
+    },
 ];
 
 /// Lists the agents that were used on a machine and whose sessions are not read.
@@ -245,6 +275,8 @@ mod tests {
         check(".config/JetBrains", &[]);
         check(".config/JetBrains/Idea2026.2/aia-task-history", &["jetbrains-ai"]);
         check(".local/share/devin/cli/sessions.db", &["devin"]);
+        check(".vibe/logs/session", &["vibe"]);
+        check(".local/share/gptme/logs", &["gptme"]);
         check("Library/Application Support/Trae/ModularData/ai-agent/database.db", &["trae"]);
         check("AppData/Roaming/devin/cli/sessions.db", &["devin"]);
     }
