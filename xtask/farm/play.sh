@@ -16,7 +16,7 @@ say() { fact prompt "$1"; }
 # go PROGRAM...: runs the agent without a terminal, for a limited time.
 go() { timeout -k 5 150 "$@" < /dev/null 2>&1 | tail -c 4000; }
 # terminal "PROGRAM ..." STEP...: runs it in a terminal; see terminal.py.
-terminal() { timeout -k 5 240 python3 /opt/farm/terminal.py "$@"; }
+terminal() { timeout -k 5 300 python3 /opt/farm/terminal.py "$@"; }
 
 git init -q -b main .
 git config user.email dev@example.com

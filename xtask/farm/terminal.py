@@ -4,7 +4,7 @@
     terminal.py "PROGRAM ARG ..." STEP...
 
 A step is wait:SECONDS, settle:SECONDS (wait until the program has drawn something and then nothing
-for three seconds, at most so long), ENTER, ESC, UP, DOWN, CTRLC, CTRLD, prompt:TEXT (typed, ENTER pressed and
+for QUIET_SECONDS, at most so long), ENTER, ESC, UP, DOWN, CTRLC, CTRLD, prompt:TEXT (typed, ENTER pressed and
 written to $TRUTH as a typed prompt), command:TEXT (the same for slash commands), or plain text to
 type. What the program draws goes to $TUI_LOG when that is set.
 """
@@ -20,6 +20,8 @@ import termios
 import time
 from fcntl import ioctl
 
+# Programs that start on a busy machine pause for several seconds between two drawings.
+QUIET_SECONDS = 8
 KEYS = {"ENTER": "\r", "ESC": "\x1b", "UP": "\x1b[A", "DOWN": "\x1b[B", "CTRLC": "\x03",
         "CTRLD": "\x04"}
 
@@ -59,7 +61,7 @@ def main():
 
     def settle(seconds):
         end, quiet_since = time.time() + seconds, None
-        while time.time() < end and (quiet_since is None or time.time() < quiet_since + 3):
+        while time.time() < end and (quiet_since is None or time.time() < quiet_since + QUIET_SECONDS):
             before = drawn[0]
             pump(0.5)
             if drawn[0] != before:

@@ -20,7 +20,7 @@ more() { ask "$1" --resume "$SESSION"; }
 fork() { ask "$1" --resume "$SESSION" --fork-session; }
 compact() { fact command /compact; headless /compact --resume "$SESSION"; }
 rename() {
-    terminal "$C --resume $SESSION --dangerously-skip-permissions" settle:60 \
+    terminal "$C --resume $SESSION --dangerously-skip-permissions" settle:90 \
         "command:/rename $1" settle:20 command:/exit wait:3
     fact title "$1"
 }

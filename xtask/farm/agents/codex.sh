@@ -35,7 +35,7 @@ fork() { say "$1"; go "$C" exec fork --skip-git-repo-check --json "$(session)" "
 # in_terminal STEP...: opens that session in a terminal. The program leaves a server behind, which
 # keeps the session open; only this recording's processes are in reach.
 in_terminal() {
-    terminal "$C resume $(session)" settle:60 ENTER settle:20 "$@" command:/quit wait:3
+    terminal "$C resume $(session)" settle:90 ENTER settle:20 "$@" command:/quit wait:3
     pkill codex
     sleep 1
 }

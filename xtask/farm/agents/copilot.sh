@@ -10,7 +10,7 @@ ask() { say "$1"; go "$C" "${@:2}" -p "$1" --allow-all-tools --allow-all-paths; 
 more() { ask "$1" --continue; }
 # in_terminal STEP...: goes on in a terminal; ENTER answers the question whether the folder is trusted.
 in_terminal() {
-    terminal "$C --continue --allow-all-tools --allow-all-paths" settle:60 ENTER settle:20 "$@" \
+    terminal "$C --continue --allow-all-tools --allow-all-paths" settle:90 ENTER settle:20 "$@" \
         command:/exit wait:3
 }
 compact() { in_terminal command:/compact settle:30; }

@@ -12,4 +12,4 @@ T
 }
 ask() { say "$1"; go $C -m gemini-2.5-pro --yolo "${@:2}" -p "$1"; }
 more() { ask "$1" --resume latest; }
-compact() { terminal "$C -m gemini-2.5-pro --yolo --resume latest" settle:60 command:/compress settle:30 command:/quit wait:3; }
+compact() { terminal "$C -m gemini-2.5-pro --yolo --resume latest" settle:90 command:/compress settle:30 command:/quit wait:3; }

@@ -16,8 +16,8 @@ T
 ask() { say "$1"; go $C --provider mock --model mock-1 "${@:2}" -p "$1"; }
 more() { ask "$1" --continue; }
 fork() { ask "$1" --fork "$(ls -t "$HOME"/.pi/agent/sessions/*/*.jsonl | head -1)"; }
-compact() { terminal "$C --provider mock --model mock-1 --continue" settle:60 command:/compact settle:30 command:/quit wait:3; }
+compact() { terminal "$C --provider mock --model mock-1 --continue" settle:90 command:/compact settle:30 command:/quit wait:3; }
 rename() {
-    terminal "$C --provider mock --model mock-1 --continue" settle:60 "command:/name $1" settle:20 command:/quit wait:3
+    terminal "$C --provider mock --model mock-1 --continue" settle:90 "command:/name $1" settle:20 command:/quit wait:3
     fact title "$1"
 }

@@ -13,8 +13,8 @@ T
 ask() { say "$1"; go $C --auth-type openai --yolo "${@:2}" -p "$1"; }
 more() { ask "$1" --continue; }
 fork() { ask "$1" --continue --fork-session; }
-compact() { terminal "$C --auth-type openai --yolo --continue" settle:60 command:/compress settle:30 command:/quit wait:3; }
+compact() { terminal "$C --auth-type openai --yolo --continue" settle:90 command:/compress settle:30 command:/quit wait:3; }
 rename() {
-    terminal "$C --auth-type openai --yolo --continue" settle:60 "command:/rename $1" settle:20 command:/quit wait:3
+    terminal "$C --auth-type openai --yolo --continue" settle:90 "command:/rename $1" settle:20 command:/quit wait:3
     fact title "$1"
 }
