@@ -14,7 +14,7 @@ P
 }
 say() { fact prompt "$1"; }
 # go PROGRAM...: runs the agent without a terminal, for a limited time.
-go() { timeout -k 5 150 "$@" < /dev/null 2>&1 | tail -c 4000; }
+go() { timeout -k 5 300 "$@" < /dev/null 2>&1 | tail -c 4000; }
 # terminal "PROGRAM ..." STEP...: runs it in a terminal; see terminal.py.
 terminal() { timeout -k 5 300 python3 /opt/farm/terminal.py "$@"; }
 

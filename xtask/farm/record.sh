@@ -9,6 +9,6 @@ FARM=$(cd "$(dirname "$0")" && pwd)
 AGENT=$1 SCENARIO=$2 OUT=$3
 mkdir -p "$OUT/home/proj"
 export FARM AGENT SCENARIO OUT
-exec timeout --kill-after 10 "${PATIENCE:-420}" \
+exec timeout --kill-after 10 "${PATIENCE:-1200}" \
     unshare --mount --net --uts --ipc --pid --fork --kill-child --mount-proc --propagation private \
     nice bash "$FARM/world.sh"

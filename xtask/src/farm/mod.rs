@@ -63,6 +63,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let chosen = choose_agents(arguments)?;
     ensure!(cfg!(target_os = "linux"), "recording needs the namespaces of Linux");
     ensure!(is_root()?, "recording needs root, for the namespaces");
+    // Agents that find no `rg` download one, which fails offline: their searches would fail.
+    let has_ripgrep = Command::new("rg").arg("--version").output().is_ok();
+    ensure!(has_ripgrep, "recording needs ripgrep, for the agents' searches");
     let program = build("dev")?;
     let farm = Farm { program, installed: agents_directory()?, recordings: target()?.join("farm") };
     farm.install(&NODE).context("could not install Node")?;
@@ -170,7 +173,7 @@ impl Farm {
             return Ok(Verdict::NotPlayed);
         }
         let facts = read_truth(&truth);
-        if !(scenario.is_played)(&facts) {
+        if !(scenario.is_played)(&facts) || !is_every_prompt_answered(&facts) {
             return Ok(Verdict::NotPlayed);
         }
         self.compare(agent, &recording, &facts)
@@ -229,6 +232,14 @@ fn has_call(facts: &[Fact], is_one: fn(&crate::recording_rules::Call) -> bool) -
     facts.iter().any(|fact| matches!(fact, Fact::Call(call) if is_one(call)))
 }
 
+/// Returns whether the agent asked the model after each prompt. An agent that was stopped before
+/// it did so may have recorded nothing of the prompt.
+fn is_every_prompt_answered(facts: &[Fact]) -> bool {
+    let is_prompt = |fact: &Fact| matches!(fact, Fact::Prompt { .. });
+    let Some(first) = facts.iter().position(is_prompt) else { return true };
+    facts[first + 1..].split(is_prompt).all(|answer| has_call(answer, |call| !call.hidden))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +255,26 @@ mod tests {
         let expected =
             "**differs**: input 8 instead of 7 (list, show); input 9 instead of 7 (stats)";
         assert_eq!(verdict.to_string(), expected);
+    }
+
+    #[test]
+    fn a_prompt_that_the_model_never_saw_was_not_played() {
+        let prompt = r#"{"type":"prompt","text":"Sort the list."}"#;
+        let call = |hidden: bool| {
+            format!(
+                r#"{{"type":"call","input":1,"output":1,"cache_read":0,"cache_write":0,"reasoning":0,
+                "tools":[],"purpose":"turn","hidden":{hidden},"sub_agent":false,"text":"Sorted."}}"#
+            )
+        };
+        let (turn, title) = (call(false), call(true));
+        let check = |lines: &[&str]| {
+            let facts = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+            is_every_prompt_answered(&facts.collect::<Vec<Fact>>())
+        };
+        assert!(check(&[]));
+        assert!(check(&[prompt, &title, &turn, prompt, &turn]));
+        assert!(!check(&[prompt, &turn, prompt]));
+        assert!(!check(&[prompt, &title, prompt, &turn]));
     }
 
     #[test]
