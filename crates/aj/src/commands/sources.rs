@@ -169,7 +169,8 @@ fn write_agent(out: &mut dyn Write, report: &AgentReport, roots: &[&RootReport])
         writeln!(out, "   {DIM}{}{state}{DIM:#}", root.path.display())?;
     }
     if !report.scans_below && totals.sources > 0 {
-        writeln!(out, "   {DIM}and the directories of projects{DIM:#}")?;
+        let others = if roots.is_empty() { "the" } else { "and the" };
+        writeln!(out, "   {DIM}{others} directories of projects{DIM:#}")?;
     }
     if !report.scans_below && totals.sources == 0 {
         writeln!(
