@@ -1,11 +1,10 @@
 //! Sessions of the Copilot programs, at the doors that show them.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Test, copy};
+use crate::support::{Test, build_databases, copy};
 
 const SESSION: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 
@@ -14,21 +13,8 @@ fn fixture(name: &str) -> Test {
     let test = Test::new();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent-sessions/tests/fixtures");
     copy(&fixtures.join(name).join("home"), &test.path(""));
-    build(&test.path(""));
+    build_databases(&test.path(""));
     test
-}
-
-fn build(directory: &Path) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            build(&path);
-        } else if path.extension().is_some_and(|extension| extension == "sql") {
-            let database = rusqlite::Connection::open(path.with_extension("")).unwrap();
-            database.execute_batch(&fs::read_to_string(&path).unwrap()).unwrap();
-            fs::remove_file(&path).unwrap();
-        }
-    }
 }
 
 fn listed(test: &Test, id: &str) -> Value {

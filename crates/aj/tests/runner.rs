@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
+mod all_agents;
 mod analytics;
 mod api;
 mod bills;

@@ -137,6 +137,27 @@ impl Test {
     }
 }
 
+/// Makes the databases of a directory that are written as text: `x.db.sql` becomes `x.db`, together
+/// with `x.db.wal.sql`, the contents of its log.
+pub fn build_databases(directory: &Path) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.to_string_lossy().into_owned();
+        if path.is_dir() {
+            build_databases(&path);
+        } else if let Some(database) = name.strip_suffix(".sql")
+            && !name.ends_with(".wal.sql")
+        {
+            let connection = rusqlite::Connection::open(database).unwrap();
+            let log = PathBuf::from(format!("{database}.wal.sql"));
+            for part in [path, log].iter().filter(|part| part.exists()) {
+                connection.execute_batch(&fs::read_to_string(part).unwrap()).unwrap();
+                fs::remove_file(part).unwrap();
+            }
+        }
+    }
+}
+
 impl Run {
     pub fn of(command: &mut Command) -> Self {
         let output = command.output().unwrap();
