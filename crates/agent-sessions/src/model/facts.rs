@@ -373,7 +373,7 @@ mod tests {
         let usage = Some(Usage::default());
         let mut facts = MessageFacts::default();
         facts.add_message_facts(&Message { blocks: blocks.clone(), ..Message::default() });
-        facts.add_message_facts(&Message { blocks, usage, ..Message::default() });
+        facts.add_message_facts(&Message { usage, blocks, ..Message::default() });
         assert_eq!((facts.messages, facts.raw), (2, 1));
     }
 
