@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::cargo::{aj, build, root};
 use crate::farm::AGENTS;
 use crate::no_arguments;
+use crate::recording_rules::RECORDINGS;
 
 /// Maximum number of directories shown for an agent.
 const PLACES: usize = 2;
@@ -118,6 +119,7 @@ fn parts() -> Result<Vec<Part>> {
     Ok(vec![
         Part { file: "README.md", name: "agents", text: agents },
         Part { file: "docs/agents.md", name: "evidence", text: evidence },
+        Part { file: "docs/agents.md", name: "unrecorded", text: unrecorded_figures() },
         Part { file: "docs/configuration.md", name: "settings", text: settings },
         Part { file: "docs/guide.md", name: "fields", text: fields() },
         Part {
@@ -193,6 +195,19 @@ fn evidence(sources: &Sources) -> Result<String> {
     Ok(table)
 }
 
+/// Renders the table of the figures that agents record nowhere.
+fn unrecorded_figures() -> String {
+    let mut table = String::from("| agent | not recorded |\n|---|---|\n");
+    for agent in AGENTS {
+        let rules = RECORDINGS.iter().find(|(name, _)| *name == agent.rules);
+        let figures = rules.map(|(_, figures)| figures.join(", ").replace('_', " "));
+        if let Some(figures) = figures.filter(|figures| !figures.is_empty()) {
+            table.push_str(&format!("| {} | {figures} |\n", agent.name));
+        }
+    }
+    table
+}
+
 /// Returns the agents of which there are samples, from the test that compares them.
 fn sampled_agents() -> Result<Vec<String>> {
     let file = root().join("crates/agent-journal/tests/corpus.rs");
@@ -227,6 +242,13 @@ mod tests {
         let wanted = format!("\"/a\": {{ {} }} \"/b\": {{ {} }}", q("x"), q("a \\\"b\\\""));
         assert_eq!(replace_description(&document, "/b", "a \"b\""), Some(wanted));
         assert_eq!(replace_description(&document, "/c", "z"), None);
+    }
+
+    #[test]
+    fn figures_that_an_agent_does_not_record_are_listed_in_words() {
+        let table = unrecorded_figures();
+        assert!(table.contains("| hermes | model calls |\n"), "{table}");
+        assert!(!table.contains("| codex |"), "{table}");
     }
 
     #[test]
