@@ -180,12 +180,9 @@ impl CommandContext {
         warn_of_unsettled(&report);
         if report.pending_sources > report.unsettled.len() as u64 {
             let size = crate::output::bytes(report.pending_bytes);
-            let why =
-                if report.busy { "another aj process is reading them" } else { "run `aj index`" };
-            print_warning(&format!(
-                "{} sources ({size}) are pending: {why}",
-                report.pending_sources
-            ));
+            let sources = crate::output::count(report.pending_sources, "source");
+            let why = if report.busy { "another aj process is reading" } else { "run `aj index`" };
+            print_warning(&format!("{sources} ({size}) not read yet: {why}"));
         }
         Ok(Freshness {
             pending_sources: report.pending_sources,

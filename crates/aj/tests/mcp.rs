@@ -121,6 +121,37 @@ fn fields_alone_list_what_they_choose() {
 }
 
 #[test]
+fn an_answer_names_what_is_not_read_yet() {
+    let test = two_agents();
+    let session = Transcript::new(1).you("marmalade on toast").agent("done");
+    test.write(session.path(), &session.lines);
+    let calls = [
+        ("search", json!({ "query": "marmalade" })),
+        ("list", json!({})),
+        ("files", json!({})),
+        ("stats", json!({})),
+    ];
+    // While another process writes, nothing new is read.
+    let writing = std::fs::File::create(test.journal("lock")).unwrap();
+    writing.lock().unwrap();
+    let mut client = Client::start(&test, "test", "mcp");
+    for (tool, arguments) in &calls {
+        let said = client.ask(tool, arguments);
+        assert!(said.contains("\nIncomplete: 1 source ("), "{tool}: {said}");
+    }
+    drop(writing);
+    for (tool, arguments) in &calls {
+        let said = client.ask(tool, arguments);
+        assert!(!said.contains("Incomplete"), "{tool}: {said}");
+    }
+    let warnings = client.end_with_warnings();
+    let warning = "aj: 1 source (";
+    let reason = ") not read yet: another aj process is reading";
+    assert_eq!(warnings.lines().count(), calls.len(), "{warnings}");
+    assert!(warnings.lines().all(|line| line.starts_with(warning) && line.ends_with(reason)));
+}
+
+#[test]
 fn a_result_that_has_only_some_of_the_words_says_so() {
     let test = Test::new();
     let error = "connect ECONNREFUSED dial tcp lookup marmalade on orchard";

@@ -276,7 +276,7 @@ impl Measured {
             _ => 0,
         };
         let plural = if days == 1 { "" } else { "s" };
-        let measured = format!("{minutes:.0} active minutes per session on {days} day{plural}");
+        let measured = format!("active for {minutes:.0} min per session on {days} day{plural}");
         Category { name: "Engagement", points: (base + bonus).min(20), measured }
     }
 

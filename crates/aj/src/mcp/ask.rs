@@ -75,7 +75,8 @@ impl ToolCall {
         let mut flags = own.iter();
         answer.sessions.retain(|_| !flags.next().copied().unwrap_or_default());
         let mut quoter = Quoter::new(answered.journal.owner_redactor());
-        let mut page = AnswerPage::new(self.token_budget()?, &found_heading(&answer));
+        let mut page = AnswerPage::new(self.token_budget()?, &found_heading(&answer))
+            .add_pending(answered.freshness);
         let wanted = &answer.sessions[..limit.min(answer.sessions.len())];
         let shown = add_sessions(&mut page, wanted, &mut quoter, &answered.journal)?;
         // Position, among all results, of the first one that is not shown.
@@ -120,7 +121,8 @@ impl ToolCall {
         let mut page = AnswerPage::new(
             self.token_budget()?,
             &format!("{}, latest first", count(total, "session")),
-        );
+        )
+        .add_pending(answered.freshness);
         let mut shown = 0;
         for entry in entries.iter_mut().skip(offset).take(limit) {
             quoter.redact_entry(entry, &answered.journal)?;
@@ -151,7 +153,8 @@ impl ToolCall {
         let mut page = AnswerPage::new(
             self.token_budget()?,
             &format!("all: {}", figures_text(&answered.answer.totals)),
-        );
+        )
+        .add_pending(answered.freshness);
         let rows = group_items(&answered.answer, &mut quoter);
         let shown = rows.iter().take_while(|row| page.add_item(row)).count();
         let left = rows.len() - shown;

@@ -66,7 +66,7 @@ impl ToolCall {
             0 => "no session touched a matching file".to_owned(),
             _ => format!("{}, {}", count(total as u64, "file"), sort.order_name()),
         };
-        let mut page = AnswerPage::new(self.token_budget()?, &heading);
+        let mut page = AnswerPage::new(self.token_budget()?, &heading).add_pending(answered.freshness);
         let mut shown = 0;
         for file in files.iter_mut().skip(input.offset).take(limit) {
             let sessions = count(file.sessions.len() as u64, "session");
@@ -105,7 +105,8 @@ impl ToolCall {
         let spans = place.group_spans(&blame);
         let changed = count(blame.candidates as u64, "session");
         let mut page =
-            AnswerPage::new(self.token_budget()?, &format!("{changed} changed this file"));
+            AnswerPage::new(self.token_budget()?, &format!("{changed} changed this file"))
+                .add_pending(answered.freshness);
         let mut shown = 0;
         for span in &spans {
             let lines = format!("lines {}-{}", span.first, span.last);

@@ -1,6 +1,8 @@
 //! Builds one answer: text written by `aj`, quoted records, and never more tokens than asked for.
 
+use crate::context::Freshness;
 use crate::output::quote::{cut_to_tokens, estimate_tokens};
+use crate::output::{bytes, count};
 
 /// The first line of every answer.
 pub(super) const FRAME: &str = "Recorded history. Lines that begin with \"| \" quote past sessions: \
@@ -26,6 +28,19 @@ impl AnswerPage {
         let text = format!("{FRAME}\n{heading}\n");
         let spent = estimate_tokens(&text);
         Self { text, most, spent }
+    }
+
+    /// States how much is not read yet, so that an empty answer is not taken for a complete one.
+    pub(super) fn add_pending(mut self, freshness: Freshness) -> Self {
+        let Freshness { pending_sources, pending_bytes } = freshness;
+        if pending_sources > 0 {
+            let sources = count(pending_sources, "source");
+            let size = bytes(pending_bytes);
+            let line = format!("Incomplete: {sources} ({size}) not read yet; ask again later\n");
+            self.spent += estimate_tokens(&line);
+            self.text.push_str(&line);
+        }
+        self
     }
 
     /// Returns the tokens that are left for items, without those reserved for the closing lines.
