@@ -16,6 +16,7 @@ use jiff::{Timestamp, Zoned};
 
 use crate::args::GlobalArgs;
 use crate::error::{causes_on_one_line, print_nothing_found, print_remark, print_warning};
+use crate::restart::forbid_restart;
 use crate::settings::UserSettings;
 
 /// Time that a command may spend on reading new data before it answers. A debug build has no
@@ -142,6 +143,7 @@ impl CommandContext {
             return Ok(Answered { answer: answer?, journal, freshness: Freshness::default() });
         };
         let freshness = Self::apply_within_budget(&mut journal, pending)?;
+        forbid_restart();
         Ok(Answered { answer: ask(&journal)?, journal, freshness })
     }
 
@@ -242,6 +244,7 @@ impl CommandContext {
             _ => {}
         });
         bar.finish_and_clear();
+        forbid_restart();
         Ok(report?)
     }
 }

@@ -10,6 +10,7 @@ mod homes;
 mod mcp;
 mod output;
 mod query_fields;
+mod restart;
 mod resume;
 mod session_filter;
 mod settings;
@@ -36,8 +37,8 @@ fn main() -> ExitCode {
 }
 
 /// Installs a panic hook. A panic while reading a damaged index is not shown, because the index is
-/// rebuilt. A panic of the index writer ends the process with an error, and the next command
-/// repairs the index.
+/// rebuilt. After a panic of the index writer, a new process repairs the index and runs the command;
+/// if the command has begun to print, it ends with an error, and the next command repairs the index.
 fn install_panic_hook() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -45,6 +46,7 @@ fn install_panic_hook() {
             return;
         }
         if let Some(damage) = agent_journal::fatal_damage() {
+            restart::restart_if_possible();
             error::report_error(&damage.into());
             std::process::exit(2);
         }

@@ -221,6 +221,31 @@ fn an_index_file_damaged_anywhere_costs_no_session_and_no_panic() {
     println!("{failed} of {} commands failed and said what to do", count * 4);
 }
 
+/// Damage that the engine's own threads meet, when they merge what was written in several runs.
+#[cfg(unix)]
+#[test]
+fn damage_that_ends_a_writing_thread_ends_no_command() {
+    for (kind, byte, words) in [("idx", 0, "search --json copper"), ("fast", 0xff, "index")] {
+        let test = two_agents();
+        for number in 0..5 {
+            let session = long_session(number, 30);
+            test.write(session.path(), session.lines);
+            test.aj("index").found();
+        }
+        let all = all_files(&test.journal("index"));
+        for path in all.iter().filter(|path| path.extension() == Some(OsStr::new(kind))) {
+            let mut bytes = fs::read(path).unwrap();
+            let half = bytes.len() / 4..bytes.len() * 3 / 4;
+            bytes[half].fill(byte);
+            replace(path, &bytes);
+        }
+        let session = long_session(5, 30);
+        test.write(session.path(), session.lines);
+        test.aj(words).code(0).stderr("");
+        same(&answers(&test), &undisturbed(&test), kind);
+    }
+}
+
 #[test]
 fn a_damaged_file_of_vectors_is_made_anew() {
     let test = two_agents();

@@ -56,6 +56,7 @@ pub(crate) fn run_command(args: GlobalArgs) -> Result<ExitCode> {
 /// Runs a command in the given context.
 fn run_in(args: GlobalArgs, context: &CommandContext) -> Result<ExitCode> {
     let Some(command) = args.command else { return tui::run_without_command(context) };
+    crate::restart::allow_restart_of(&command);
     match command {
         AjCommand::Search(args) => search::run_search_command(&args, context),
         AjCommand::List(args) => list::run_list(&args, context),

@@ -66,7 +66,8 @@ impl ToolCall {
             0 => "no session touched a matching file".to_owned(),
             _ => format!("{}, {}", count(total as u64, "file"), sort.order_name()),
         };
-        let mut page = AnswerPage::new(self.token_budget()?, &heading).add_pending(answered.freshness);
+        let mut page =
+            AnswerPage::new(self.token_budget()?, &heading).add_pending(answered.freshness);
         let mut shown = 0;
         for file in files.iter_mut().skip(input.offset).take(limit) {
             let sessions = count(file.sessions.len() as u64, "session");

@@ -45,6 +45,13 @@ pub(crate) struct IndexArgs {
     install_service: Option<Install>,
 }
 
+impl IndexArgs {
+    /// Returns whether the command runs until it is interrupted.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.watch
+    }
+}
+
 pub(crate) fn run_index(args: &IndexArgs, context: &CommandContext) -> Result<ExitCode> {
     if let Some(install) = args.install_service {
         return service::run_service(install, context);
