@@ -284,7 +284,9 @@ impl<'a> ImportDesk<'a> {
         }
         open.branch = message.branch.clone().or(open.branch.take());
         let packed = SerializedMessage::new(&message);
-        open.builder.add(&open.session.id, &mut message, &packed);
+        open.builder.add(&open.session.id, &mut message, packed);
+        // A large message is not needed while its chunk is compressed.
+        drop(message);
         if open.builder.is_full() {
             let chunk = open.builder.pack(&self.writer.packer());
             self.writer.chunk(open.recording, open.session.id.session_key(), &chunk)?;

@@ -247,7 +247,7 @@ mod tests {
             let count = messages.len() as u64;
             for mut message in messages {
                 let packed = SerializedMessage::new(&message);
-                builder.add(&id, &mut message, &packed);
+                builder.add(&id, &mut message, packed);
             }
             writer.chunk(key, id.session_key(), &builder.pack(&writer.packer())).unwrap();
             let metadata = Session { id, ..Session::default() };

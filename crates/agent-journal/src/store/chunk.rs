@@ -109,14 +109,40 @@ impl SerializedMessage {
         // Reusing the buffer avoids reallocating while the line grows.
         let mut line = SCRATCH.take();
         line.clear();
+        // The buffer of a large message would take up to twice the memory if it grew by doubling.
+        let text = text_bytes(message);
+        if text > MAX_SCRATCH_BYTES {
+            line.reserve(text + text / 8);
+        }
         serde_json::to_writer(&mut line, message).expect("messages always serialise");
         Self { hash: xxh3_64(&line), line }
+    }
+
+    /// Releases the memory of a large message and returns whether it did. Afterwards, only the
+    /// hash is valid.
+    pub(crate) fn release_large_line(&mut self) -> bool {
+        let is_large = self.line.len() > MAX_SCRATCH_BYTES;
+        if is_large {
+            self.line = Vec::new();
+        }
+        is_large
     }
 
     /// Returns the size before compression, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.line.len() as u64
     }
+}
+
+/// Returns the size of the texts of a message, which is a lower bound of its size as JSON.
+pub(crate) fn text_bytes(message: &Message) -> usize {
+    let sizes = message.blocks.iter().map(|block| match block {
+        Block::Text(text) | Block::Thinking(text) => text.len(),
+        Block::ToolResult { output, .. } => output.len(),
+        Block::ToolCall { input, .. } => input.as_json_str().len(),
+        _ => 0,
+    });
+    sizes.sum()
 }
 
 impl Drop for SerializedMessage {
@@ -144,7 +170,7 @@ impl ChunkBuilder {
         &mut self,
         session: &SessionId,
         message: &mut Message,
-        packed: &SerializedMessage,
+        packed: SerializedMessage,
     ) {
         self.add_recorded(session, message, packed, self.next());
     }
@@ -155,7 +181,7 @@ impl ChunkBuilder {
         &mut self,
         session: &SessionId,
         message: &mut Message,
-        packed: &SerializedMessage,
+        mut packed: SerializedMessage,
         recorded_position: u64,
     ) {
         let position = self.next();
@@ -177,7 +203,12 @@ impl ChunkBuilder {
                 self.images.push(ImageRow { hash, media_type, data });
             }
         }
-        self.lines.extend_from_slice(&packed.line);
+        if self.lines.is_empty() && packed.line.len() > MAX_SCRATCH_BYTES {
+            // A large message is not copied.
+            self.lines = std::mem::take(&mut packed.line);
+        } else {
+            self.lines.extend_from_slice(&packed.line);
+        }
         self.lines.push(b'\n');
         self.hashes.push(packed.hash);
     }
@@ -266,7 +297,7 @@ mod tests {
             let mut message =
                 Message { blocks: vec![Block::Text("y".repeat(length))], ..Message::default() };
             let packed = SerializedMessage::new(&message);
-            builder.add(&session, &mut message, &packed);
+            builder.add(&session, &mut message, packed);
         }
         assert!(builder.is_full());
         let chunk = builder.pack(&ChunkCompressor::new(None));

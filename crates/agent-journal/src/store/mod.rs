@@ -56,7 +56,7 @@ pub(crate) use session_families::FamilyMember;
 pub(crate) use sources::SourceRow;
 pub(crate) use understanding::SourceUnderstanding;
 
-pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_CHUNK_BYTES, SerializedMessage};
+pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_CHUNK_BYTES, SerializedMessage, text_bytes};
 pub(crate) use compression::ChunkCompressor;
 pub(crate) use write::{PendingReason, RecordingRow, SourceEnd, SourceHome, Writer};
 

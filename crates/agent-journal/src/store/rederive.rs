@@ -67,7 +67,7 @@ impl Writer<'_> {
         let mut builder = ChunkBuilder::at(first);
         for (_, mut message) in messages {
             let packed = SerializedMessage::new(&message);
-            builder.add(session, &mut message, &packed);
+            builder.add(session, &mut message, packed);
         }
         let sql = "DELETE FROM chunks WHERE recording = ?1 AND first = ?2";
         self.database.execute(sql, params![recording as i64, first as i64])?;

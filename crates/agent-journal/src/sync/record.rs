@@ -10,13 +10,14 @@ use xxhash_rust::xxh3::Xxh3;
 use super::queue_limit::QueueReservation;
 use super::{EventOutput, ReadJob};
 use crate::config::Config;
+use crate::connectors::formats::large::{LARGE_BYTES, LargeTurn};
 use crate::connectors::{Checkpoint, Record, Sink};
 use crate::error::{Error, Result};
 use crate::index::{IndexTargets, KnownCalls};
 use crate::model::{Block, Message, Origin, Session, SessionId, SessionKind, Timestamp};
 use crate::store::{
     Chunk, ChunkBuilder, ChunkCompressor, FULL_CHUNK_BYTES, Fingerprint, Hashes, PendingReason,
-    RecordingRow, SerializedMessage, SourceEnd, Store,
+    RecordingRow, SerializedMessage, SourceEnd, Store, text_bytes,
 };
 
 /// An event for the writer.
@@ -270,7 +271,7 @@ impl<'a> Recorder<'a> {
         };
         store.each_message_in(key, rest, |_, message| {
             let packed = SerializedMessage::new(&message);
-            self.add(message, &packed)
+            self.add(message, packed)
         })
     }
 
@@ -363,24 +364,32 @@ impl<'a> Recorder<'a> {
 
     fn message(&mut self, message: Message) -> Result<()> {
         let Some(open) = self.open.get_mut(self.current) else { return Ok(()) };
+        // A connector may emit a large record after it has read the next one.
+        let _turn = (text_bytes(&message) > LARGE_BYTES).then(LargeTurn::wait_for_turn);
         let packed = SerializedMessage::new(&message);
         if open.builder.is_none() && open.known.get(open.position) == Some(packed.hash) {
             open.position += 1;
             return Ok(());
         }
         self.start_rewrite()?;
-        self.add(message, &packed)
+        self.add(message, packed)
     }
 
     /// Adds a message that differs from the journal.
-    fn add(&mut self, mut message: Message, packed: &SerializedMessage) -> Result<()> {
+    fn add(&mut self, mut message: Message, mut packed: SerializedMessage) -> Result<()> {
+        let is_released = packed.release_large_line();
         self.index(&message)?;
+        if is_released {
+            packed = SerializedMessage::new(&message);
+        }
         let open = &mut self.open[self.current];
         if let Some(builder) = &mut open.builder {
+            self.waiting += packed.size();
             builder.add(&open.metadata.id, &mut message, packed);
             open.position += 1;
-            self.waiting += packed.size();
         }
+        // A large message is not needed while its chunk is compressed.
+        drop(message);
         self.flush(Flush::Full)?;
         if self.waiting > MAX_WAITING_BYTES && self.open.len() > 1 {
             self.flush_all()
@@ -421,7 +430,7 @@ impl<'a> Recorder<'a> {
         for (_, mut message) in messages {
             let packed = SerializedMessage::new(&message);
             open.calls.note(&message);
-            builder.add(&open.metadata.id, &mut message, &packed);
+            builder.add(&open.metadata.id, &mut message, packed);
         }
         let mut calls = from;
         let is_append = open.known.len() <= open.position && !is_afresh;

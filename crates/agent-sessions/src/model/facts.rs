@@ -150,7 +150,11 @@ impl MessageFacts {
         // A message without a time gets the time of the message before.
         let quarter = self.times.last().map_or(0, |at| at.div_euclid(QUARTER));
         if message.origin.is_human_prompt() && !message.sidechain {
-            self.add_prompt(&message.joined_text(), quarter);
+            // A large prompt is not copied.
+            match &message.blocks[..] {
+                [Block::Text(text)] => self.add_prompt(text, quarter),
+                _ => self.add_prompt(&message.joined_text(), quarter),
+            }
         }
         if message.failed {
             self.agent_failures.push(quarter);

@@ -205,7 +205,7 @@ impl Combination<'_, '_> {
                 // The calls of an import count in its own recording, after those of this machine.
                 message.usage = None;
             }
-            builder.add_recorded(session, &mut message, &packed, item.position());
+            builder.add_recorded(session, &mut message, packed, item.position());
             if builder.is_full() {
                 let chunk = builder.pack(&self.writer.packer());
                 self.writer.chunk(recording, session.session_key(), &chunk)?;
