@@ -225,9 +225,9 @@ fn is_only_id(home: &Path, original: &Path, other: &Path) -> bool {
     };
     let copied = home.join(original);
     if copied.is_dir() {
-        each_file(&copied, &mut search)
+        each_file(&copied, &mut search);
     } else {
-        search(&copied)
+        search(&copied);
     }
     !is_inside
 }
@@ -256,7 +256,9 @@ fn a_copy_elsewhere_counts_nothing_and_stays_when_the_original_goes() {
             if files.is_empty() {
                 copy(&from, &to);
             }
-            files.iter().for_each(|(from, to)| put(from, to));
+            for (from, to) in &files {
+                put(from, to);
+            }
             // What nobody looks at counts nothing.
             if place.sources() == before {
                 continue;
@@ -266,7 +268,9 @@ fn a_copy_elsewhere_counts_nothing_and_stays_when_the_original_goes() {
             if files.is_empty() {
                 fs::remove_dir_all(&from).unwrap();
             }
-            files.iter().for_each(|(from, _)| fs::remove_file(from).unwrap());
+            for (from, _) in &files {
+                fs::remove_file(from).unwrap();
+            }
             check(format!("moved to {other:?}"), place.read());
         }
     });
