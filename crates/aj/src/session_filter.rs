@@ -7,7 +7,7 @@ use jiff::Zoned;
 
 /// Returns the filter that query fields describe.
 pub(crate) fn filter_of_fields(text: &str, scope: Scope, now: &Zoned) -> Result<Filter> {
-    let query = Query::parse(text, now)?;
+    let query = Query::parse_exact(text, now)?;
     if let Some(clause) = query.clauses.first() {
         let known: Vec<String> =
             search_fields().iter().map(|field| format!("{}:", field.name)).collect();

@@ -192,8 +192,8 @@ fn mistakes_in_a_query_are_told_with_what_was_probably_meant() {
     let test = two_agents();
     test.aj("search prjoect:web login")
         .fails(["unknown field `prjoect:`", "did you mean `project:`?"]);
-    test.args(["search", "login \"never closed"])
-        .fails(["unclosed quote (character 7): \"never closed"]);
+    test.args(["list", "agent:claude \"never closed"])
+        .fails(["unclosed quote (character 14): \"never closed"]);
     test.aj("search login agent:claud").fails(["unknown agent `claud`", "did you mean `claude`?"]);
     test.aj("search login role:robot").fails(["unknown role `robot`"]);
     test.aj("search login since:never").fails(["`never` is not a date"]);

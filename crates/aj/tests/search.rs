@@ -40,15 +40,11 @@ fn sessions_are_chosen_by_their_tokens() {
 }
 
 #[test]
-fn a_malformed_query_is_one_line_and_exit_code_two() {
+fn a_misspelt_field_is_one_line_and_exit_code_two() {
     let test = two_agents();
     for (query, parts) in [
-        ("login \"open", ["unclosed quote", "(character 7)"]),
-        ("(login OR x", ["unclosed parenthesis", "(character 1)"]),
-        ("login)", ["unmatched parenthesis", "(character 6)"]),
         ("-login -draft", ["the query only excludes", "at least one word"]),
         ("login source:nobody", ["unknown agent `nobody`", "expected one of"]),
-        ("/lo(gin/", ["`/lo(gin/` is not a valid regular expression", "unclosed group"]),
         ("login sicne:7d", ["unknown field `sicne:`", "did you mean `since:`?"]),
         ("login since:soon", ["`soon` is not a date", "last week"]),
         ("login is:runing", ["unknown `is:runing`", "`is:running`"]),
@@ -58,6 +54,29 @@ fn a_malformed_query_is_one_line_and_exit_code_two() {
         let run = test.args(["search", query]).fails(parts);
         assert_eq!(run.stderr.lines().count(), 1, "{query}");
     }
+}
+
+#[test]
+fn what_is_no_query_is_read_as_words() {
+    let test = two_agents();
+    for (query, reason) in [
+        ("login \"open", "unclosed quote (character 7)"),
+        ("(login OR x", "unclosed parenthesis (character 1)"),
+        ("login)", "unmatched parenthesis (character 6)"),
+        ("/lo(gin/ login", "`/lo(gin/` is not a valid regular expression (character 1)"),
+        ("login is:it", "unknown `is:it`"),
+        ("login = (a) -x; \"y\"", "it looks like a copied line"),
+    ] {
+        let run = test.args(["search", query]);
+        assert_ne!(run.code, Some(2), "{query}: {}", run.stderr);
+        let note = format!("read as words: {reason}");
+        assert!(run.stderr.contains(&note), "{query}: {}", run.stderr);
+        let json = test.args(["search", "--json", query]).json();
+        assert_eq!(json["note"], note.as_str(), "{query}");
+    }
+    // Fields at either end keep their meaning.
+    let ids = test.args(["search", "--json", "agent:codex login) ("]).code(0).ids();
+    assert_eq!(ids, [PORT]);
 }
 
 #[test]
@@ -511,14 +530,21 @@ fn a_query_beyond_the_limits_is_an_ordinary_mistake() {
         (many("/a.b/", 33), "more than 32 prefixes"),
         (many("word", 257), "more than 256 words"),
         ("w".repeat(100_000), "the query is too long"),
-        (format!("/{}a{}/", "(".repeat(900), ")".repeat(900)), "nested parentheses/brackets (64)"),
+        (format!("/{}a{}/", "(".repeat(900), ")".repeat(900)), "is not a valid regular expression"),
     ] {
-        for command in ["search", "list", "export", "stats"] {
+        for command in ["list", "export", "stats"] {
             let run = test.args([command, &query]);
             let told: String = run.stderr.chars().take(400).collect();
             assert_eq!(run.code, Some(2), "{command}: {told}");
             assert!(run.stderr.contains(part), "{command}: {told}");
         }
+        // A search reads everything but a text that is too long as words.
+        let run = test.args(["search", &query]);
+        let told: String = run.stderr.chars().take(400).collect();
+        assert!(run.stderr.contains(part), "{told}");
+        let is_refused = part == "the query is too long";
+        assert_eq!(run.code == Some(2), is_refused, "{told}");
+        assert_eq!(run.stderr.contains("read as words: "), !is_refused, "{told}");
     }
     // As deep and as long as it may be.
     let deepest = format!("{}login{}", "(".repeat(32), ")".repeat(32));

@@ -77,15 +77,12 @@ fn another_page_can_lead_here_and_show_or_load_nothing_of_it() {
 }
 
 #[test]
-fn a_query_beyond_the_limits_is_refused_and_the_server_goes_on() {
+fn a_query_beyond_the_limits_harms_nothing() {
     let server = Server::of_two_agents();
     let deep = |open: &str| format!("{}a{}", open.repeat(1200), ")".repeat(1200));
     let many = |item: &str| vec![item; 400].join("%20OR%20");
     for query in [deep("("), deep("-("), deep("(b%20"), many("a*"), many("/a.b/"), many("word")] {
         for path in [
-            "/search?q=",
-            "/api/search?q=",
-            "/api/v1/search?q=",
             "/analytics?q=",
             "/insights?q=",
             "/?where=",
@@ -98,7 +95,8 @@ fn a_query_beyond_the_limits_is_refused_and_the_server_goes_on() {
             let says = text.contains("more than 32") || text.contains("more than 256");
             assert!(says, "{path}: {text}");
         }
-        for path in ["/api/v1/complete?q=", "/search?rows=1&q="] {
+        let searches = ["/search?q=", "/api/search?q=", "/api/v1/search?q="];
+        for path in searches.into_iter().chain(["/api/v1/complete?q=", "/search?rows=1&q="]) {
             assert_eq!(server.get(&format!("{path}{query}")).status, 200, "{path}");
         }
     }

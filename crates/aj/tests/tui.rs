@@ -350,3 +350,16 @@ fn an_answer_that_has_to_wait_for_a_new_index_says_so() {
     assert!(first.contains("rebuilding the search index") && first.contains("flaky"), "{first}");
     assert!(!shown().contains("rebuilding the search index"), "{}", shown());
 }
+
+#[test]
+fn a_copied_line_is_searched_as_it_stands_and_a_distant_question_has_no_results() {
+    let test = Test::new();
+    let line = r#"error: expected `)`, found "quill" (see log[3]) => exit=101"#;
+    let session = Transcript::new(1).you("what is that?").agent(&format!("It says: {line}"));
+    test.write(session.path(), &session.lines);
+    let mut terminal = Terminal::open(&test, (120, 30), &["tui", line]);
+    terminal.shows("read as words").shows("1 session").shows("what is that?");
+    let question = "which quill grows the sweetest apricots near zeppelin harbour";
+    let mut terminal = Terminal::open(&test, (120, 30), &["tui", question]);
+    terminal.shows("nothing close; 1 session shares some words");
+}

@@ -58,15 +58,69 @@ fn an_author_reads_the_same_in_every_view() {
 #[test]
 fn a_kind_of_match_reads_the_same_in_every_view() {
     let test = described();
-    let query = "marmalade zeppelin harbour quarrel";
+    let query = "review marmalade orchard zeppelin";
     test.args(["search", query]).found().shows(["not all words"]);
     let mut client = Client::start(&test, "test", "mcp");
     let said = client.ask("search", &json!({ "query": query }));
     assert!(said.contains("not all words"), "{said}");
     client.end();
     let server = Server::start(test, &[]);
-    let page = server.page("/search?q=marmalade+zeppelin+harbour+quarrel");
+    let page = server.page("/search?q=review+marmalade+orchard+zeppelin");
     assert!(page.contains("<span class=\"tier partial\">not all words</span>"), "{page}");
     let page = server.page("/search?q=marmalade");
     assert!(page.contains("<span class=\"tier\">all words</span>"), "{page}");
+}
+
+/// A line as a compiler prints it, and a session that contains it.
+const LINE: &str =
+    r#"src/store.rs:12:9: error: expected `)`, found "quill" (see log[3]) => exit=101"#;
+
+fn printed() -> Test {
+    let test = described();
+    let other = Transcript::new(2).you("store the log of the quill").agent("an error was expected");
+    test.write(other.path(), &other.lines);
+    let session =
+        Transcript::new(3).you("what is that?").agent(&format!("It printed\n{LINE}\nat last."));
+    test.write(session.path(), &session.lines);
+    test
+}
+
+#[test]
+fn a_copied_line_is_found_first_in_every_view() {
+    let test = printed();
+    let shown = test.args(["search", LINE]).code(0).stdout;
+    assert!(shown.trim_start().starts_with("claude  what is that?"), "{shown}");
+    assert_eq!(test.args(["search", "--json", LINE]).ids()[0], Transcript::new(3).id);
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("search", &json!({ "query": LINE }));
+    let first = said.lines().find(|line| line.contains("-0000-")).unwrap_or_default();
+    assert!(first.contains("00000003-"), "{said}");
+    client.end();
+    let server = Server::start(test, &[]);
+    let typed = LINE.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let found = server.get(&format!("/api/v1/search?q={typed}")).text();
+    let at = |id: &str| found.find(id).unwrap_or(usize::MAX);
+    assert!(at("00000003-") < at("00000002-"), "{found}");
+    let page = server.page(&format!("/search?q={typed}"));
+    assert!(page.contains("exact words") && page.contains("/session/"), "{page}");
+}
+
+#[test]
+fn what_only_shares_some_words_is_counted_and_not_shown() {
+    let test = printed();
+    let query = "which orchard grows the sweetest apricots near zeppelin harbour";
+    let line = "nothing close; 1 session shares some words";
+    let run = test.args(["search", query]).code(1);
+    assert!(run.stderr.contains(line) && run.stdout.is_empty(), "{} {}", run.stdout, run.stderr);
+    let json = test.args(["search", "--json", query]).code(1).json();
+    assert_eq!((&json["total"], &json["distant"]), (&json!(0), &json!(1)));
+    let mut client = Client::start(&test, "test", "mcp");
+    let said = client.ask("search", &json!({ "query": query }));
+    assert!(said.contains(line), "{said}");
+    client.end();
+    let server = Server::start(test, &[]);
+    let typed = query.replace(' ', "+");
+    assert!(server.page(&format!("/search?q={typed}")).contains(line));
+    let found = server.get(&format!("/api/v1/search?q={typed}")).text();
+    assert!(found.contains("\"distant\":1"), "{found}");
 }

@@ -17,8 +17,6 @@ pub(super) struct Shown {
     pub(super) session: usize,
     /// The shown messages. A title counts as the first prompt.
     pub(super) messages: Vec<usize>,
-    /// Estimated tokens to read the result.
-    pub(super) tokens: usize,
 }
 
 /// The answer of a system to a query.
@@ -27,9 +25,9 @@ pub(super) struct Reply {
     pub(super) shown: Vec<Shown>,
     /// Whether the system itself marks the answer as a weak match.
     pub(super) is_weak: bool,
-    /// The score of the best result.
-    pub(super) score: f32,
     pub(super) took: Duration,
+    /// Whether the question was refused instead of answered.
+    pub(super) is_refused: bool,
 }
 
 /// The grade of an answer to a question.
@@ -37,27 +35,19 @@ pub(super) struct Reply {
 pub(super) struct Worth {
     /// The rank of the first correct result, starting at 1.
     pub(super) rank: Option<usize>,
-    /// Estimated tokens to read up to the first correct result.
-    pub(super) tokens: usize,
     pub(super) took: Duration,
-    pub(super) score: f32,
+    pub(super) is_refused: bool,
 }
 
 impl Reply {
     pub(super) fn worth(&self, item: &Item) -> Worth {
         let fits = |shown: &Shown| {
             let wanted = item.messages.as_ref();
-            shown.session == item.session
+            item.sessions.contains(&shown.session)
                 && wanted.is_none_or(|all| shown.messages.iter().any(|one| all.contains(one)))
         };
         let at = self.shown.iter().position(fits);
-        let read = &self.shown[..at.map_or(0, |at| at + 1)];
-        Worth {
-            rank: at.map(|at| at + 1),
-            tokens: read.iter().map(|shown| shown.tokens).sum(),
-            took: self.took,
-            score: self.score,
-        }
+        Worth { rank: at.map(|at| at + 1), took: self.took, is_refused: self.is_refused }
     }
 }
 
@@ -90,12 +80,6 @@ pub(super) fn reciprocal(worth: &Worth) -> f64 {
     worth.rank.filter(|rank| *rank <= 10).map_or(0.0, |rank| 1.0 / rank as f64)
 }
 
-/// Returns the discounted gain of one correct result within the first ten.
-pub(super) fn gain(worth: &Worth) -> f64 {
-    let found = worth.rank.filter(|rank| *rank <= 10);
-    found.map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0).log2())
-}
-
 /// Returns the value below which a share of all values lies.
 pub(super) fn quantile<T: Copy + Ord + Default>(mut all: Vec<T>, share: f64) -> T {
     all.sort_unstable();
@@ -109,30 +93,22 @@ mod tests {
     use super::*;
 
     fn worth(shown: &[(usize, &[usize])]) -> Worth {
-        let shown = shown.iter().map(|(session, messages)| Shown {
-            session: *session,
-            messages: messages.to_vec(),
-            tokens: 10,
-        });
+        let shown = shown
+            .iter()
+            .map(|(session, messages)| Shown { session: *session, messages: messages.to_vec() });
         let reply = Reply { shown: shown.collect(), ..Reply::default() };
-        reply.worth(&Item {
-            class: Class::Question,
-            query: String::new(),
-            session: 3,
-            messages: Some(vec![5, 6]),
-            development: true,
-        })
+        let item = Item::about_sessions(Class::Question, String::new(), vec![3]);
+        reply.worth(&Item { messages: Some(vec![5, 6]), ..item })
     }
 
     #[test]
     fn the_first_right_message_counts() {
         let found = worth(&[(1, &[5]), (3, &[4]), (3, &[4, 6])]);
-        assert_eq!((found.rank, found.tokens), (Some(3), 30));
+        assert_eq!(found.rank, Some(3));
         assert!((reciprocal(&found) - 1.0 / 3.0).abs() < 1e-9);
-        assert!((gain(&found) - 0.5).abs() < 1e-9);
         assert_eq!((success(&found, 1), success(&found, 5)), (0.0, 1.0));
         let missed = worth(&[(1, &[5])]);
-        assert_eq!((missed.rank, reciprocal(&missed), gain(&missed)), (None, 0.0, 0.0));
+        assert_eq!((missed.rank, reciprocal(&missed)), (None, 0.0));
     }
 
     #[test]

@@ -28,11 +28,34 @@ pub(super) enum Class {
     Error,
     /// Four words in quotes. The correct result is the message.
     Phrase,
+    /// A line of tool output as it stands. The correct result is the session.
+    Line,
+    /// Words of a text in other forms: plurals, `-ed`, `-ing`. The correct result is the session.
+    Inflection,
+    /// Words of a text, one of them mistyped. The correct result is the session.
+    Typo,
+    /// The subject of a commit. The commands with it are masked, the correct result is the session
+    /// that made the commit.
+    Commit,
+    /// A question about a conversation, written by a person or a model. The correct results are the
+    /// sessions with the evidence.
+    Chat,
 }
 
 impl Class {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Prompt, Self::Title, Self::Question, Self::Identifier, Self::Error, Self::Phrase];
+    pub(super) const ALL: [Self; 11] = [
+        Self::Prompt,
+        Self::Title,
+        Self::Question,
+        Self::Identifier,
+        Self::Error,
+        Self::Phrase,
+        Self::Line,
+        Self::Inflection,
+        Self::Typo,
+        Self::Commit,
+        Self::Chat,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -40,8 +63,13 @@ impl Class {
             Self::Title => "title",
             Self::Question => "question",
             Self::Identifier => "identifier",
-            Self::Error => "error line",
+            Self::Error => "words of an error line",
             Self::Phrase => "phrase",
+            Self::Line => "pasted line",
+            Self::Inflection => "other word forms",
+            Self::Typo => "mistyped word",
+            Self::Commit => "commit subject",
+            Self::Chat => "chat memory",
         }
     }
 }
@@ -51,11 +79,21 @@ impl Class {
 pub(super) struct Item {
     pub(super) class: Class,
     pub(super) query: String,
-    pub(super) session: usize,
-    /// The correct messages; `None` if any message of the session is correct.
+    /// The correct sessions.
+    pub(super) sessions: Vec<usize>,
+    /// The correct messages of the only correct session; `None` if any message is correct.
     pub(super) messages: Option<Vec<usize>>,
+    /// The messages of that session to be masked.
+    pub(super) masks: Vec<usize>,
     /// Whether the question may be used to choose weights.
     pub(super) development: bool,
+}
+
+impl Item {
+    /// Returns a question that any message of some sessions answers.
+    pub(super) fn about_sessions(class: Class, query: String, sessions: Vec<usize>) -> Self {
+        Self { class, query, sessions, messages: None, masks: Vec::new(), development: false }
+    }
 }
 
 /// A message by the indexes of session and message.
@@ -70,11 +108,14 @@ pub(super) struct Set {
 /// Makes questions of all classes.
 pub(super) fn make(sessions: &[Session]) -> Set {
     let mut maker = Maker { sessions, masked: HashSet::new(), items: Vec::new() };
+    maker.commits();
     maker.prompts();
     maker.titles();
     maker.identifiers();
     maker.errors();
     maker.phrases();
+    maker.lines();
+    maker.changed_words();
     let mut items = Vec::new();
     for class in Class::ALL {
         let mut all: Vec<Item> =
@@ -82,29 +123,25 @@ pub(super) fn make(sessions: &[Session]) -> Set {
         Chance::new(class as u64).shuffle(&mut all);
         let mut each: HashMap<usize, usize> = HashMap::new();
         all.retain(|item| {
-            let count = each.entry(item.session).or_default();
+            let count = each.entry(item.sessions[0]).or_default();
             *count += 1;
             *count <= MOST_EACH
         });
         all.truncate(MOST);
-        for (at, item) in all.iter_mut().enumerate() {
-            item.development = at % 2 == 0;
-        }
+        split(&mut all);
         items.extend(all);
     }
-    // Prompts without a question are not masked.
-    let is_asked = |place: &Place| {
-        items.iter().any(|item| {
-            let before = item
-                .messages
-                .as_ref()
-                .and_then(|all| all.first())
-                .and_then(|first| first.checked_sub(1));
-            item.class == Class::Prompt && (item.session, before) == (place.0, Some(place.1))
-        })
-    };
-    let masked = maker.masked.into_iter().filter(is_asked).collect();
+    // What no question asks for is not masked.
+    let masks = items.iter().flat_map(|item| item.masks.iter().map(|at| (item.sessions[0], *at)));
+    let masked = masks.collect();
     Set { items, masked }
+}
+
+/// Splits questions into a half for choosing weights and a half for reporting.
+pub(super) fn split(items: &mut [Item]) {
+    for (at, item) in items.iter_mut().enumerate() {
+        item.development = at % 2 == 0;
+    }
 }
 
 struct Maker<'s> {
@@ -115,7 +152,8 @@ struct Maker<'s> {
 
 impl<'s> Maker<'s> {
     fn add(&mut self, class: Class, query: String, session: usize, messages: Option<Vec<usize>>) {
-        self.items.push(Item { class, query, session, messages, development: false });
+        let item = Item::about_sessions(class, query, vec![session]);
+        self.items.push(Item { messages, ..item });
     }
 
     /// Iterates over all messages that are not masked.
@@ -136,7 +174,7 @@ impl<'s> Maker<'s> {
         let mut turn = 0;
         for (number, session) in self.sessions.iter().enumerate() {
             for (at, said) in session.messages.iter().enumerate() {
-                if said.by != By::Person || counts[said.text.trim()] > 1 {
+                if said.by != By::Person || counts.get(said.text.trim()) != Some(&1) {
                     continue;
                 }
                 let rest = &session.messages[at + 1..];
@@ -153,7 +191,9 @@ impl<'s> Maker<'s> {
                 if turn % 2 == 0 {
                     let answer = (at + 1..=at + length).collect();
                     self.masked.insert((number, at));
-                    self.add(Class::Prompt, opening.join(" "), number, Some(answer));
+                    let query = opening.join(" ");
+                    let item = Item::about_sessions(Class::Prompt, query, vec![number]);
+                    self.items.push(Item { messages: Some(answer), masks: vec![at], ..item });
                 } else if let Some(query) = paraphrase(&opening) {
                     let exchange = (at..=at + length).collect();
                     self.add(Class::Question, query, number, Some(exchange));
@@ -231,6 +271,140 @@ impl<'s> Maker<'s> {
             }
         }
     }
+}
+
+/// Maximum number of bytes of a pasted line.
+const LONGEST_LINE: usize = 300;
+
+impl Maker<'_> {
+    /// Asks for lines of tool output that occur in one session only.
+    fn lines(&mut self) {
+        let mut places: HashMap<&str, Option<usize>> = HashMap::new();
+        for ((session, _), said) in self.each().filter(|(_, said)| said.by == By::Tool) {
+            for line in said.text.lines().map(str::trim).filter(|line| is_telling(line)) {
+                let known = places.entry(line).or_insert(Some(session));
+                *known = known.filter(|known| *known == session);
+            }
+        }
+        let mut once: Vec<(&str, usize)> =
+            places.into_iter().filter_map(|(line, session)| Some((line, session?))).collect();
+        once.sort_unstable();
+        Chance::new(14).shuffle(&mut once);
+        let mut each: HashMap<usize, usize> = HashMap::new();
+        once.retain(|(_, session)| {
+            let count = each.entry(*session).or_default();
+            *count += 1;
+            *count <= MOST_EACH
+        });
+        for (line, session) in once {
+            self.add(Class::Line, line.to_owned(), session, None);
+        }
+    }
+
+    /// Asks with words of one sentence: in other forms, or with one of them mistyped.
+    fn changed_words(&mut self) {
+        let mut chance = Chance::new(15);
+        let mut spoken: Vec<(Place, &Said)> =
+            self.each().filter(|(_, said)| said.by != By::Tool && said.text.len() > 80).collect();
+        chance.shuffle(&mut spoken);
+        for (number, ((session, _), said)) in spoken.into_iter().enumerate() {
+            let mut sentences: Vec<Vec<&str>> = said.text.lines().map(plain_words).collect();
+            sentences.retain(|words| words.len() >= 4);
+            if sentences.is_empty() {
+                continue;
+            }
+            let mut words = sentences.swap_remove(chance.below(sentences.len()));
+            words.truncate(5);
+            if number % 2 == 0 {
+                let changed: Vec<String> = words.iter().map(|word| other_form(word)).collect();
+                self.add(Class::Inflection, changed.join(" "), session, None);
+            } else if let Some(longest) = words.iter().map(|word| word.len()).max() {
+                let mistyped = |word: &&str| {
+                    if word.len() == longest { swap_letters(word) } else { (*word).to_owned() }
+                };
+                let changed: Vec<String> = words.iter().map(mistyped).collect();
+                self.add(Class::Typo, changed.join(" "), session, None);
+            }
+        }
+    }
+
+    /// Asks with the subjects of commits. Every message of the session with the subject is masked.
+    fn commits(&mut self) {
+        let mut known = HashSet::new();
+        for (number, session) in self.sessions.iter().enumerate() {
+            for said in session.messages.iter().filter(|said| said.by == By::Model) {
+                let Some(subject) = commit_subject(&said.text) else { continue };
+                if content(&words(subject)).count() < 4 || !known.insert(subject) {
+                    continue;
+                }
+                let all = session.messages.iter().enumerate();
+                let with = all.filter(|(_, said)| said.text.contains(subject));
+                let masks: Vec<usize> = with.map(|(at, _)| at).collect();
+                if masks.len() * 2 > session.messages.len() {
+                    continue;
+                }
+                self.masked.extend(masks.iter().map(|at| (number, *at)));
+                let query = subject.to_owned();
+                let item = Item::about_sessions(Class::Commit, query, vec![number]);
+                self.items.push(Item { masks, ..item });
+            }
+        }
+    }
+}
+
+/// Returns the first line of the message of a `git commit` in a text.
+fn commit_subject(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once("git commit")?;
+    let (_, after) = after.split_once("-m ")?;
+    let after = after.trim_start();
+    let quoted = match after.strip_prefix("\"$(cat <<'EOF'") {
+        Some(document) => document.trim_start().lines().next()?,
+        None => {
+            let quote = after.chars().next().filter(|one| "\"'".contains(*one))?;
+            after[1..].split([quote, '\n']).next()?
+        }
+    };
+    Some(quoted.trim()).filter(|subject| (20..=120).contains(&subject.len()))
+}
+
+/// Returns whether a line has enough words to tell where it comes from.
+fn is_telling(line: &str) -> bool {
+    (24..=LONGEST_LINE).contains(&line.len())
+        && content(&words(line)).filter(|word| word.len() > 2).count() >= 3
+}
+
+/// Returns the plain content words of a line.
+fn plain_words(line: &str) -> Vec<&str> {
+    let is_plain = |word: &&str| word.len() > 4 && word.bytes().all(|one| one.is_ascii_lowercase());
+    line.split_whitespace().filter(is_plain).filter(|word| !EMPTY.contains(word)).collect()
+}
+
+/// Returns another form of an English word, or of one that looks like it.
+fn other_form(word: &str) -> String {
+    if let Some(base) = word.strip_suffix("ies") {
+        return format!("{base}y");
+    }
+    if let Some(base) = word.strip_suffix("ing") {
+        return format!("{base}ed");
+    }
+    if let Some(base) = word.strip_suffix("ed") {
+        return format!("{base}ing");
+    }
+    match word.strip_suffix('s') {
+        Some(base) if !base.ends_with(['s', 'u', 'i']) => base.to_owned(),
+        _ => format!("{word}s"),
+    }
+}
+
+/// Swaps two letters in the middle of a word.
+fn swap_letters(word: &str) -> String {
+    let mut letters: Vec<char> = word.chars().collect();
+    let middle = letters.len() / 2;
+    let differs = (middle..letters.len()).find(|at| letters[*at] != letters[at - 1]);
+    if let Some(at) = differs {
+        letters.swap(at, at - 1);
+    }
+    letters.into_iter().collect()
 }
 
 /// Returns four adjacent plain words of one line.

@@ -6,57 +6,99 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::measure::{Mean, Reply, Worth, gain, mean, quantile, reciprocal, success};
+use super::measure::{Mean, Reply, Worth, mean, quantile, reciprocal, success};
 use super::queries::{Class, Item};
 use super::systems::System;
 use super::{Evaluated, Part};
 
-/// Minimum similarities that are tried.
-const FLOORS: [f32; 9] = [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7];
-
 const BEGIN: &str = "<!-- eval: written by `cargo xtask eval --write` -->";
 const END: &str = "<!-- /eval -->";
 
-/// Renders all tables of one history.
-pub(super) fn history(evaluated: &Evaluated) -> String {
-    let Evaluated { name, sessions, messages, vectors, items, .. } = evaluated;
-    let counts: Vec<String> = Class::ALL
-        .iter()
-        .map(|class| {
-            let count = items.iter().filter(|item| item.class == *class).count();
-            format!("{} {}", count, class.name())
-        })
-        .collect();
-    let mut text = format!(
-        "### {name}\n\n{sessions} sessions, {messages} messages, {vectors} vectors. Questions: {}.\n\n",
-        counts.join(", ")
-    );
-    text.push_str(&weights(evaluated));
-    for class in Class::ALL {
-        text.push_str(&class_table(evaluated, class));
+/// Renders all tables of one haystack.
+pub(super) fn haystack(evaluated: &Evaluated) -> String {
+    let Evaluated { name, sessions, messages, vectors, .. } = evaluated;
+    let mut text =
+        format!("### {name}\n\n{sessions} sessions, {messages} messages, {vectors} vectors.\n\n");
+    for part in [Part::Other, Part::Development, Part::All] {
+        if part == Part::Other || evaluated.chooses {
+            text.push_str(&classes(evaluated, part));
+        }
     }
-    text.push_str(&differences(evaluated));
+    text.push_str(&weights(evaluated));
     text.push_str(&absent(evaluated));
-    text.push_str(&floors(evaluated));
+    text
+}
+
+/// Renders the results of every class.
+fn classes(evaluated: &Evaluated, part: Part) -> String {
+    let systems: Vec<&(System, Vec<Worth>)> =
+        evaluated.answers.iter().filter(|(system, _)| !system.is_tried_weight()).collect();
+    let mut text = format!(
+        "Right session or message first / among the first five / MRR@10, {}:\n\n| question | n |",
+        evaluated.name(part)
+    );
+    for (system, _) in &systems {
+        text.push_str(&format!(" {} |", system.name));
+    }
+    text.push_str(" hybrid − BM25, first five (95 %) | refused | hybrid p50 / p95 |\n|---|--:|");
+    text.push_str(&"--:|".repeat(systems.len() + 3));
+    text.push('\n');
+    for class in Class::ALL.into_iter().filter(|class| evaluated.count(*class, part) > 0) {
+        text.push_str(&format!("| {} | {} |", class.name(), evaluated.count(class, part)));
+        for (_, worths) in &systems {
+            let all: Vec<&Worth> = evaluated.of(worths, class, part).collect();
+            let share = |within: usize| average(all.iter().map(|one| success(one, within)));
+            let rank = average(all.iter().map(|one| reciprocal(one)));
+            text.push_str(&format!(
+                " {:.1} / {:.1} / {rank:.3} |",
+                100.0 * share(1),
+                100.0 * share(5)
+            ));
+        }
+        let (hybrid, plain) = (System::hybrid(), System::plain_bm25());
+        let (Some(hybrid), Some(plain)) = (evaluated.worths(&hybrid), evaluated.worths(&plain))
+        else {
+            continue;
+        };
+        let hybrid: Vec<&Worth> = evaluated.of(hybrid, class, part).collect();
+        let plain = evaluated.of(plain, class, part);
+        let differences: Vec<f64> = hybrid
+            .iter()
+            .zip(plain)
+            .map(|(one, other)| 100.0 * (success(one, 5) - success(other, 5)))
+            .collect();
+        let Mean { value, low, high } = mean(&differences);
+        let refused = average(hybrid.iter().map(|one| f64::from(u8::from(one.is_refused))));
+        text.push_str(&format!(
+            " {value:+.1} ({low:+.1} to {high:+.1}) | {:.1} % | {} |\n",
+            100.0 * refused,
+            times(&hybrid.iter().map(|one| one.took).collect::<Vec<_>>())
+        ));
+    }
+    text.push('\n');
     text
 }
 
 /// Renders the mean reciprocal rank of all systems for each class, on the development half.
 fn weights(evaluated: &Evaluated) -> String {
-    let mut text = format!("MRR@10, {}:\n\n| |", evaluated.name(Part::Development));
+    if !evaluated.answers.iter().any(|(system, _)| system.is_tried_weight()) {
+        return String::new();
+    }
+    let part = Part::Development;
     let present: Vec<Class> =
-        Class::ALL.into_iter().filter(|class| evaluated.asks(*class)).collect();
+        Class::ALL.into_iter().filter(|class| evaluated.count(*class, part) > 0).collect();
+    let mut text = format!("Weights of the meaning, MRR@10, {}:\n\n| |", evaluated.name(part));
     for class in &present {
         text.push_str(&format!(" {} |", class.name()));
     }
     text.push_str(" mean |\n|---|");
     text.push_str(&"--:|".repeat(present.len() + 1));
     text.push('\n');
-    for (system, worths) in &evaluated.answers {
+    for (system, worths) in evaluated.answers.iter().filter(|(one, _)| one.is_tried_weight()) {
         text.push_str(&format!("| {} |", system.name));
         let means: Vec<f64> = present
             .iter()
-            .map(|class| average(evaluated.of(worths, *class, Part::Development).map(reciprocal)))
+            .map(|class| average(evaluated.of(worths, *class, part).map(reciprocal)))
             .collect();
         for mean in &means {
             text.push_str(&format!(" {mean:.3} |"));
@@ -67,84 +109,24 @@ fn weights(evaluated: &Evaluated) -> String {
     text
 }
 
-/// Renders the results of one class, on the reporting half.
-fn class_table(evaluated: &Evaluated, class: Class) -> String {
-    if !evaluated.asks(class) {
-        return String::new();
-    }
-    let mut text = format!(
-        "**{}**, {} ({} questions):\n\n| | success@1 | success@5 | MRR@10 (95 %) | nDCG@10 | recall@50 | tokens to evidence | p50 / p95 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
-        class.name(),
-        evaluated.name(Part::Other),
-        evaluated.count(class)
-    );
-    for (system, worths) in evaluated.answers.iter().filter(|(system, _)| is_shown(system)) {
-        let all: Vec<&Worth> = evaluated.of(worths, class, Part::Other).collect();
-        let share = |figure: &dyn Fn(&Worth) -> f64| average(all.iter().map(|one| figure(one)));
-        let ranks: Vec<f64> = all.iter().map(|one| reciprocal(one)).collect();
-        let Mean { value, low, high } = mean(&ranks);
-        let found = all.iter().filter(|one| one.rank.is_some());
-        text.push_str(&format!(
-            "| {} | {:.3} | {:.3} | {value:.3} ({low:.2}–{high:.2}) | {:.3} | {:.3} | {} | {} |\n",
-            system.name,
-            share(&|one| success(one, 1)),
-            share(&|one| success(one, 5)),
-            share(&gain),
-            share(&|one| success(one, 50)),
-            quantile(found.map(|one| one.tokens).collect(), 0.5),
-            times(&all.iter().map(|one| one.took).collect::<Vec<_>>()),
-        ));
-    }
-    text.push('\n');
-    text
-}
-
-/// Renders the differences between the default and lexical search, question by question.
-fn differences(evaluated: &Evaluated) -> String {
-    let find = |name: &str| evaluated.answers.iter().find(|(system, _)| system.name == name);
-    let hybrid = System::chosen(super::Embedder::Table);
-    let (Some((_, words)), Some((_, both))) = (find("lexical"), find(&hybrid.name)) else {
-        return String::new();
-    };
-    let mut text = format!(
-        "{} against lexical, {}, difference of MRR@10 (95 %) and of success@1:\n\n| | MRR@10 | success@1 | better / worse |\n|---|--:|--:|--:|\n",
-        hybrid.name,
-        evaluated.name(Part::Other)
-    );
-    for class in Class::ALL.into_iter().filter(|class| evaluated.asks(*class)) {
-        let pairs: Vec<(&Worth, &Worth)> = evaluated
-            .of(both, class, Part::Other)
-            .zip(evaluated.of(words, class, Part::Other))
-            .collect();
-        let differences: Vec<f64> =
-            pairs.iter().map(|(both, words)| reciprocal(both) - reciprocal(words)).collect();
-        let Mean { value, low, high } = mean(&differences);
-        let first = average(pairs.iter().map(|(both, words)| success(both, 1) - success(words, 1)));
-        let better = differences.iter().filter(|one| **one > 0.0).count();
-        let worse = differences.iter().filter(|one| **one < 0.0).count();
-        text.push_str(&format!(
-            "| {} | {value:+.3} ({low:+.3} to {high:+.3}) | {first:+.3} | {better} / {worse} |\n",
-            class.name()
-        ));
-    }
-    text.push('\n');
-    text
-}
-
 /// Renders the replies to questions without an answer.
 fn absent(evaluated: &Evaluated) -> String {
+    if evaluated.absent.values().all(Vec::is_empty) {
+        return String::new();
+    }
     let mut text = format!(
-        "Questions without an answer, {}:\n\n| | something shown | shown as a full match |\n|---|--:|--:|\n",
+        "Questions without an answer, {}:\n\n| | n | something shown | shown as a full match |\n|---|--:|--:|--:|\n",
         evaluated.name(Part::Other)
     );
-    for (system, _) in evaluated.answers.iter().filter(|(system, _)| is_shown(system)) {
-        let replies: Vec<&Reply> = evaluated.absent(&system.name, Part::Other).collect();
+    for (system, _) in evaluated.answers.iter().filter(|(one, _)| !one.is_tried_weight()) {
+        let replies: Vec<&Reply> = evaluated.absent(&system.name).collect();
         let share = |fits: &dyn Fn(&Reply) -> bool| {
-            average(replies.iter().map(|reply| f64::from(u8::from(fits(reply)))))
+            100.0 * average(replies.iter().map(|reply| f64::from(u8::from(fits(reply)))))
         };
         text.push_str(&format!(
-            "| {} | {:.3} | {:.3} |\n",
+            "| {} | {} | {:.1} % | {:.1} % |\n",
             system.name,
+            replies.len(),
             share(&|reply| !reply.shown.is_empty()),
             share(&|reply| !reply.shown.is_empty() && !reply.is_weak),
         ));
@@ -153,54 +135,22 @@ fn absent(evaluated: &Evaluated) -> String {
     text
 }
 
-/// Renders the effect of a minimum similarity, on the development half: the share of questions
-/// answered by meaning within the first ten results, and of questions without an answer.
-fn floors(evaluated: &Evaluated) -> String {
-    let far = System::far().name;
-    let Some((_, worths)) = evaluated.answers.iter().find(|(system, _)| system.name == far) else {
-        return String::new();
-    };
-    let mut text = format!(
-        "Nearness that is asked for, {}: what is shown of questions without an answer, and what is kept of those answered by meaning alone among the first ten:\n\n| at least | without an answer | prompt | title | question |\n|--:|--:|--:|--:|--:|\n",
-        evaluated.name(Part::Development)
-    );
-    for floor in FLOORS {
-        let absent = evaluated.absent(&far, Part::Development);
-        let shown = average(absent.map(|reply| f64::from(u8::from(reply.score >= floor))));
-        text.push_str(&format!("| {floor:.2} | {shown:.3} |"));
-        for class in [Class::Prompt, Class::Title, Class::Question] {
-            let answered =
-                evaluated.of(worths, class, Part::Development).filter(|one| success(one, 10) > 0.0);
-            let kept = average(answered.map(|one| f64::from(u8::from(one.score >= floor))));
-            text.push_str(&format!(" {kept:.3} |"));
-        }
-        text.push('\n');
-    }
-    text.push('\n');
-    text
-}
-
-/// Returns whether a system is more than one of the tried weights.
-fn is_shown(system: &System) -> bool {
-    let chosen = System::chosen(system.embedder);
-    !system.name.starts_with("hybrid") || system.name == chosen.name
-}
-
 impl Evaluated {
-    fn count(&self, class: Class) -> usize {
-        let asked = |item: &&Item| item.class == class && self.has(Part::Other, item);
+    fn worths(&self, wanted: &System) -> Option<&[Worth]> {
+        let found = self.answers.iter().find(|(system, _)| system == wanted);
+        found.map(|(_, worths)| worths.as_slice())
+    }
+
+    fn count(&self, class: Class, part: Part) -> usize {
+        let asked = |item: &&Item| item.class == class && self.has(part, item);
         self.items.iter().filter(asked).count()
     }
 
-    /// Returns the replies to questions without an answer. These are split into two halves too.
-    fn absent(&self, system: &str, part: Part) -> impl Iterator<Item = &Reply> {
+    /// Returns the replies to questions without an answer that are reported: every other one if
+    /// something is chosen on the rest.
+    fn absent(&self, system: &str) -> impl Iterator<Item = &Reply> {
         let all = self.absent[system].iter().enumerate();
-        let is_of = move |at: usize| at.is_multiple_of(2) == (part == Part::Development);
-        all.filter(move |(at, _)| !self.chooses || is_of(*at)).map(|(_, reply)| reply)
-    }
-
-    fn asks(&self, class: Class) -> bool {
-        self.count(class) > 0
+        all.filter(|(at, _)| !self.chooses || !at.is_multiple_of(2)).map(|(_, reply)| reply)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The evaluated systems: the journal in its search modes, and a plain text search.
+//! The evaluated systems: the journal in its search modes, plain BM25, and a plain text search.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use agent_journal::connectors::Machine;
 use agent_journal::search::{Mode, Query, SearchOptions, Tier};
-use agent_journal::{Config, Journal, Meaning, SyncOptions};
-use anyhow::{Context, Result};
+use agent_journal::{Config, Journal, SyncOptions};
+use anyhow::Result;
 
+use super::bm25::PlainBm25;
 use super::history::{By, Session, session_id, uuid};
 use super::measure::{DEPTH, Reply, Shown};
 use super::queries::{content, words};
@@ -20,67 +21,64 @@ const NOW: &str = "2026-12-01T12:00:00+00:00[UTC]";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct System {
     pub(super) name: String,
-    pub(super) embedder: Embedder,
-    pub(super) mode: Option<Mode>,
+    method: SearchMethod,
     meaning_weight: f32,
-    min_similarity: f32,
 }
 
-/// The embedder whose vectors are searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Embedder {
-    Table,
-    Hash,
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SearchMethod {
+    /// The latest files with all words.
+    Ripgrep,
+    /// BM25 over messages.
+    PlainBm25,
+    /// The journal.
+    Journal(Mode),
 }
 
 impl System {
+    pub(super) fn ripgrep() -> Self {
+        Self::new("ripgrep by recency", SearchMethod::Ripgrep)
+    }
+
+    pub(super) fn plain_bm25() -> Self {
+        Self::new("plain BM25", SearchMethod::PlainBm25)
+    }
+
     pub(super) fn lexical() -> Self {
-        Self::new("lexical", Embedder::Table, Some(Mode::Lexical))
+        Self::new("by words", SearchMethod::Journal(Mode::Lexical))
     }
 
-    pub(super) fn semantic(embedder: Embedder) -> Self {
-        let name = match embedder {
-            Embedder::Table => "semantic",
-            Embedder::Hash => "semantic, hashes",
-        };
-        Self::new(name, embedder, Some(Mode::Semantic))
+    pub(super) fn semantic() -> Self {
+        Self::new("by meaning", SearchMethod::Journal(Mode::Semantic))
     }
 
-    /// Returns semantic search without a minimum similarity.
-    pub(super) fn far() -> Self {
-        let system = Self::new("semantic, however far", Embedder::Table, Some(Mode::Semantic));
-        Self { min_similarity: 0.0, ..system }
+    /// Returns hybrid search with the default weight of the meaning.
+    pub(super) fn hybrid() -> Self {
+        Self::new("hybrid", SearchMethod::Journal(Mode::Hybrid))
     }
 
     /// Returns hybrid search with a weight of the meaning against the words.
-    pub(super) fn hybrid(meaning_weight: f32, embedder: Embedder) -> Self {
-        let name = match embedder {
-            Embedder::Table => format!("hybrid {meaning_weight:.1}"),
-            Embedder::Hash => format!("hybrid {meaning_weight:.1}, hashes"),
-        };
-        Self { meaning_weight, ..Self::new(&name, embedder, Some(Mode::Hybrid)) }
+    pub(super) fn weighted(meaning_weight: f32) -> Self {
+        let name = format!("hybrid {meaning_weight:.1}");
+        Self { meaning_weight, ..Self::new(&name, SearchMethod::Journal(Mode::Hybrid)) }
     }
 
-    /// Returns hybrid search with the default weight.
-    pub(super) fn chosen(embedder: Embedder) -> Self {
-        Self::hybrid(SearchOptions::default().meaning_weight, embedder)
+    /// Returns whether this is one of the tried weights.
+    pub(super) fn is_tried_weight(&self) -> bool {
+        self.name.starts_with("hybrid ")
     }
 
-    pub(super) fn ripgrep() -> Self {
-        Self::new("ripgrep by recency", Embedder::Table, None)
-    }
-
-    fn new(name: &str, embedder: Embedder, mode: Option<Mode>) -> Self {
-        let SearchOptions { meaning_weight, min_similarity, .. } = SearchOptions::default();
-        Self { name: name.to_owned(), embedder, mode, meaning_weight, min_similarity }
+    fn new(name: &str, method: SearchMethod) -> Self {
+        let meaning_weight = SearchOptions::default().meaning_weight;
+        Self { name: name.to_owned(), method, meaning_weight }
     }
 }
 
-/// The journals of one history, with one index per embedder.
+/// The journal of one haystack, and what the other systems search.
 pub(super) struct Place<'s> {
     sessions: &'s [Session],
-    table: Journal,
-    hash: Journal,
+    journal: Journal,
+    plain: PlainBm25,
     by_uuid: HashMap<String, (usize, usize)>,
     by_id: HashMap<String, usize>,
     /// The text of each session in lower case, without masked messages.
@@ -88,7 +86,7 @@ pub(super) struct Place<'s> {
 }
 
 impl<'s> Place<'s> {
-    /// Creates the journals of a home that was written from these sessions.
+    /// Creates the journal of a home that was written from these sessions.
     pub(super) fn new(
         sessions: &'s [Session],
         masked: &HashSet<(usize, usize)>,
@@ -106,41 +104,36 @@ impl<'s> Place<'s> {
             }
             texts.push(text);
         }
-        let table = open(place, "table", Meaning::default())?;
-        // With an unusable model, the journal falls back to hashes.
-        let broken = place.join("broken");
-        std::fs::create_dir_all(&broken)?;
-        for name in ["model.onnx", "tokenizer.json"] {
-            std::fs::write(broken.join(name), "none")?;
-        }
-        let hash = open(place, "hash", Meaning { model_path: Some(broken), ..Meaning::default() })?;
-        Ok(Self { sessions, table, hash, by_uuid, by_id, texts })
+        let machine = Machine { home: place.join("home"), ..Machine::default() };
+        let mut journal = Journal::open(Config::new(place.join("journal")), machine)?;
+        journal.sync(SyncOptions::default(), &mut |_| {})?;
+        let plain = PlainBm25::new(sessions, masked);
+        Ok(Self { sessions, journal, plain, by_uuid, by_id, texts })
     }
 
     /// Returns the number of texts that can be found by meaning.
     pub(super) fn vectors(&self) -> Result<u64> {
-        Ok(self.table.semantic_coverage()?.vectors)
+        Ok(self.journal.semantic_coverage()?.vectors)
     }
 
     pub(super) fn ask(&self, system: &System, text: &str) -> Result<Reply> {
-        let Some(mode) = system.mode else { return Ok(self.look_through(text)) };
-        let journal = match system.embedder {
-            Embedder::Table => &self.table,
-            Embedder::Hash => &self.hash,
-        };
+        match system.method {
+            SearchMethod::Ripgrep => Ok(self.look_through(text)),
+            SearchMethod::PlainBm25 => Ok(self.ask_plain(text)),
+            SearchMethod::Journal(mode) => self.ask_journal(mode, system.meaning_weight, text),
+        }
+    }
+
+    fn ask_journal(&self, mode: Mode, meaning_weight: f32, text: &str) -> Result<Reply> {
         let started = Instant::now();
-        let query = Query::parse(text, &NOW.parse()?).with_context(|| format!("query {text:?}"))?;
-        let options = SearchOptions {
-            limit: DEPTH,
-            mode,
-            meaning_weight: system.meaning_weight,
-            min_similarity: system.min_similarity,
-            ..SearchOptions::default()
+        let Ok(query) = Query::parse(text, &NOW.parse()?) else {
+            return Ok(Reply { is_refused: true, ..Reply::default() });
         };
-        let answer = journal.search(&query, &options)?;
+        let options =
+            SearchOptions { limit: DEPTH, mode, meaning_weight, ..SearchOptions::default() };
+        let answer = self.journal.search(&query, &options)?;
         let took = started.elapsed();
         let is_weak = answer.tier > Tier::AllWords;
-        let score = answer.sessions.first().map_or(0.0, |first| first.score);
         let shown = answer.sessions.iter().filter_map(|found| {
             let session = *self.by_id.get(&found.entry.native_id)?;
             let places = found.hits.iter().map(|hit| match &hit.message {
@@ -150,11 +143,16 @@ impl<'s> Place<'s> {
                 }
                 None => self.first_prompt(session),
             });
-            let snippets = found.hits.iter().map(|hit| hit.snippet.text.len()).sum::<usize>();
-            let tokens = (found.entry.title.len() + snippets) / 4;
-            Some(Shown { session, messages: places.flatten().collect(), tokens })
+            Some(Shown { session, messages: places.flatten().collect() })
         });
-        Ok(Reply { shown: shown.collect(), is_weak, score, took })
+        Ok(Reply { shown: shown.collect(), is_weak, took, is_refused: false })
+    }
+
+    fn ask_plain(&self, text: &str) -> Reply {
+        let started = Instant::now();
+        let found = self.plain.search(text, DEPTH).into_iter();
+        let shown = found.map(|(session, at)| Shown { session, messages: vec![at] }).collect();
+        Reply { shown, took: started.elapsed(), ..Reply::default() }
     }
 
     fn first_prompt(&self, session: usize) -> Option<usize> {
@@ -184,19 +182,7 @@ impl<'s> Place<'s> {
         let shown = found.into_iter().map(|session| Shown {
             session,
             messages: (0..self.sessions[session].messages.len()).collect(),
-            tokens: self.texts[session].len() / 4,
         });
-        Reply { shown: shown.collect(), is_weak, score: 0.0, took: started.elapsed() }
+        Reply { shown: shown.collect(), is_weak, took: started.elapsed(), is_refused: false }
     }
-}
-
-/// Opens a journal of the written home, with its own index.
-fn open(place: &Path, index: &str, meaning: Meaning) -> Result<Journal> {
-    let mut config = Config::new(place.join("journal"));
-    config.index_dir = place.join(format!("index-{index}"));
-    config.meaning = meaning;
-    let machine = Machine { home: place.join("home"), ..Machine::default() };
-    let mut journal = Journal::open(config, machine)?;
-    journal.sync(SyncOptions::default(), &mut |_| {})?;
-    Ok(journal)
 }

@@ -280,6 +280,11 @@ impl Lexical {
     pub(crate) fn body(&self) -> Field {
         self.fields.body
     }
+
+    /// Returns the field with the recording of each passage.
+    pub(crate) fn recording(&self) -> Field {
+        self.fields.recording
+    }
 }
 
 impl PreparedLexical<'_> {

@@ -12,15 +12,14 @@ const WINDOW: usize = 16 << 10;
 const OVERLAP: usize = 512;
 
 impl TextKind {
-    /// Returns the score factor of a match in this kind of text.
+    /// Returns the score factor of a match in this kind of text. With larger differences, a prompt
+    /// with one of the words outranks a reply with most of them.
     pub(crate) fn boost(self) -> f32 {
         match self {
-            Self::Title => 3.0,
-            Self::Document => 2.5,
-            Self::Prompt => 2.0,
-            Self::Reply => 1.4,
-            Self::ToolInput => 0.8,
-            Self::ToolOutput => 0.5,
+            Self::Document | Self::Prompt => 1.3,
+            Self::Reply => 1.1,
+            Self::Title => 1.0,
+            Self::ToolInput | Self::ToolOutput => 0.8,
             Self::Thinking => 0.7,
         }
     }

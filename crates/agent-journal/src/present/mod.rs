@@ -16,4 +16,4 @@ pub use numbers::{
     percent, plural, thousands, token_classes, tokens,
 };
 pub use speaker::{Speaker, text_kind_label};
-pub use tier::{tier_label, tier_note};
+pub use tier::{nothing_close_line, tier_label, tier_note};

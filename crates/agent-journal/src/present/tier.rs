@@ -1,5 +1,6 @@
 //! The words for how a search result was found.
 
+use super::count;
 use crate::search::Tier;
 
 /// Returns the words for a tier.
@@ -19,6 +20,13 @@ pub fn tier_label(tier: Tier) -> &'static str {
 pub fn tier_note(tier: Tier) -> Option<&'static str> {
     let is_complete = matches!(tier, Tier::ExactPhrase | Tier::AllWords | Tier::Listed);
     (!is_complete).then(|| tier_label(tier))
+}
+
+/// Returns the line for an answer without results, although this many share some words with the
+/// query.
+pub fn nothing_close_line(distant: u64) -> String {
+    let verb = if distant == 1 { "shares" } else { "share" };
+    format!("nothing close; {} {verb} some words", count(distant, "session"))
 }
 
 #[cfg(test)]

@@ -142,14 +142,15 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Returns the rank class. A lower class comes first regardless of the score: a match of all
-    /// words precedes a match of some words or by meaning.
+    /// Returns the rank class. A lower class comes first regardless of the score: a copied line as
+    /// it stands precedes a match of all words, and that a match of some words or by meaning.
     pub(super) fn step(self) -> u8 {
         match self {
-            Self::ExactPhrase | Self::AllWords | Self::Listed => 0,
-            Self::WordForms => 1,
-            Self::Typo => 2,
-            Self::SomeWords | Self::Meaning => 3,
+            Self::ExactPhrase => 0,
+            Self::AllWords | Self::Listed => 1,
+            Self::WordForms => 2,
+            Self::Typo => 3,
+            Self::SomeWords | Self::Meaning => 4,
         }
     }
 }
@@ -165,6 +166,9 @@ pub struct Answer {
     pub grouping: Grouping,
     /// The total number of results.
     pub total: u64,
+    /// The number of results that share some words with the query and are not shown, because none
+    /// is close enough. Zero if something is shown.
+    pub distant: u64,
     /// The requested page of results.
     pub sessions: Vec<Found>,
     /// The number of results per agent, project and so on, for each requested facet.

@@ -325,7 +325,8 @@ mod tests {
         assert_eq!(searcher.segment_readers().len(), 3);
         let statistics = Statistics::new(&searcher, body);
         let stop = StopFlag::default();
-        let engine = QueryCompiler { field: body, statistics: &statistics, stop: &stop };
+        let statistics = &statistics;
+        let engine = QueryCompiler { field: body, recording: body, statistics, stop: &stop };
         let known = engine.words_that(Some("token"), &|word| word.starts_with("token")).unwrap();
         let mut words: Vec<&str> = known.iter().map(|word| word.text.as_str()).collect();
         words.sort_unstable();

@@ -2,13 +2,15 @@
 
 use tantivy::Term;
 use tantivy::query::{
-    AllQuery, Bm25StatisticsProvider, BooleanQuery, Occur, PhraseQuery, Query, TermQuery,
+    AllQuery, Bm25StatisticsProvider, BooleanQuery, BoostQuery, Occur, PhraseQuery, Query,
+    TermQuery,
 };
 use tantivy::schema::{Field, IndexRecordOption};
 
 use super::any_word::{AnyWord, IndexedWord};
 use super::query::{Clause, Pattern};
 use super::regex::Need;
+use super::session_score::ScoredWord;
 use super::statistics::Statistics;
 use crate::index::words;
 use crate::interrupt::StopFlag;
@@ -38,11 +40,37 @@ const STOP_WORDS: &[&str] = &[
     "will", "with", "would", "you", "your",
 ];
 
+/// The weight of the words that replace a mistyped one, in a query for some of the words: the word
+/// may have been typed correctly and occur nowhere.
+const CORRECTED: f32 = 0.5;
+
+/// The weight of a word in any of its forms, against the word as it was typed.
+const FORMS: f32 = 0.5;
+
+/// The weight of words that are adjacent as typed, beside the words themselves.
+const TOGETHER: f32 = 0.3;
+
+/// A query for some of the words, and the words for scoring whole sessions.
+pub(super) struct SomeWords {
+    pub(super) query: Box<dyn Query>,
+    pub(super) words: Vec<ScoredWord>,
+}
+
+/// A word that may be missing.
+struct OptionalWord {
+    /// The number of passages that contain it.
+    frequency: u64,
+    query: Box<dyn Query>,
+    scored: Option<ScoredWord>,
+}
+
 type QueryParts = Vec<(Occur, Box<dyn Query>)>;
 
 /// A compiler from clauses to tantivy queries.
 pub(super) struct QueryCompiler<'s> {
     pub(super) field: Field,
+    /// The field with the recording of each passage.
+    pub(super) recording: Field,
     pub(super) statistics: &'s Statistics<'s>,
     /// Set when the search is cancelled: a query returned after that may be incomplete.
     pub(super) stop: &'s StopFlag,
@@ -57,23 +85,42 @@ impl QueryCompiler<'_> {
             return Ok(None);
         }
         if let Some(phrase) = as_typed(clauses).and_then(|words| self.sequence(words)) {
-            parts.push((Occur::Should, phrase));
+            parts.push((Occur::Should, together(phrase)));
         }
         Ok(Some(put_together(parts)))
     }
 
+    /// Compiles a query for passages that contain the words exactly as they were typed, one after
+    /// the other. Returns `None` for a single word.
+    pub(super) fn verbatim(&self, clauses: &[Clause]) -> Option<Box<dyn Query>> {
+        let words: Vec<String> = clauses
+            .iter()
+            .filter_map(|clause| match &clause.pattern {
+                Pattern::Word(text) if !clause.negated => Some(parts_of(text)),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if words.len() < 2 { None } else { self.sequence(words) }
+    }
+
     /// Compiles a query for passages with some of the words, the rarer ones if there are many; all
     /// clauses that are not words stay required. Returns `None` if nothing can be dropped.
-    pub(super) fn some(&self, clauses: &[Clause]) -> tantivy::Result<Option<Box<dyn Query>>> {
+    pub(super) fn some(&self, clauses: &[Clause]) -> tantivy::Result<Option<SomeWords>> {
+        let all = clauses;
         let clauses = deciding(clauses);
         let (loose, firm): (Vec<Clause>, Vec<Clause>) =
             clauses.into_iter().partition(|clause| is_word(clause) && !clause.negated);
-        let mut words: Vec<(u64, Box<dyn Query>)> = Vec::new();
+        let mut words: Vec<OptionalWord> = Vec::new();
         for clause in &loose {
             let text = match &clause.pattern {
                 Pattern::Word(text) => text,
                 Pattern::OneOf { readings, .. } => {
-                    words.push((self.sum_of_frequencies(readings)?, self.one_of(readings)));
+                    let frequency = self.sum_of_frequencies(readings)?;
+                    let scored =
+                        ScoredWord { forms: readings.clone(), rarity: self.rarity(frequency)? };
+                    let query = weighed(self.one_of(readings), CORRECTED);
+                    words.push(OptionalWord { frequency, query, scored: Some(scored) });
                     continue;
                 }
                 _ => continue,
@@ -81,28 +128,63 @@ impl QueryCompiler<'_> {
             let parts = parts_of(text);
             if parts.len() > 1 {
                 for part in parts.iter().filter(|part| !is_stop_word(part)) {
-                    words.push((self.frequency(part)?, self.term(part)));
+                    words.push(self.optional_word(part, Vec::new())?);
                 }
-                words.extend(self.sequence(parts).map(|whole| (0, whole)));
+                let whole = self.sequence(parts);
+                words.extend(whole.map(|query| OptionalWord { frequency: 0, query, scored: None }));
             } else if let Some(word) = parts.first() {
-                words.push((self.frequency(word)?, self.term(word)));
+                let forms = self.other_forms(word)?;
+                words.push(self.optional_word(word, forms)?);
             }
         }
         if words.len() < 2 {
             return Ok(None);
         }
-        words.sort_by_key(|(frequency, _)| *frequency);
+        words.sort_by_key(|word| word.frequency);
         let mut sum = 0;
         let mut any: QueryParts = Vec::new();
-        for (at, (frequency, query)) in words.into_iter().enumerate() {
-            sum += frequency;
+        let mut scored = Vec::new();
+        for (at, word) in words.into_iter().enumerate() {
+            sum += word.frequency;
             if at < 2 || sum <= SOME_BUDGET {
-                any.push((Occur::Should, query));
+                any.push((Occur::Should, word.query));
+                scored.extend(word.scored);
             }
+        }
+        if let Some(phrase) = as_typed(all).and_then(|words| self.sequence(words)) {
+            any.push((Occur::Should, together(phrase)));
         }
         let mut parts = self.join(&firm)?;
         parts.push((Occur::Must, Box::new(BooleanQuery::new(any))));
-        Ok(Some(put_together(parts)))
+        Ok(Some(SomeWords { query: put_together(parts), words: scored }))
+    }
+
+    /// Returns a query for a word and its other forms. A passage with the word as it was typed
+    /// scores higher; all forms are as rare as the word in any form.
+    fn optional_word(&self, word: &str, other_forms: Vec<String>) -> tantivy::Result<OptionalWord> {
+        let own = self.frequency(word)?;
+        let mut frequency = own;
+        let mut known = Vec::new();
+        for form in &other_forms {
+            let count = self.frequency(form)?;
+            frequency += count;
+            known.push((form, count));
+        }
+        let rarity = self.rarity(frequency)?;
+        let mut forms = vec![word.to_owned()];
+        if known.is_empty() {
+            let scored = Some(ScoredWord { forms, rarity });
+            return Ok(OptionalWord { frequency, query: self.term(word), scored });
+        }
+        let own_weight = 1.0 - FORMS + FORMS * rarity / self.rarity(own)?;
+        let mut any: QueryParts = vec![(Occur::Should, weighed(self.term(word), own_weight))];
+        for (form, count) in known {
+            let weight = FORMS * rarity / self.rarity(count)?;
+            any.push((Occur::Should, weighed(self.term(form), weight)));
+            forms.push(form.clone());
+        }
+        let query = Box::new(BooleanQuery::new(any));
+        Ok(OptionalWord { frequency, query, scored: Some(ScoredWord { forms, rarity }) })
     }
 
     /// Returns the number of passages that contain a word.
@@ -263,6 +345,14 @@ impl QueryCompiler<'_> {
 
 fn sort_by_frequency(known: &mut [IndexedWord]) {
     known.sort_by(|a, b| b.frequency.cmp(&a.frequency).then_with(|| a.text.cmp(&b.text)));
+}
+
+fn weighed(query: Box<dyn Query>, weight: f32) -> Box<dyn Query> {
+    Box::new(BoostQuery::new(query, weight))
+}
+
+fn together(phrase: Box<dyn Query>) -> Box<dyn Query> {
+    weighed(phrase, TOGETHER)
 }
 
 /// Combines parts into one query. A single part is returned as it is, because tantivy runs it

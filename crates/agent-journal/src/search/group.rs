@@ -6,8 +6,14 @@ use super::collector::MatchGroup;
 use super::places::MatchPlaces;
 use crate::maps::{Map, Set};
 
-/// The factor for the score of a result whose messages all occur in a better one, too.
+/// The factor for the score of a result whose messages all occur in better ones, too.
 const ECHO: f32 = 0.5;
+
+/// The share of its messages that a result has in common with better ones if it is a copy.
+const COPIED_SHARE: f32 = 0.8;
+
+/// Returns the fingerprints of all texts of a recording.
+pub(super) type FingerprintSource<'f> = &'f dyn Fn(u64) -> Vec<u32>;
 
 /// Merges the groups of sessions into the groups of the tasks they belong to.
 pub(super) fn group_by_task(
@@ -42,14 +48,19 @@ pub(super) fn group_by_task(
 }
 
 /// Keeps one of several nearly equal messages in each result, and lowers the score of a result that
-/// only repeats a better one. The groups must be sorted; the first `wanted` results are among the
+/// only repeats better ones: not only its matches but nearly all of its texts occur there, or else
+/// it may be a fork that went on to the answer. The groups must be sorted; the first `wanted` results are among the
 /// returned groups, which may no longer be sorted.
 pub(super) fn demote_duplicates<'g>(
     groups: &'g mut [MatchGroup],
     wanted: usize,
     places: &MatchPlaces,
+    fingerprints_of: FingerprintSource<'_>,
 ) -> &'g mut [MatchGroup] {
     let mut seen: Set<u32> = Set::default();
+    // The better results whose texts are not read yet, and the texts of the others.
+    let mut better: Vec<u64> = Vec::new();
+    let mut texts: Set<u32> = Set::default();
     // A group that keeps its score is better than all that follow.
     let (mut looked_at, mut settled) = (0, 0);
     while let Some(group) = groups.get_mut(looked_at).filter(|_| settled < wanted) {
@@ -63,12 +74,23 @@ pub(super) fn demote_duplicates<'g>(
             }
             is_new
         });
-        if own.iter().all(|fingerprint| *fingerprint != 0 && seen.contains(fingerprint)) {
+        let mut is_copy =
+            own.iter().all(|fingerprint| *fingerprint != 0 && seen.contains(fingerprint));
+        if is_copy {
+            for recording in better.drain(..) {
+                texts.extend(fingerprints_of(recording));
+            }
+            let all = fingerprints_of(group.recording);
+            let copied = all.iter().filter(|fingerprint| texts.contains(fingerprint)).count();
+            is_copy = copied as f32 >= COPIED_SHARE * all.len() as f32;
+        }
+        if is_copy {
             group.best.iter_mut().for_each(|one| one.score *= ECHO);
             group.worth = group.worth.map(|worth| worth * ECHO);
         }
         settled += usize::from(group.score() >= before);
         seen.extend(own);
+        better.push(group.recording);
         looked_at += 1;
     }
     &mut groups[..looked_at]
@@ -114,6 +136,17 @@ mod tests {
         assert_eq!(recordings, [7, 1]);
     }
 
+    /// Returns the fingerprints of all texts of the results below.
+    fn all_texts(recording: u64) -> &'static [u32] {
+        match recording {
+            1 => &[9, 5, 6],
+            2 => &[9, 5],
+            3 => &[9, 8],
+            5 => &[9, 5, 1, 2, 3],
+            _ => &[8],
+        }
+    }
+
     /// Returns the scores of three results, two of which repeat the best, and how many were
     /// checked.
     fn collapsed(wanted: usize) -> (Vec<MatchGroup>, usize) {
@@ -126,7 +159,10 @@ mod tests {
             of(3, &[(1.0, 1, 9), (0.5, 2, 8)]),
             of(4, &[(0.5, 1, 8)]),
         ];
-        let looked_at = demote_duplicates(&mut groups, wanted, &places).len();
+        let looked_at = demote_duplicates(&mut groups, wanted, &places, &|recording| {
+            all_texts(recording).to_vec()
+        })
+        .len();
         (groups, looked_at)
     }
 
@@ -137,6 +173,17 @@ mod tests {
         let scores: Vec<String> =
             groups.iter().map(|group| group.best[0].score.to_string()).collect();
         assert_eq!(scores, ["4", "2", "1", "0.25"]);
+    }
+
+    #[test]
+    fn a_fork_that_went_on_is_no_copy() {
+        let mut places = MatchPlaces::default();
+        let mut of =
+            |recording, matches: &[(f32, u64, u32)]| group(recording, matches, &mut places);
+        let mut groups = vec![of(1, &[(4.0, 1, 9)]), of(5, &[(3.0, 1, 9)]), of(2, &[(2.0, 1, 9)])];
+        demote_duplicates(&mut groups, 9, &places, &|recording| all_texts(recording).to_vec());
+        let scores: Vec<f32> = groups.iter().map(MatchGroup::score).collect();
+        assert_eq!(scores, [4.0, 3.0, 1.0]);
     }
 
     #[test]

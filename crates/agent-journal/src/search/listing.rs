@@ -85,7 +85,7 @@ impl Search<'_> {
             MatchGroup { count: 1, best, ..MatchGroup::new(task, Tier::Listed) }
         };
         let page: Vec<MatchGroup> = shown.into_iter().map(group).collect();
-        let nothing = QueryWording { typed: &[], marked: &[] };
+        let nothing = QueryWording { typed: &[], marked: &[], is_mixed: false };
         self.present(&page, &places, nothing, options, &mut answer)?;
         if filter.states.contains(&SessionState::Failed) {
             self.add_calls(&mut answer)?;

@@ -17,6 +17,9 @@ use crate::model::Timestamp;
 /// The maximum number of texts to consider, the nearest first.
 const NEAREST: usize = 200;
 
+/// The rank of the session whose similarity counts as zero.
+const SCALED_SESSIONS: usize = 100;
+
 /// The maximum number of those texts to read when their messages must be checked.
 const READ: usize = 60;
 
@@ -56,6 +59,7 @@ impl Search<'_> {
         let nearby = self.nearby(semantic, &text, query, options, collector, &progress.groups)?;
         let is_near = |one: &&NearText| one.near.score >= options.min_similarity;
         let found = nearby.iter().filter(is_near).count();
+        progress.nearest = Some(nearby.first().map_or(0.0, |one| one.near.score));
         progress.add_nearby(&nearby, options);
         progress.answer.stages.push(Stage {
             name: "meaning".to_owned(),
@@ -179,10 +183,12 @@ impl SearchProgress {
         let mut by_recording: Map<u64, usize> =
             groups.iter().enumerate().map(|(at, group)| (group.recording, at)).collect();
         let mut by_meaning: Map<u64, f32> = Map::default();
-        let best = by_words.first().map_or(0.0, |first| first.1);
+        let scores = groups.iter().flat_map(|group| &group.best).map(|one| one.score);
+        let best_hit = scores.fold(0.0, f32::max);
         for one in groups.iter_mut().flat_map(|group| &mut group.best) {
-            one.score = scale_word_score(one.score, best, weight);
+            one.score = scale_word_score(one.score, best_hit, weight);
         }
+        let scale = MeaningScale::of(nearby.iter().map(|one| &one.near));
         for NearText { near, at } in nearby {
             let recording = near.place.recording;
             let group = match by_recording.get(&recording) {
@@ -195,7 +201,7 @@ impl SearchProgress {
                 None => continue,
             };
             let best = by_meaning.entry(recording).or_default();
-            *best = best.max(near.score);
+            *best = best.max(scale.share(near.score));
             let place = self.places.add(LocatedText {
                 recording,
                 position: near.place.position,
@@ -204,7 +210,7 @@ impl SearchProgress {
                 at: *at,
                 window: Some(near.content),
             });
-            let new = PassageMatch { score: weight * near.score, place };
+            let new = PassageMatch { score: weight * scale.share(near.score), place };
             groups[group].add_near(new, is_near(near), &self.places);
         }
         let by_meaning = ranked(by_meaning.into_iter());
@@ -212,6 +218,34 @@ impl SearchProgress {
         for group in groups.iter_mut() {
             group.worth = fused.get(&group.recording).copied();
         }
+    }
+}
+
+/// Scales similarities, which differ little, so that they can be added to the scores of words: the
+/// best session is 1, the hundredth 0.
+struct MeaningScale {
+    highest: f32,
+    lowest: f32,
+}
+
+impl MeaningScale {
+    fn of<'n>(nearby: impl Iterator<Item = &'n NearVector>) -> Self {
+        let mut by_session: Map<u64, f32> = Map::default();
+        for near in nearby {
+            let best = by_session.entry(near.place.recording).or_default();
+            *best = best.max(near.score);
+        }
+        let sorted = ranked(by_session.into_iter());
+        let highest = sorted.first().map_or(1.0, |first| first.1);
+        // A single session would be the best and the worst.
+        let last = sorted.get(SCALED_SESSIONS - 1).or(sorted[1.min(sorted.len())..].last());
+        Self { highest, lowest: last.map_or(0.0, |last| last.1) }
+    }
+
+    /// Returns the scaled similarity of a text, between zero and one.
+    fn share(&self, similarity: f32) -> f32 {
+        let range = self.highest - self.lowest;
+        if range > 0.0 { ((similarity - self.lowest) / range).max(0.0) } else { 1.0 }
     }
 }
 

@@ -8,6 +8,7 @@ mod document_length;
 mod engine;
 mod facets;
 mod field;
+mod floor;
 mod fuse;
 mod group;
 mod listing;
@@ -17,8 +18,10 @@ mod parse;
 mod places;
 mod present;
 mod query;
+mod reading;
 mod regex;
 mod run;
+mod session_score;
 mod snippet;
 mod statistics;
 mod typo;
@@ -37,6 +40,7 @@ pub use field::{
 pub use query::{
     Clause, MAX_QUERY_BYTES, MAX_QUERY_DEPTH, MAX_QUERY_PATTERNS, MAX_QUERY_WORDS, Pattern, Query,
 };
+pub use reading::looks_copied;
 pub use regex::Regex;
 pub use snippet::Snippet;
 

@@ -24,6 +24,8 @@ pub(super) struct QueryParser<'t> {
     words: usize,
     /// The number of prefixes and regular expressions read so far.
     patterns: usize,
+    /// Whether parsing failed at a field that was clearly meant as one.
+    pub(super) is_field_mistake: bool,
 }
 
 /// One item between two spaces.
@@ -46,13 +48,14 @@ type QueryAlternatives = Vec<QueryItem>;
 
 impl<'t> QueryParser<'t> {
     pub(super) fn new(text: &'t str, now: &'t Zoned) -> Self {
-        Self { text, at: 0, now, filter: Filter::default(), depth: 0, words: 0, patterns: 0 }
+        let filter = Filter::default();
+        Self { text, at: 0, now, filter, depth: 0, words: 0, patterns: 0, is_field_mistake: false }
     }
 
-    pub(super) fn query(mut self) -> Result<(Vec<Clause>, Filter)> {
-        check_length(self.text)?;
+    /// Parses the whole text. It fails for every text that is not a query.
+    pub(super) fn query(&mut self) -> Result<(Vec<Clause>, Filter)> {
         let (clauses, _) = self.sequence(None)?;
-        Ok((clauses, self.filter))
+        Ok((clauses, std::mem::take(&mut self.filter)))
     }
 
     fn rest(&self) -> &'t str {
@@ -112,6 +115,7 @@ impl<'t> QueryParser<'t> {
                     || fields.len() < alternatives.len()
                     || !alternatives.iter().all(QueryItem::joins)
                 {
+                    self.is_field_mistake = true;
                     return Err(wrong(format!(
                         "`{}:` cannot be joined by OR here: OR joins words, or values of one field",
                         fields[0]
@@ -140,7 +144,11 @@ impl<'t> QueryParser<'t> {
                 } else {
                     &mut self.filter
                 };
-                field.add_to(filter, &value, self.now)?;
+                field.add_to(filter, &value, self.now).inspect_err(|error| {
+                    // Prose and code contain `is:it`; nobody means a field by that.
+                    let is_prose = matches!(field.name, "is" | "has" | "include");
+                    self.is_field_mistake = !is_prose || error.to_string().contains("did you mean");
+                })?;
             }
         }
         Ok(())
@@ -206,6 +214,7 @@ impl<'t> QueryParser<'t> {
             return Ok(QueryItem::Group { clauses, field });
         }
         if let Some(name) = field {
+            self.is_field_mistake = true;
             return Err(wrong(format!(
                 "`{name}:` cannot be inside excluded parentheses: write `-{name}:`"
             )));
@@ -226,7 +235,9 @@ impl<'t> QueryParser<'t> {
     fn word(&mut self, grouped: bool, negated: bool) -> Result<Result<Pattern, QueryItem>> {
         let rest = self.rest();
         let end = rest.find(|one: char| one.is_whitespace() || one == '"').unwrap_or(rest.len());
-        if let Some((field, length)) = field_prefix(&rest[..end], &rest[end..])? {
+        let field = field_prefix(&rest[..end], &rest[end..]);
+        self.is_field_mistake |= field.is_err();
+        if let Some((field, length)) = field? {
             self.count_words(1)?;
             self.at += length;
             let value = self.value(field, grouped)?;
@@ -340,7 +351,7 @@ impl QueryItem {
 }
 
 /// Returns an error for a query that is longer than the limit.
-fn check_length(text: &str) -> Result<()> {
+pub(super) fn check_length(text: &str) -> Result<()> {
     if text.len() <= MAX_QUERY_BYTES {
         return Ok(());
     }
@@ -408,7 +419,7 @@ mod tests {
     }
 
     fn parse(text: &str) -> Result<Query> {
-        Query::parse(text, &now())
+        Query::parse_exact(text, &now())
     }
 
     /// Compares the parsed clauses, or the error, with `expected`.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::answer::{Answer, Found, Hit, SearchOptions, Tier};
 use super::collector::MatchGroup;
-use super::engine::as_typed;
+use super::engine::{as_typed, deciding};
 use super::places::{LocatedText, MatchPlaces};
 use super::query::{Clause, Pattern};
 use super::run::Search;
@@ -179,29 +179,36 @@ pub(super) struct QueryWording<'q> {
     pub(super) typed: &'q [Clause],
     /// The clauses with corrected words and other word forms.
     pub(super) marked: &'q [Clause],
+    /// Whether results with all words may show messages with some of them.
+    pub(super) is_mixed: bool,
 }
 
 /// Builds hits from matches.
 struct PresentOptions<'q> {
     clauses: &'q [Clause],
     marks: QueryMarks<'q>,
+    /// The clauses without stop words.
+    deciding: Vec<Clause>,
     /// The words in typed order.
     phrase: Option<Vec<String>>,
     /// Whether every clause is a phrase or an expression.
     is_exact: bool,
+    is_mixed: bool,
     context: u64,
 }
 
 impl<'q> PresentOptions<'q> {
     fn of(wording: QueryWording<'q>, options: &SearchOptions) -> Self {
-        let QueryWording { typed, marked } = wording;
+        let QueryWording { typed, marked, is_mixed } = wording;
         let mut wanted = typed.iter().filter(|clause| !clause.negated);
         Self {
             clauses: marked,
             marks: QueryMarks::of(marked),
+            deciding: deciding(marked),
             phrase: as_typed(typed),
             is_exact: wanted
                 .all(|clause| matches!(clause.pattern, Pattern::Phrase(_) | Pattern::Regex(_))),
+            is_mixed,
             context: options.context,
         }
     }
@@ -221,6 +228,10 @@ impl<'q> PresentOptions<'q> {
 
     /// Refines the tier of a text: all words in typed order are an exact phrase.
     fn tier(&self, tier: Tier, text: &str) -> Tier {
+        let is_complete = matches!(tier, Tier::AllWords | Tier::WordForms | Tier::Typo);
+        if self.is_mixed && is_complete && !CheckedText::new(text).fits(&self.deciding) {
+            return Tier::SomeWords;
+        }
         if tier != Tier::AllWords {
             return tier;
         }

@@ -2,11 +2,7 @@
 
 use std::fmt;
 
-use jiff::Zoned;
-
-use super::parse::QueryParser;
 use super::{Filter, Regex};
-use crate::error::Result;
 
 /// The maximum length of a query in bytes: the address of a dashboard page holds no more.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024;
@@ -31,6 +27,10 @@ pub struct Query {
     pub clauses: Vec<Clause>,
     /// The conditions on sessions and messages.
     pub filter: Filter,
+    /// Whether the text looks like a copied line: it is first searched as it stands.
+    pub is_verbatim: bool,
+    /// The reason why the text was read as words although it looks like more, for the user.
+    pub reading_note: Option<String>,
 }
 
 /// One condition on text.
@@ -67,13 +67,6 @@ pub enum Pattern {
 }
 
 impl Query {
-    /// Parses a query; relative dates count from `now`. Returns an
-    /// [`Error::Query`](crate::Error::Query) for a query beyond the limits (`MAX_QUERY_…`).
-    pub fn parse(text: &str, now: &Zoned) -> Result<Self> {
-        let (clauses, filter) = QueryParser::new(text, now).query()?;
-        Ok(Self { text: text.trim().to_owned(), clauses, filter })
-    }
-
     /// Returns whether at least one clause must be present.
     pub fn looks_for_something(&self) -> bool {
         self.clauses.iter().any(|clause| !clause.negated)

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tantivy::TantivyError;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocSet, TERMINATED, TantivyError, Term};
 
 use super::answer::{Answer, Grouping, Mode, SearchOptions, Sort, Stage, Tier};
 use super::collector::{BEST, MatchGroup, PassageMatch, SessionCollector, rank};
@@ -16,14 +17,15 @@ use super::group::{demote_duplicates, group_by_task};
 use super::places::{LocatedText, MatchPlaces};
 use super::present::QueryWording;
 use super::query::{Clause, Pattern, Query, join};
+use super::session_score::{ScoredWord, score_sessions};
 use super::statistics::Statistics;
 use super::verify::CheckedText;
 use super::{Filter, Scope, SessionState, parallel};
 use crate::error::{Error, Result};
 use crate::filter::TextKind;
-use crate::index::{Lexical, SemanticReader, text_of, tool_number};
+use crate::index::{Lexical, PassageFingerprint, SemanticReader, text_of, tool_number};
 use crate::interrupt::StopFlag;
-use crate::maps::Set;
+use crate::maps::{Map, Set};
 use crate::model::{Message, Timestamp};
 use crate::store::Store;
 use crate::work_share::WorkShare;
@@ -36,12 +38,18 @@ const TRIED: usize = 50_000;
 /// prominent place is then better than one with all of them anywhere.
 const QUESTION: usize = 4;
 
+/// The number of the results with the whole text as it was typed from which nothing else is
+/// searched.
+const VERBATIM: usize = 20;
+
 /// The minimum number of sessions to find for a question, however few are shown.
 const SCREEN: usize = 20;
 
-/// Score factor for results of a question that contain every word. At 3.0, tool output with all
-/// words outranks prompts with some.
-const ALL_WORDS: f32 = 3.0;
+/// The weight of the score of a whole session beside that of its best message.
+const SESSION_WEIGHT: f32 = 0.5;
+
+/// The number of sessions that are scored as a whole, the best first.
+const SCORED_SESSIONS: usize = 100;
 
 /// Score factor for matches in other forms of the words.
 const OTHER_FORMS: f32 = 0.8;
@@ -75,6 +83,12 @@ pub(super) struct SearchProgress {
     pub(super) marked: Vec<Clause>,
     /// Whether the query is a question.
     pub(super) is_question: bool,
+    /// Whether results with all words may show messages with some of them.
+    pub(super) is_mixed: bool,
+    /// The words of a question, for scoring whole sessions.
+    scored_words: Vec<ScoredWord>,
+    /// The similarity of the text that is nearest in meaning, if meanings were compared.
+    pub(super) nearest: Option<f32>,
 }
 
 /// One step of a search by words.
@@ -99,7 +113,8 @@ impl Search<'_> {
         let searcher = self.lexical.searcher();
         let statistics = Statistics::new(&searcher, self.lexical.body());
         let field = self.lexical.body();
-        let compiler = QueryCompiler { field, statistics: &statistics, stop: self.stop };
+        let recording = self.lexical.recording();
+        let compiler = QueryCompiler { field, recording, statistics: &statistics, stop: self.stop };
         let places = MatchPlaces::of(&searcher).map_err(self.error())?;
         let every = query.has_regex() || options.grouping == Grouping::Message;
         let keep = if every { usize::MAX } else { BEST };
@@ -113,22 +128,38 @@ impl Search<'_> {
             clauses: query.clauses.clone(),
             marked: query.clauses.clone(),
             is_question: is_question(&query.clauses),
+            is_mixed: false,
+            scored_words: Vec::new(),
+            nearest: None,
         };
         if options.mode != Mode::Semantic {
             let words = WordSearch { compiler: &compiler, collector: &collector };
             self.by_words(query, options, words, &mut progress)?;
+            if progress.is_question && options.grouping == Grouping::Session {
+                self.score_whole_sessions(words, &mut progress)?;
+            }
         }
         if options.mode != Mode::Lexical {
             self.by_meaning(query, options, &collector, &mut progress)?;
         }
-        let SearchProgress { groups, places, mut answer, marked, is_question, .. } = progress;
-        let order = ResultOrder { sort: options.sort, is_question, places: &places };
-        let groups = self.arrange(groups, options, collector.keep, order)?;
+        let groups = std::mem::take(&mut progress.groups);
+        let order = ResultOrder {
+            sort: options.sort,
+            is_question: progress.is_question,
+            places: &progress.places,
+        };
+        let mut groups = self.arrange(groups, options, collector.keep, order)?;
+        if !self.is_close(&compiler, &query.clauses, &groups, &progress)? {
+            let distant: Set<u64> = groups.iter().map(|group| group.recording).collect();
+            progress.answer.distant = distant.len() as u64;
+            groups.clear();
+        }
+        let SearchProgress { places, mut answer, marked, is_mixed, .. } = progress;
         answer.total = groups.len() as u64;
         answer.facets = self.facets(&groups, options)?;
         let page: Vec<MatchGroup> =
             groups.into_iter().skip(options.offset).take(options.limit).collect();
-        let wording = QueryWording { typed: &query.clauses, marked: &marked };
+        let wording = QueryWording { typed: &query.clauses, marked: &marked, is_mixed };
         self.present(&page, &places, wording, options, &mut answer)?;
         Ok(answer)
     }
@@ -247,6 +278,29 @@ impl Search<'_> {
         self.store.documents(recording)
     }
 
+    /// Returns the fingerprints of all longer texts of a recording; none if they cannot be read.
+    fn fingerprints(&self, recording: u64, places: &MatchPlaces) -> Vec<u32> {
+        let searcher = self.lexical.searcher();
+        let field = self.lexical.recording();
+        let mut found = Vec::new();
+        for (part, segment) in searcher.segment_readers().iter().enumerate() {
+            let term = Term::from_field_u64(field, recording);
+            let passages = segment.inverted_index(field);
+            let passages =
+                passages.and_then(|it| Ok(it.read_postings(&term, IndexRecordOption::Basic)?));
+            let Ok(Some(mut passages)) = passages else { continue };
+            while passages.doc() != TERMINATED {
+                let likeness = places.part(part as u16).likeness.get_val(passages.doc());
+                if !segment.is_deleted(passages.doc()) {
+                    found.push(PassageFingerprint::unpack(likeness).fingerprint);
+                }
+                passages.advance();
+            }
+        }
+        found.retain(|fingerprint| *fingerprint != 0);
+        found
+    }
+
     /// Groups the matches into results and sorts them.
     fn arrange(
         &self,
@@ -265,7 +319,9 @@ impl Search<'_> {
         order.apply(&mut groups);
         if options.sort == Sort::Relevance {
             let wanted = options.offset.saturating_add(options.limit);
-            order.apply(demote_duplicates(&mut groups, wanted, order.places));
+            let fingerprints_of = |recording: u64| self.fingerprints(recording, order.places);
+            let compared = demote_duplicates(&mut groups, wanted, order.places, &fingerprints_of);
+            order.apply(compared);
         }
         Ok(groups)
     }
@@ -281,6 +337,18 @@ impl Search<'_> {
         progress: &mut SearchProgress,
     ) -> Result<()> {
         let clauses = &query.clauses;
+        // The parts of a single identifier are searched together anyway.
+        if query.is_verbatim
+            && clauses.len() > 1
+            && let Some(query) = words.compiler.verbatim(clauses)
+        {
+            let tier = Tier::ExactPhrase;
+            let step = WordStep { name: "as it stands", tier, clauses, query: Some(query) };
+            self.take(step, words, progress)?;
+            if progress.groups.len() >= VERBATIM.max(options.offset + options.limit) {
+                return Ok(());
+            }
+        }
         let all = words.compiler.all(clauses).map_err(self.error())?;
         let name = if query.has_regex() { "regular expression" } else { "all words" };
         self.take(WordStep { name, tier: Tier::AllWords, clauses, query: all }, words, progress)?;
@@ -291,10 +359,12 @@ impl Search<'_> {
         if progress.groups.len() < wanted {
             self.in_other_forms(words, progress)?;
         }
-        let is_corrected = progress.groups.is_empty() && self.corrected(words, progress)?;
+        if progress.groups.is_empty() {
+            self.corrected(words, progress)?;
+        }
         let found = progress.groups.len();
-        let is_little = found == 0 || is_corrected && found < FEW;
-        if is_little || progress.is_question && found < wanted {
+        let is_corrected = !progress.answer.corrected.is_empty();
+        if found == 0 || is_corrected && found < FEW || progress.is_question {
             self.some_of_them(words, progress)?;
         }
         Ok(())
@@ -315,41 +385,75 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Replaces words that are not in the index by the nearest ones and searches for those; returns
-    /// whether any word was corrected.
-    fn corrected(&self, words: WordSearch<'_>, progress: &mut SearchProgress) -> Result<bool> {
+    /// Replaces words that are not in the index by the nearest ones and, unless the query is a
+    /// question, searches for all of those. In a question, the other words may be enough.
+    fn corrected(&self, words: WordSearch<'_>, progress: &mut SearchProgress) -> Result<()> {
         let (clauses, corrections) =
             words.compiler.corrected(&progress.clauses).map_err(self.error())?;
         (progress.clauses, progress.marked) = (clauses.clone(), clauses);
         if corrections.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         progress.answer.corrected = corrections;
+        if progress.is_question {
+            return Ok(());
+        }
         let clauses = &progress.clauses.clone();
         let query = words.compiler.all(clauses).map_err(self.error())?;
-        self.take(WordStep { name: "typo", tier: Tier::Typo, clauses, query }, words, progress)?;
-        Ok(true)
+        self.take(WordStep { name: "typo", tier: Tier::Typo, clauses, query }, words, progress)
     }
 
-    /// Searches for some of the words. A short query also matches other word forms; a question has
-    /// enough words without them.
+    /// Searches for some of the words, in any form. Results that were found before are ranked like
+    /// the others and keep their tier.
     fn some_of_them(&self, words: WordSearch<'_>, progress: &mut SearchProgress) -> Result<()> {
-        for one in progress.groups.iter_mut().flat_map(|group| &mut group.best) {
-            one.score *= ALL_WORDS;
+        let clauses = progress.clauses.clone();
+        let some = words.compiler.some(&clauses).map_err(self.error())?;
+        if let Some(forms) = words.compiler.with_word_forms(&clauses).map_err(self.error())? {
+            progress.marked = forms;
         }
-        let mut clauses = progress.clauses.clone();
-        if !progress.is_question
-            && let Some(forms) = words.compiler.with_word_forms(&clauses).map_err(self.error())?
-        {
-            progress.marked.clone_from(&forms);
-            clauses = forms;
-        }
-        let query = words.compiler.some(&clauses).map_err(self.error())?;
+        let Some(some) = some else { return Ok(()) };
+        progress.scored_words = some.words;
+        let query = Some(some.query);
         let step = WordStep { name: "some words", tier: Tier::SomeWords, clauses: &clauses, query };
         // A long document contains some of any words.
         let collector =
             Arc::new(SessionCollector { document_lengths: None, ..(**words.collector).clone() });
-        self.take(step, WordSearch { collector: &collector, ..words }, progress)
+        let words = WordSearch { collector: &collector, ..words };
+        if !progress.is_question {
+            return self.take(step, words, progress);
+        }
+        let before = std::mem::take(&mut progress.groups);
+        self.take(step, words, progress)?;
+        progress.rejoin(before, collector.keep);
+        Ok(())
+    }
+
+    /// Adds the score of each session as a whole to that of its best message.
+    fn score_whole_sessions(
+        &self,
+        words: WordSearch<'_>,
+        progress: &mut SearchProgress,
+    ) -> Result<()> {
+        if progress.scored_words.len() < 2 {
+            return Ok(());
+        }
+        let mut best: Vec<(f32, u64)> =
+            progress.groups.iter().map(|group| (group.score(), group.recording)).collect();
+        best.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        best.truncate(SCORED_SESSIONS);
+        let Some((best_score, _)) = best.first().copied().filter(|first| first.0 > 0.0) else {
+            return Ok(());
+        };
+        let recordings: Vec<u64> = best.iter().map(|(_, recording)| *recording).collect();
+        let scored = &progress.scored_words;
+        let scores = score_sessions(words.compiler, &progress.places, scored, &recordings);
+        let scores = scores.map_err(self.error())?;
+        let highest = scores.values().copied().fold(f32::MIN_POSITIVE, f32::max);
+        for group in &mut progress.groups {
+            let session = scores.get(&group.recording).map_or(0.0, |score| score / highest);
+            group.worth = Some(group.score() / best_score + SESSION_WEIGHT * session);
+        }
+        Ok(())
     }
 
     /// Runs one step and adds the sessions that were not found before.
@@ -399,6 +503,33 @@ impl Search<'_> {
     }
 }
 
+impl SearchProgress {
+    /// Puts back the results of earlier steps, which the last step found again with other scores.
+    fn rejoin(&mut self, before: Vec<MatchGroup>, keep: usize) {
+        let by_recording: Map<u64, usize> =
+            self.groups.iter().enumerate().map(|(at, group)| (group.recording, at)).collect();
+        for mut group in before {
+            let Some(at) = by_recording.get(&group.recording) else {
+                self.groups.push(group);
+                continue;
+            };
+            let known = &mut self.groups[*at];
+            known.tier = group.tier;
+            // Documents that have all words were scored as if they were short; of the others, the
+            // new score counts.
+            let is_document = |one: &PassageMatch| self.places.text(one).kind == TextKind::Document;
+            if group.tier == Tier::ExactPhrase {
+                *known = group;
+                continue;
+            }
+            group.best.retain(is_document);
+            group.count = group.best.len() as u64;
+            known.join(group, keep, &self.places);
+        }
+        self.is_mixed = true;
+    }
+}
+
 /// Returns whether a query is a question as people type it: plain words only, and many.
 fn is_question(clauses: &[Clause]) -> bool {
     let is_word = |clause: &&Clause| matches!(clause.pattern, Pattern::Word(_));
@@ -416,7 +547,11 @@ struct ResultOrder<'p> {
 impl ResultOrder<'_> {
     /// Sorts the groups by tier and score, or by time.
     fn apply(self, groups: &mut [MatchGroup]) {
-        let step = |group: &MatchGroup| if self.is_question { 0 } else { group.tier.step() };
+        let step = |group: &MatchGroup| match group.tier {
+            Tier::ExactPhrase => 0,
+            _ if self.is_question => 1,
+            tier => tier.step(),
+        };
         match self.sort {
             Sort::Relevance => groups.sort_by_cached_key(|group| {
                 (step(group), Reverse(rank(group.score())), group.recording)

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use super::{FilterArgs, RedactArgs};
 use crate::args::words_without;
 use crate::context::CommandContext;
-use crate::error::found_exit_code;
+use crate::error::{found_exit_code, print_notice};
 use crate::output;
 use crate::output::search::{
     Report, nothing_found_line, print_closing_line, search_json, write_results,
@@ -122,6 +122,9 @@ pub(crate) fn run_search_command(args: &SearchArgs, context: &CommandContext) ->
     args.filter.apply_flags(&mut query.filter, &context.now)?;
     if !query.looks_for_something() && !query.is_fields_only() {
         bail!("the query only excludes: add at least one word to search for");
+    }
+    if let Some(note) = &query.reading_note {
+        print_notice(note);
     }
     let options = search_options(args, context);
     if options.mode == search::Mode::Semantic && !context.settings.index.searches_meaning {

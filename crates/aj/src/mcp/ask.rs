@@ -2,7 +2,7 @@
 
 use agent_journal::analyze::{Extent, Figures, GroupBy, Stats, StatsQuery};
 use agent_journal::export::NamedText;
-use agent_journal::present::{text_kind_label, tier_label, tier_note};
+use agent_journal::present::{nothing_close_line, text_kind_label, tier_label, tier_note};
 use agent_journal::search::{
     Answer, Filter, Found, Grouping, Hit, Query, Scope, SearchOptions, Tier,
 };
@@ -75,8 +75,9 @@ impl ToolCall {
         let mut flags = own.iter();
         answer.sessions.retain(|_| !flags.next().copied().unwrap_or_default());
         let mut quoter = Quoter::new(answered.journal.owner_redactor());
-        let mut page = AnswerPage::new(self.token_budget()?, &found_heading(&answer))
-            .add_pending(answered.freshness);
+        let heading = found_heading(&query, &answer);
+        let mut page =
+            AnswerPage::new(self.token_budget()?, &heading).add_pending(answered.freshness);
         let wanted = &answer.sessions[..limit.min(answer.sessions.len())];
         let shown = add_sessions(&mut page, wanted, &mut quoter, &answered.journal)?;
         // Position, among all results, of the first one that is not shown.
@@ -192,13 +193,22 @@ pub(super) fn checked_limit(limit: Option<usize>, offset: usize, usual: usize) -
     Ok(limit)
 }
 
-fn found_heading(answer: &Answer) -> String {
+fn found_heading(query: &Query, answer: &Answer) -> String {
+    let found = found_line(answer);
+    match &query.reading_note {
+        Some(note) => format!("{found} ({note})"),
+        None => found,
+    }
+}
+
+fn found_line(answer: &Answer) -> String {
     let how = tier_label(answer.tier);
     let latest = if answer.tier == Tier::Listed { ", latest first" } else { "" };
     let note = tier_note(answer.tier);
     let is_mixed = answer.sessions.iter().any(|found| tier_note(found.tier) != note);
     let best = if is_mixed { "the best " } else { "" };
     match answer.total {
+        0 if answer.distant > 0 => nothing_close_line(answer.distant),
         0 if answer.tier == Tier::Listed => "no session matches these fields".to_owned(),
         0 => "nothing found; try fewer words, or a prefix such as begin*".to_owned(),
         total => {

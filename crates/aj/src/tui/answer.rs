@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use agent_journal::analyze::{Extent, StatsQuery};
 use agent_journal::model::{Block, Message, Origin};
-use agent_journal::present::tier_note;
-use agent_journal::search::{Answer, Filter, Hit, Query, Scope, SearchOptions, Tier, search_field};
+use agent_journal::present::{nothing_close_line, tier_note};
+use agent_journal::search::{
+    Answer, Filter, Hit, Query, Scope, SearchOptions, Tier, looks_copied, search_field,
+};
 use agent_journal::{Entry, Journal, TextKind};
 use anyhow::Result;
 use jiff::Zoned;
@@ -52,7 +54,13 @@ pub(super) fn find_sessions_as_typed(
     }
     let answer = search_typed(journal, &query, text, options, now)?;
     let items = answer.sessions.into_iter().map(result_item);
-    let note = tier_note(answer.tier);
+    let mut notes: Vec<String> = query.reading_note.into_iter().collect();
+    if answer.distant > 0 {
+        notes.push(nothing_close_line(answer.distant));
+    } else {
+        notes.extend(tier_note(answer.tier).map(str::to_owned));
+    }
+    let note = (!notes.is_empty()).then(|| notes.join(" · "));
     Ok(FoundSessions { items: items.collect(), total: answer.total, note, took })
 }
 
@@ -74,7 +82,7 @@ fn search_typed(
         return Ok(answer);
     }
     let whole = journal.search(&complete, options)?;
-    Ok(if whole.total > 0 { whole } else { answer })
+    Ok(if whole.total > 0 || whole.distant > 0 { whole } else { answer })
 }
 
 /// Adds the messages that match the fields to the listed sessions.
@@ -113,7 +121,8 @@ fn query_as_typed(text: &str) -> String {
     let is_quoted = text.matches('"').count() % 2 == 1;
     let is_word = last.chars().count() >= BEGINNING
         && last.chars().all(|one| one.is_alphanumeric() || one == '_');
-    if is_word && !is_quoted { format!("{text}*") } else { text.to_owned() }
+    // A copied line is searched as it stands.
+    if is_word && !is_quoted && !looks_copied(text) { format!("{text}*") } else { text.to_owned() }
 }
 
 /// Renders a part of a session like `aj show`.

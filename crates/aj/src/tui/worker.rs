@@ -166,7 +166,7 @@ pub(super) struct FoundSessions {
     pub(super) items: Vec<SessionItem>,
     pub(super) total: u64,
     /// The kind of match, if it is not exact.
-    pub(super) note: Option<&'static str>,
+    pub(super) note: Option<String>,
     pub(super) took: Duration,
 }
 

@@ -39,7 +39,7 @@ impl ExportSelection<'_> {
             }
             return Ok(entries);
         }
-        let mut query = Query::parse(&self.args.what.join(" "), &self.context.now)?;
+        let mut query = Query::parse_exact(&self.args.what.join(" "), &self.context.now)?;
         query.filter.scope = scope;
         self.args.filter.apply_flags(&mut query.filter, &self.context.now)?;
         self.by_query(&query)

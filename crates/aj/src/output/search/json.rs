@@ -77,6 +77,12 @@ fn make_json_part(report: &Report<'_>, part: ReportPart) -> Result<Value> {
         "hits": hits,
     });
     let Some(object) = document.as_object_mut() else { return Ok(document) };
+    if let Some(note) = &report.query.reading_note {
+        object.insert("note".into(), note.as_str().into());
+    }
+    if answer.distant > 0 {
+        object.insert("distant".into(), answer.distant.into());
+    }
     if !answer.corrected.is_empty() {
         object.insert("corrected".into(), answer.corrected.iter().cloned().collect());
     }

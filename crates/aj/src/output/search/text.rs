@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use agent_journal::model::{Block, Message};
-use agent_journal::present::{call_subject, tier_note};
+use agent_journal::present::{call_subject, nothing_close_line, tier_note};
 use agent_journal::search::{Found, Hit, Snippet, Tier};
 use agent_journal::{Entry, TextKind};
 use anstyle::{AnsiColor, Style};
@@ -227,6 +227,9 @@ fn write_query_explanation(out: &mut dyn Write, report: &Report<'_>) -> Result<(
 
 /// Returns the line that is printed when nothing was found.
 pub(crate) fn nothing_found_line(report: &Report<'_>) -> String {
+    if report.answer.distant > 0 {
+        return nothing_close_line(report.answer.distant);
+    }
     let filter = report.query.filter.to_string();
     let place = if filter.is_empty() { String::new() } else { format!(" in {filter}") };
     let unread = if report.freshness.pending_sources == 0 { "" } else { "; index incomplete" };

@@ -98,7 +98,7 @@ fn search_summary(state: &TuiState, width: u16) -> Vec<Span<'_>> {
     } else {
         count(found.total, "session")
     }];
-    parts.extend(found.note.map(str::to_owned));
+    parts.extend(found.note.clone());
     if !found.took.is_zero() {
         parts.push(format!("{} ms", found.took.as_millis()));
     }

@@ -204,12 +204,19 @@ fn search_document(
     let mut sessions: Vec<&Entry> = answer.sessions.iter().map(|found| &found.entry).collect();
     let mut known = HashSet::new();
     sessions.retain(|entry| known.insert(&entry.id));
-    Ok(json!({
+    let mut document = json!({
         "query": query.text, "mode": answer.mode, "tier": answer.tier, "group": answer.grouping,
         "total": answer.total, "offset": offset,
         "sessions": sessions,
         "hits": hits,
-    }))
+    });
+    if let Some(note) = query.reading_note {
+        document["note"] = note.into();
+    }
+    if answer.distant > 0 {
+        document["distant"] = answer.distant.into();
+    }
+    Ok(document)
 }
 
 fn hits_of_result(found: &Found) -> impl Iterator<Item = Value> {

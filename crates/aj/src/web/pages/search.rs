@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agent_journal::connectors::Agent;
-use agent_journal::present::{tier_label, tier_note};
+use agent_journal::present::{nothing_close_line, tier_label, tier_note};
 use agent_journal::search::{
     Answer, Counts, Facet, Filter, Found, Grouping, Hit, Mode, Query as Wanted, SearchOptions,
     Snippet, Sort, Tier,
@@ -48,7 +48,7 @@ const EXAMPLES: [(&str, &str); 7] = [
 enum SearchOutcome {
     Nothing,
     Wrong(String),
-    Answer { answer: Box<Answer>, now: Box<Zoned>, took: u128 },
+    Answer { answer: Box<Answer>, note: Option<String>, now: Box<Zoned>, took: u128 },
 }
 
 /// Shows the search page.
@@ -111,7 +111,7 @@ fn run_search(
     };
     let answer = Box::new(journal.search(&query, &options)?);
     let took = started.elapsed().as_millis();
-    Ok(SearchOutcome::Answer { answer, now: Box::new(now.clone()), took })
+    Ok(SearchOutcome::Answer { answer, note: query.reading_note, now: Box::new(now.clone()), took })
 }
 
 fn search_body(outcome: &SearchOutcome, params: &Params) -> Markup {
@@ -144,10 +144,14 @@ fn search_results(outcome: &SearchOutcome, params: &Params) -> Markup {
     match outcome {
         SearchOutcome::Nothing => query_help(),
         SearchOutcome::Wrong(message) => html! { p.notice.bad role="alert" { (message) } },
-        SearchOutcome::Answer { answer, .. } if answer.sessions.is_empty() => {
-            nothing_found_hint(params)
-        }
-        SearchOutcome::Answer { answer, now, took } => html! {
+        SearchOutcome::Answer { answer, note, .. } if answer.sessions.is_empty() => html! {
+            (reading_note(note.as_deref()))
+            @if answer.distant > 0 {
+                p.notice { (nothing_close_line(answer.distant)) }
+            } @else { (nothing_found_hint(params)) }
+        },
+        SearchOutcome::Answer { answer, note, now, took } => html! {
+            (reading_note(note.as_deref()))
             p.muted.summary {
                 (thousands(answer.total)) " " (result_noun(answer))
                 " · " (took) " ms · "
@@ -164,6 +168,11 @@ fn search_results(outcome: &SearchOutcome, params: &Params) -> Markup {
             (next_page_link(answer, params))
         },
     }
+}
+
+/// Renders how the query was read, if that is not obvious.
+fn reading_note(note: Option<&str>) -> Markup {
+    html! { @if let Some(note) = note { p.muted { (note) } } }
 }
 
 /// Returns the noun for the results.
