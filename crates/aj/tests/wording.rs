@@ -97,7 +97,8 @@ fn a_copied_line_is_found_first_in_every_view() {
     assert!(first.contains("00000003-"), "{said}");
     client.end();
     let server = Server::start(test, &[]);
-    let typed = LINE.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let escaped: Vec<String> = LINE.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let typed = escaped.concat();
     let found = server.get(&format!("/api/v1/search?q={typed}")).text();
     let at = |id: &str| found.find(id).unwrap_or(usize::MAX);
     assert!(at("00000003-") < at("00000002-"), "{found}");

@@ -52,9 +52,10 @@ impl<'t> WordChain<'t> {
             text.push_str(self.words[at]);
             let next = &self.next[at];
             // A chain that always goes on would repeat whole sentences.
-            at = match next.is_empty() || chance.below(6) == 0 {
-                true => chance.below(self.words.len()),
-                false => next[chance.below(next.len())] as usize,
+            at = if next.is_empty() || chance.below(6) == 0 {
+                chance.below(self.words.len())
+            } else {
+                next[chance.below(next.len())] as usize
             };
         }
         text

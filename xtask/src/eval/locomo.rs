@@ -1,4 +1,4 @@
-//! Reads LoCoMo, a public set of long conversations with questions, from a directory: either one
+//! Reads `LoCoMo`, a public set of long conversations with questions, from a directory: either one
 //! file with all conversations or one file for each.
 
 use std::fs;

@@ -42,7 +42,7 @@ const DOCUMENT: &str = "docs/search-quality.md";
 #[derive(Default)]
 struct EvalOptions {
     home: Option<PathBuf>,
-    /// The directory with the conversations of LoCoMo.
+    /// The directory with the conversations of `LoCoMo`.
     locomo: Option<PathBuf>,
     /// The numbers of sessions to which the histories are filled up.
     sizes: Vec<usize>,

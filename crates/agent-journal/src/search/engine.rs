@@ -128,13 +128,13 @@ impl QueryCompiler<'_> {
             let parts = parts_of(text);
             if parts.len() > 1 {
                 for part in parts.iter().filter(|part| !is_stop_word(part)) {
-                    words.push(self.optional_word(part, Vec::new())?);
+                    words.push(self.optional_word(part, &[])?);
                 }
                 let whole = self.sequence(parts);
                 words.extend(whole.map(|query| OptionalWord { frequency: 0, query, scored: None }));
             } else if let Some(word) = parts.first() {
                 let forms = self.other_forms(word)?;
-                words.push(self.optional_word(word, forms)?);
+                words.push(self.optional_word(word, &forms)?);
             }
         }
         if words.len() < 2 {
@@ -161,11 +161,11 @@ impl QueryCompiler<'_> {
 
     /// Returns a query for a word and its other forms. A passage with the word as it was typed
     /// scores higher; all forms are as rare as the word in any form.
-    fn optional_word(&self, word: &str, other_forms: Vec<String>) -> tantivy::Result<OptionalWord> {
+    fn optional_word(&self, word: &str, other_forms: &[String]) -> tantivy::Result<OptionalWord> {
         let own = self.frequency(word)?;
         let mut frequency = own;
         let mut known = Vec::new();
-        for form in &other_forms {
+        for form in other_forms {
             let count = self.frequency(form)?;
             frequency += count;
             known.push((form, count));

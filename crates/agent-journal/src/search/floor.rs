@@ -63,7 +63,7 @@ impl Search<'_> {
             let share = wanted.iter().filter(has).map(|word| word.rarity).sum::<f32>() / total;
             best_share = best_share.max(share);
         }
-        Ok((best_share + nearest) / 2.0 >= LEAST_CLOSENESS)
+        Ok(f32::midpoint(best_share, nearest) >= LEAST_CLOSENESS)
     }
 }
 

@@ -134,9 +134,10 @@ fn is_code(text: &str) -> bool {
     for (at, sign) in text.char_indices() {
         let next = text[at + sign.len_utf8()..].chars().next().unwrap_or(' ');
         if sign == '"' {
-            let is_at_edge = match is_quoted {
-                false => before.is_whitespace() || "(-:".contains(before),
-                true => next.is_whitespace() || next == ')',
+            let is_at_edge = if is_quoted {
+                next.is_whitespace() || next == ')'
+            } else {
+                before.is_whitespace() || "(-:".contains(before)
             };
             if !is_at_edge {
                 return true;

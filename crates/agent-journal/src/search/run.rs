@@ -445,8 +445,8 @@ impl Search<'_> {
             return Ok(());
         };
         let recordings: Vec<u64> = best.iter().map(|(_, recording)| *recording).collect();
-        let scored = &progress.scored_words;
-        let scores = score_sessions(words.compiler, &progress.places, scored, &recordings);
+        let asked = &progress.scored_words;
+        let scores = score_sessions(words.compiler, &progress.places, asked, &recordings);
         let scores = scores.map_err(self.error())?;
         let highest = scores.values().copied().fold(f32::MIN_POSITIVE, f32::max);
         for group in &mut progress.groups {
