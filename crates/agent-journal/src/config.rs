@@ -35,6 +35,25 @@ pub struct Config {
     pub meaning: Meaning,
     /// Redaction applied to everything that views read.
     pub redaction: ViewRedaction,
+    /// Settings of the archive.
+    pub archive: ArchiveSettings,
+}
+
+/// Settings of the archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// Whether the files of agents are archived.
+    pub enabled: bool,
+    /// Size above which nothing more is archived, in bytes.
+    pub max_bytes: Option<u64>,
+    /// Ids of agents whose files are not archived.
+    pub agents_excluded: Vec<String>,
+}
+
+impl Default for ArchiveSettings {
+    fn default() -> Self {
+        Self { enabled: true, max_bytes: None, agents_excluded: Vec::new() }
+    }
 }
 
 /// Redaction applied to sessions, messages and answers before a view receives them.
@@ -108,6 +127,7 @@ impl Config {
             meaning: Meaning::default(),
             prices: BTreeMap::new(),
             redaction: ViewRedaction::Off,
+            archive: ArchiveSettings::default(),
         }
     }
 }

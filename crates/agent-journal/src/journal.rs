@@ -31,7 +31,7 @@ use crate::search::{
 use crate::store::{AgentTotals, Entry, Store};
 use crate::sync::{
     self, ChangeCheck, PendingChanges, Plan, Progress, ProjectSearch, ScanCache, SearchEffort,
-    SyncOptions, SyncReport, SyncRun, WriterLock,
+    SyncArchive, SyncOptions, SyncReport, SyncRun, WriterLock,
 };
 use crate::work_share::WorkShare;
 
@@ -305,7 +305,8 @@ impl Journal {
     ) -> Result<SyncReport> {
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let (config, store_path) = (&self.config, &*self.path);
-        SyncRun { config, store, store_path, options, progress }.run(plan)
+        let archive = SyncArchive::open(config, store)?;
+        SyncRun { config, store, store_path, options, progress, archive }.run(plan)
     }
 
     /// Indexes everything in the journal that is not indexed yet. A damaged index is rebuilt. The
@@ -323,7 +324,8 @@ impl Journal {
     fn try_to_update_index(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let (config, store_path, options) = (&self.config, &*self.path, SyncOptions::default());
-        SyncRun { config, store, store_path, options, progress }.open_index()?.close()
+        let archive = None;
+        SyncRun { config, store, store_path, options, progress, archive }.open_index()?.close()
     }
 
     /// Returns whether the journal contains any records.
@@ -752,7 +754,8 @@ impl Journal {
         // The caller waits for an answer, so the semantic index is not updated now.
         let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
         let (config, store_path, progress) = (&self.config, &self.path, &mut { self.on_progress });
-        SyncRun { config, store, store_path, options, progress }.open_index()?.close()
+        let archive = None;
+        SyncRun { config, store, store_path, options, progress, archive }.open_index()?.close()
     }
 
     /// Computes statistics of the sessions that match a query.

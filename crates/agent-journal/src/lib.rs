@@ -43,6 +43,7 @@ pub mod export;
 pub mod present;
 pub mod search;
 
+mod archive;
 mod blame;
 mod config;
 mod error;
@@ -76,7 +77,7 @@ pub use agent_sessions::connectors::{
 pub use agent_sessions::{connectors, model};
 
 pub use blame::{Author, Blame, BlamedFile, Touch, TouchedFile};
-pub use config::{Config, Fallback, Home, Meaning, Precision, ViewRedaction};
+pub use config::{ArchiveSettings, Config, Fallback, Home, Meaning, Precision, ViewRedaction};
 pub use error::{Error, Result};
 pub use escape::without_escapes;
 pub use filter::TextKind;
@@ -91,7 +92,7 @@ pub use rate::{LongPromptRate, Rate};
 pub use recall_check::{Missed, RecallQuery, RecallReport, RecallRow};
 pub use resume::{Guess, Obstacle, Resumption};
 pub use session_export::{Export, Secret};
-pub use store::{AgentTotals, Browse, Entry, Facets, Listing, Order, Origin, Touches};
+pub use store::{AgentTotals, ArchiveTotals, Browse, Entry, Facets, Listing, Order, Origin, Touches};
 pub use store::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sync::{Changes, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};
 pub use transcript_page::{Contents, Occurrence, PromptLandmark, RenderedWindow, TranscriptWindow};

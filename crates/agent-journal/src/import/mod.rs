@@ -20,7 +20,7 @@ use crate::export::{
 use crate::home_kind::HomeKind;
 use crate::journal::Journal;
 use crate::model::{Block, MAX_BLOCKS, Message, ModelCall, Session};
-use crate::store::{
+use crate::store::{reader_version, 
     ChunkBuilder, RecordingRow, SerializedMessage, SourceEnd, SourceHome, Store, Writer,
 };
 use crate::sync::{Progress, TOO_MANY_BLOCKS, WriterLock, combine_changed, recording_key};
@@ -249,7 +249,7 @@ impl<'a> ImportDesk<'a> {
             return Ok(*row);
         }
         let place = SourceHome { kind: HomeKind::Import, host: None };
-        let row = self.writer.source(agent, &self.source, &place)?;
+        let row = self.writer.source(agent, &self.source, &place, reader_version(1))?;
         let end = SourceEnd {
             checkpoint: Checkpoint::default(),
             read_bytes: 0,
@@ -312,7 +312,7 @@ impl<'a> ImportDesk<'a> {
 
     fn finish_import(mut self) -> Result<ImportReport> {
         for (row, end) in self.ends.values() {
-            self.writer.source_end(*row, &self.source, end)?;
+            self.writer.source_end(*row, &self.source, end, reader_version(1))?;
         }
         combine_changed(self.store, &mut self.writer, None)?;
         self.writer.commit()?;

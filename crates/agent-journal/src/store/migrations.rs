@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 
 /// The format of new journals. Each earlier format has its conversion in `MIGRATIONS`.
-pub(super) const FORMAT: i64 = 5;
+pub(super) const FORMAT: i64 = 6;
 
 /// The tables of the newest format.
 const SCHEMA: &str = include_str!("schema.sql");
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; FORMAT as usize - 1] = [
     include_str!("migrations/format_3.sql"),
     include_str!("migrations/format_4.sql"),
     include_str!("migrations/format_5.sql"),
+    include_str!("migrations/format_6_archive.sql"),
 ];
 
 /// Returns the format of a journal; 0 if it has no tables yet.

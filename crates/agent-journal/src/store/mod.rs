@@ -3,6 +3,7 @@
 //! of processes read, and readers never wait.
 
 mod activity_codec;
+mod archive;
 mod bills;
 mod browse;
 mod calls;
@@ -38,11 +39,16 @@ mod varint;
 mod write;
 
 pub use activity_codec::Touches;
+pub use archive::ArchiveTotals;
 pub use browse::{Browse, Facets, Listing, Order};
 pub use lookup::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;
 
+pub(crate) use archive::{
+    ArchivedFile, ChunkHash, FrameChunk, FramePlace, FrameRow, LatestVersion, PartRow, StoredPart,
+    VersionRow,
+};
 pub(crate) use activity_codec::{ActivityBucket, ActivityLog, PROMPT_TOKEN_LIMITS, UsageBucket};
 pub(crate) use catalog::Facts;
 pub(crate) use detached_usage::NO_RECORDING;
@@ -53,7 +59,7 @@ pub(crate) use project::distinct_names;
 pub(crate) use recordings::Recording;
 pub(crate) use session_activity::SessionActivity;
 pub(crate) use session_families::FamilyMember;
-pub(crate) use sources::SourceRow;
+pub(crate) use sources::{KeptSource, SourceRow};
 pub(crate) use understanding::SourceUnderstanding;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_CHUNK_BYTES, SerializedMessage, text_bytes};
@@ -79,8 +85,13 @@ use crate::uri;
 
 /// Version of the code that turns a source into stored messages and facts: connectors, facts,
 /// packing. After an increase every source is read again once, and the facts of sources that no
-/// longer exist are derived again from their stored messages.
+/// longer exist are derived again from their stored messages, unless the archive has their files.
 pub(crate) const READER_VERSION: i64 = 2;
+
+/// Returns the version of the code that reads a source with a connector of a version.
+pub(crate) const fn reader_version(connector_version: u32) -> i64 {
+    READER_VERSION * 1000 + connector_version as i64
+}
 
 /// Readers map as much of the file as SQLite supports, so that pages in the system's cache are not
 /// copied. Only SQLite itself ever truncates the file.

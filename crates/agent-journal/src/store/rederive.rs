@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::{ChunkBuilder, READER_VERSION, SerializedMessage, Store, Writer};
+use super::{ChunkBuilder, SerializedMessage, Store, Writer};
 use crate::error::Result;
 use crate::model::{Session, SessionId};
 
@@ -14,8 +14,8 @@ struct KeptRecording {
 
 impl Writer<'_> {
     /// Derives the facts and calls of all recordings of a source again. `store` is the journal that
-    /// is written.
-    pub(crate) fn rederive(&mut self, store: &Store, source: i64) -> Result<()> {
+    /// is written, `reader` the current version of the reader.
+    pub(crate) fn rederive(&mut self, store: &Store, source: i64, reader: i64) -> Result<()> {
         for recording in self.kept_recordings(source)? {
             let Ok(metadata) = serde_json::from_str::<Session>(&recording.metadata) else {
                 continue;
@@ -28,7 +28,7 @@ impl Writer<'_> {
             self.unlisted.insert(session);
         }
         let sql = "UPDATE sources SET reader = ?2 WHERE id = ?1";
-        self.database.execute(sql, [source, READER_VERSION])?;
+        self.database.execute(sql, [source, reader])?;
         Ok(())
     }
 

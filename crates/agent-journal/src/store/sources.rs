@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::database::OptionalRow;
 use super::write::PathValue;
-use super::{READER_VERSION, Store};
+use super::Store;
 use crate::error::Result;
 use crate::model::{Checkpoint, Source, Stamp};
 
@@ -24,8 +24,19 @@ pub(crate) struct SourceRow {
     pub(crate) stamp: Stamp,
     /// Whether the source existed at the last scan.
     pub(crate) present: bool,
-    /// Whether the current reader version read it.
-    pub(crate) is_current: bool,
+    /// The reader version that read it last.
+    pub(crate) reader: i64,
+}
+
+/// A source whose files cannot be read again.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptSource {
+    /// Row id of the source.
+    pub(crate) id: i64,
+    pub(crate) agent: String,
+    /// The reader version that read it last.
+    pub(crate) reader: i64,
+    pub(crate) is_import: bool,
 }
 
 /// Totals over the sources of one agent.
@@ -122,8 +133,7 @@ impl Store {
         values: impl rusqlite::Params,
     ) -> Result<Vec<SourceRow>> {
         let sql = format!(
-            "SELECT id, path, size, modified, inode, present, reader = {READER_VERSION} AS is_current
-             FROM sources
+            "SELECT id, path, size, modified, inode, present, reader FROM sources
              WHERE home != 'import' AND {condition}"
         );
         self.database.rows(&sql, values, |row| {
@@ -136,7 +146,7 @@ impl Store {
                     inode: row.get::<_, i64>("inode")? as u64,
                 },
                 present: row.get("present")?,
-                is_current: row.get("is_current")?,
+                reader: row.get("reader")?,
             })
         })
     }
@@ -168,27 +178,26 @@ impl Store {
         row.optional()
     }
 
-    /// Returns whether another reader version read a source last.
-    pub(crate) fn is_outdated(&self, source: i64) -> Result<bool> {
+    /// Returns whether a reader version other than `reader` read a source last.
+    pub(crate) fn is_outdated(&self, source: i64, reader: i64) -> Result<bool> {
         let sql = "SELECT reader != ?2 FROM sources WHERE id = ?1";
-        let row = self.database.optional_value(sql, [source, READER_VERSION])?;
+        let row = self.database.optional_value(sql, [source, reader])?;
         Ok(row.unwrap_or(false))
     }
 
-    /// Lists the sources that cannot be read again, because they no longer exist or were imported,
-    /// and that another reader version read last.
-    pub(crate) fn outdated_and_gone(&self) -> Result<Vec<i64>> {
-        self.kept_sources(READER_VERSION)
-    }
-
-    /// Lists all sources that cannot be read again.
-    pub(crate) fn all_kept_sources(&self) -> Result<Vec<i64>> {
-        self.kept_sources(i64::MAX)
-    }
-
-    fn kept_sources(&self, before: i64) -> Result<Vec<i64>> {
-        let sql = "SELECT id FROM sources WHERE reader < ?1 AND (present = 0 OR home = 'import')";
-        self.database.values(sql, [before])
+    /// Lists the sources whose files cannot be read again, because they no longer exist or were
+    /// imported, and that a reader version before `before` read last.
+    pub(crate) fn kept_sources(&self, before: i64) -> Result<Vec<KeptSource>> {
+        let sql = "SELECT id, agent, reader, home = 'import' AS is_import FROM sources
+                   WHERE reader < ?1 AND (present = 0 OR home = 'import')";
+        self.database.rows(sql, [before], |row| {
+            Ok(KeptSource {
+                id: row.get("id")?,
+                agent: row.get("agent")?,
+                reader: row.get("reader")?,
+                is_import: row.get("is_import")?,
+            })
+        })
     }
 
     /// Returns the number of skipped records in the files of a session, by reason.

@@ -12,7 +12,7 @@ use super::compression::{ChunkCompressor, Dictionary};
 use super::database::Database;
 use super::derive::ListingCache;
 use super::migrations::FORMAT;
-use super::{Chunk, READER_VERSION, Store};
+use super::{Chunk, Store};
 use crate::error::{Error, Result};
 use crate::home_kind::HomeKind;
 use crate::model::{Checkpoint, Session, Source};
@@ -196,7 +196,14 @@ impl Writer<'_> {
     }
 
     /// Inserts or updates a source, so that recordings can refer to it. Returns its row id.
-    pub(crate) fn source(&self, agent: &str, source: &Source, home: &SourceHome) -> Result<i64> {
+    /// `reader` is the version of the reader that will read it.
+    pub(crate) fn source(
+        &self,
+        agent: &str,
+        source: &Source,
+        home: &SourceHome,
+        reader: i64,
+    ) -> Result<i64> {
         let sql = "INSERT INTO sources (agent, path, size, modified, inode, home, host, reader)
                    VALUES (?1, ?2, -1, ?6, 0, ?3, ?4, ?5) ON CONFLICT (agent, path)
                    DO UPDATE SET present = 1, home = ?3, host = ?4 RETURNING id";
@@ -206,14 +213,20 @@ impl Writer<'_> {
             PathValue(&source.path),
             home.kind.home_kind_name(),
             home.host,
-            READER_VERSION,
+            reader,
             source.stamp.modified
         ];
         statement.query_row(row, |row| row.get(0))
     }
 
-    /// Writes the result of reading a source.
-    pub(crate) fn source_end(&mut self, id: i64, source: &Source, end: &SourceEnd) -> Result<()> {
+    /// Writes the result of reading a source with a version of the reader.
+    pub(crate) fn source_end(
+        &mut self,
+        id: i64,
+        source: &Source,
+        end: &SourceEnd,
+        reader: i64,
+    ) -> Result<()> {
         let skipped = serde_json::to_string(&self.skipped(id, end)?);
         let sql = "UPDATE sources SET size = :size, modified = :modified, inode = :inode,
                    records = :records + iif(:continued, records, 0),
@@ -235,7 +248,7 @@ impl Writer<'_> {
                 ":continued": end.continued,
                 ":skipped": skipped.unwrap_or_default(),
                 ":error": end.error,
-                ":reader": READER_VERSION,
+                ":reader": reader,
                 ":id": id,
             },
         )?;

@@ -141,6 +141,7 @@ impl ScanCache {
         for connector in all_connectors() {
             hash.update(connector.agent().id.as_bytes());
             hash.update(&connector.settings_hash().to_le_bytes());
+            hash.update(&connector.version().to_le_bytes());
             for root in roots(connector, config, machine) {
                 hash.update(root.path.as_os_str().as_encoded_bytes());
                 hash.update(&[0, u8::from(root.configured)]);

@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::connectors::formats::glob;
 use crate::connectors::{Connector, Machine, all_connectors};
 use crate::error::Result;
+use crate::store::reader_version;
 use crate::store::Store;
 
 impl Plan {
@@ -42,10 +43,11 @@ impl Plan {
         store: Option<&Store>,
     ) -> Result<()> {
         let agent = connector.agent().id;
+        let reader = reader_version(connector.version());
         for found in found {
             let row = store.map(|store| store.source(agent, &found.source.path)).transpose()?;
             match row.flatten() {
-                Some(row) if row.stamp == found.source.stamp && row.is_current => {
+                Some(row) if row.stamp == found.source.stamp && row.reader == reader => {
                     self.returned.extend((!row.present).then_some(row.id));
                 }
                 _ => self.changed.push(found),

@@ -29,16 +29,26 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::archive::{
+    ArchiveItem, ArchiveShare, ArchivedCopies, FileArchiver, PackWriter, ReadExtent, pack_directory,
+};
 use crate::config::Config;
 use crate::connectors::formats::jsonl;
+use crate::connectors::formats::source_file::{FileReads, observe_reads, with_stored_files};
 use crate::connectors::{self, Checkpoint, Connector, Source};
 use crate::error::{Error, Result};
 use crate::index::{IndexTargets, IndexWriter, LexicalWriter, Semantic, SemanticWriter};
-use crate::store::{Chunk, ChunkCompressor, PendingReason, SourceEnd, Store, Writer};
+use crate::model::Timestamp;
+use crate::store::{
+    Chunk, ChunkCompressor, FramePlace, KeptSource, PendingReason, SourceEnd, Store, Writer,
+    reader_version,
+};
 use queue_limit::{QueueLimit, QueueReservation};
 use record::{Event, Recorder, RecorderOutputs, StoredReuse};
 
@@ -128,6 +138,51 @@ pub(crate) struct SyncRun<'a> {
     pub(crate) store_path: &'a Path,
     pub(crate) options: SyncOptions,
     pub(crate) progress: &'a mut dyn FnMut(Progress),
+    /// The archive; `None` if it is off.
+    pub(crate) archive: Option<SyncArchive<'a>>,
+}
+
+/// The archive during a sync.
+pub(crate) struct SyncArchive<'a> {
+    packs: PackWriter<'a>,
+    share: Arc<ArchiveShare>,
+    seen_at: Timestamp,
+}
+
+impl<'a> SyncArchive<'a> {
+    /// Prepares the archive for a sync; returns `None` if it is off.
+    pub(crate) fn open(config: &Config, store: &'a Store) -> Result<Option<Self>> {
+        if !config.archive.enabled {
+            return Ok(None);
+        }
+        let max_bytes = config.archive.max_bytes.unwrap_or(u64::MAX);
+        let now = jiff::Timestamp::now().as_millisecond();
+        Ok(Some(Self {
+            packs: PackWriter::new(&pack_directory(&config.journal_dir), store, max_bytes),
+            share: Arc::new(ArchiveShare::new(store)?),
+            seen_at: Timestamp::from_millis(now).unwrap_or_default(),
+        }))
+    }
+
+    /// Writes what a reading thread archived.
+    fn write(&mut self, item: &ArchiveItem, writer: &Writer<'_>) -> Result<()> {
+        match item {
+            ArchiveItem::Frame(frame) => {
+                if !frame.is_new(writer)? {
+                    return Ok(());
+                }
+                let place = match frame.is_piece {
+                    true => Some(FramePlace::Row(frame.body.clone())),
+                    false => self.packs.append(&frame.body)?,
+                };
+                let Some(place) = place else { return Ok(()) };
+                writer.add_frame(&place, frame.raw, frame.sum, &frame.chunks)
+            }
+            ArchiveItem::Version(row) => writer.add_version(row).map(drop),
+            ArchiveItem::Link { source, path } => writer.link_archive_file(*source, path),
+            ArchiveItem::Source { source, stamp } => writer.set_archived(*source, *stamp),
+        }
+    }
 }
 
 /// A source to read.
@@ -135,6 +190,15 @@ pub(crate) struct ReadJob {
     pub(crate) connector: &'static dyn Connector,
     pub(crate) source: Source,
     pub(crate) id: i64,
+    /// Whether the files no longer exist and are read from the archive.
+    pub(crate) is_archived: bool,
+}
+
+impl ReadJob {
+    /// Returns the version of the reader.
+    fn reader(&self) -> i64 {
+        reader_version(self.connector.version())
+    }
 }
 
 impl SyncRun<'_> {
@@ -156,8 +220,9 @@ impl SyncRun<'_> {
             let jobs = batch
                 .drain(..)
                 .map(|FoundSource { connector, source, home }| {
-                    let id = writer.source(connector.agent().id, &source, &home)?;
-                    Ok(ReadJob { connector, source, id })
+                    let reader = reader_version(connector.version());
+                    let id = writer.source(connector.agent().id, &source, &home, reader)?;
+                    Ok(ReadJob { connector, source, id, is_archived: false })
                 })
                 .collect::<Result<Vec<ReadJob>>>()?;
             self.read_batch(&jobs, &mut writer, index.targets(), deadline, &mut report)?;
@@ -168,7 +233,10 @@ impl SyncRun<'_> {
             self.read_batch(&forks, &mut writer, index.targets(), deadline, &mut report)?;
             self.commit(&mut writer, &mut index)?;
         }
-        if self.rederive_gone(&mut writer, deadline)? {
+        let archived = self.renew_kept_sources(&mut writer, deadline)?;
+        if let Some(jobs) = archived {
+            self.read_batch(&jobs, &mut writer, index.targets(), None, &mut report)?;
+            writer.present(&jobs.iter().map(|job| job.id).collect::<Vec<_>>(), false)?;
             self.commit(&mut writer, &mut index)?;
         }
         index.close()?;
@@ -181,32 +249,67 @@ impl SyncRun<'_> {
         for id in ids {
             let Some((agent, source)) = self.store.known_source(id)? else { continue };
             if let Some(connector) = connectors::find_connector(&agent) {
-                jobs.push(ReadJob { connector, source, id });
+                jobs.push(ReadJob { connector, source, id, is_archived: false });
             }
         }
         Ok(jobs)
     }
 
-    /// Derives data again from the messages of sources that cannot be read again and that another
-    /// reader version read last, until the deadline. A full sync covers all sources that cannot be
-    /// read again. Returns whether there were any.
-    fn rederive_gone(&self, writer: &mut Writer<'_>, deadline: Option<Instant>) -> Result<bool> {
-        let sources = if self.options.full {
-            self.store.all_kept_sources()?
-        } else {
-            self.store.outdated_and_gone()?
-        };
-        for source in &sources {
+    /// Renews what the journal has of sources whose files cannot be read again and that another
+    /// reader version read last; in a full sync, of all such sources. Lists those that can be read
+    /// from the archive, which takes place without a time limit only. Derives the data of the
+    /// others again from their messages, until the deadline. Returns `None` if there was nothing to
+    /// do.
+    fn renew_kept_sources(
+        &self,
+        writer: &mut Writer<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Vec<ReadJob>>> {
+        let newest = connectors::all_connectors().map(|connector| connector.version()).max();
+        let before = if self.options.full { i64::MAX } else { reader_version(newest.unwrap_or(1)) };
+        let mut is_changed = false;
+        let mut jobs = Vec::new();
+        for kept in self.store.kept_sources(before)? {
             if deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 break;
             }
-            writer.rederive(self.store, *source)?;
+            let connector = connectors::find_connector(&kept.agent).filter(|_| !kept.is_import);
+            let reader = reader_version(connector.map_or(1, |connector| connector.version()));
+            if !self.options.full && kept.reader >= reader {
+                continue;
+            }
+            match connector.filter(|_| self.archive.is_some()) {
+                Some(connector) if self.store.is_archived(kept.id)? => {
+                    jobs.extend(self.archived_job(connector, &kept)?);
+                }
+                _ => {
+                    writer.rederive(self.store, kept.id, reader)?;
+                    is_changed = true;
+                }
+            }
         }
-        Ok(!sources.is_empty())
+        Ok((is_changed || !jobs.is_empty()).then_some(jobs))
+    }
+
+    /// Creates a job for reading a source from the archive; `None` while there is a time limit.
+    fn archived_job(
+        &self,
+        connector: &'static dyn Connector,
+        kept: &KeptSource,
+    ) -> Result<Option<ReadJob>> {
+        if self.options.budget.is_some() {
+            return Ok(None);
+        }
+        let known = self.store.known_source(kept.id)?;
+        Ok(known.map(|(_, source)| ReadJob { connector, source, id: kept.id, is_archived: true }))
     }
 
     /// Commits everything since the last commit, to the journal and to the index.
-    fn commit(&self, writer: &mut Writer<'_>, index: &mut IndexWriter) -> Result<()> {
+    fn commit(&mut self, writer: &mut Writer<'_>, index: &mut IndexWriter) -> Result<()> {
+        if let Some(archive) = &mut self.archive {
+            archive.packs.sync()?;
+            archive.share = Arc::new(ArchiveShare::new(self.store)?);
+        }
         combine_changed(self.store, writer, Some(index.targets()))?;
         let before = writer.generation();
         let generation = writer.conclude()?;
@@ -309,12 +412,16 @@ impl SyncRun<'_> {
         let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(8);
         let (config, full, path) = (self.config, self.options.full, self.store_path);
         let packer = &*writer.packer();
+        // The writer changes the rest of the archive meanwhile.
+        let share = self.archive.as_ref().map(|archive| Arc::clone(&archive.share));
+        let seen_at = self.archive.as_ref().map(|archive| archive.seen_at).unwrap_or_default();
+        let archive = share.as_deref().map(|share| WorkerArchive { share, seen_at });
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(MAX_QUEUED_EVENTS);
             let rooms = QueueLimit::default();
             for _ in 0..workers.min(jobs.len()) {
                 let worker =
-                    Worker { jobs, next: &next, deadline, full, index, packer, config, path };
+                    Worker { jobs, next: &next, deadline, full, index, packer, config, path, archive };
                 let outlet = EventOutput::Channel(sender.clone(), rooms.clone());
                 scope.spawn(move || worker.run(&outlet));
             }
@@ -347,10 +454,15 @@ impl SyncRun<'_> {
         index.lexical.iter().for_each(|lexical| lexical.merge_little());
         let (next, deadline, full) = (AtomicUsize::new(0), None, false);
         let (config, path, packer) = (self.config, self.store_path, &*writer.packer());
-        let worker = Worker { jobs, next: &next, deadline, full, index, packer, config, path };
+        let share = self.archive.as_ref().map(|archive| Arc::clone(&archive.share));
+        let seen_at = self.archive.as_ref().map(|archive| archive.seen_at).unwrap_or_default();
+        let archive = share.as_deref().map(|share| WorkerArchive { share, seen_at });
+        let worker = Worker { jobs, next: &next, deadline, full, index, packer, config, path, archive };
         for (at, job) in jobs.iter().enumerate() {
             let outlet = EventOutput::Held(RefCell::default());
-            let end = worker.read(job, Some(self.store), &outlet)?;
+            let mut archiver = worker.archiver(Some(self.store));
+            let end = worker.read(job, Some(self.store), &outlet, archiver.as_mut())?;
+            worker.flush_archive(archiver.as_mut(), &outlet)?;
             outlet.send(Event::End { job: at, end })?;
             self.write(outlet.held(), jobs, writer, report)?;
         }
@@ -388,7 +500,7 @@ impl SyncRun<'_> {
                     if let Some(error) = &end.error {
                         report.failures.push((source.path.display().to_string(), error.clone()));
                     }
-                    writer.source_end(jobs[job].id, source, &end)?;
+                    writer.source_end(jobs[job].id, source, &end, jobs[job].reader())?;
                     writer.derive_listings_if_many()?;
                     if let Some(pending) = end.pending {
                         report.pend(source, end.checkpoint.offset);
@@ -400,6 +512,12 @@ impl SyncRun<'_> {
                     report.sources += 1;
                     report.bytes += source.stamp.size;
                     (self.progress)(Progress::Read { bytes: source.stamp.size });
+                }
+                Event::Archive(item, room) => {
+                    if let Some(archive) = &mut self.archive {
+                        archive.write(&item, writer)?;
+                    }
+                    drop((item, room));
                 }
                 Event::Failed(error) => return Err(error),
             }
@@ -434,9 +552,57 @@ struct Worker<'a> {
     packer: &'a ChunkCompressor,
     config: &'a Config,
     path: &'a Path,
+    archive: Option<WorkerArchive<'a>>,
 }
 
-impl Worker<'_> {
+/// The archive as reading threads see it.
+#[derive(Clone, Copy)]
+struct WorkerArchive<'a> {
+    share: &'a ArchiveShare,
+    seen_at: Timestamp,
+}
+
+impl<'a> Worker<'a> {
+    /// Returns an archiver for this thread; `None` if the archive is off.
+    fn archiver<'s>(&self, store: Option<&'s Store>) -> Option<FileArchiver<'s>>
+    where
+        'a: 's,
+    {
+        let WorkerArchive { share, seen_at } = self.archive?;
+        Some(FileArchiver::new(share, store?, seen_at))
+    }
+
+    /// Sends everything that waits for a frame to fill.
+    fn flush_archive(
+        &self,
+        archiver: Option<&mut FileArchiver<'_>>,
+        events: &EventOutput,
+    ) -> Result<()> {
+        archiver.map_or(Ok(()), |archiver| archiver.flush(&mut |item| events.archive(item)))
+    }
+
+    /// Archives the files that a source was read from.
+    fn archive_reads(
+        &self,
+        job: &ReadJob,
+        reads: &FileReads,
+        end: &SourceEnd,
+        archiver: &mut FileArchiver<'_>,
+        events: &EventOutput,
+    ) -> Result<()> {
+        let is_excluded =
+            self.config.archive.agents_excluded.iter().any(|id| id == job.connector.agent().id);
+        if is_excluded || job.is_archived || end.error.is_some() {
+            return Ok(());
+        }
+        let extent = match end.pending {
+            Some(_) => ReadExtent::Partial,
+            None => ReadExtent::Complete,
+        };
+        let (source, stamp) = (job.id, job.source.stamp);
+        archiver.archive_source(source, stamp, reads, extent, &mut |item| events.archive(item))
+    }
+
     fn run(&self, events: &EventOutput) {
         let outcome = self.read_all(events);
         self.index.rest();
@@ -448,20 +614,49 @@ impl Worker<'_> {
 
     fn read_all(&self, events: &EventOutput) -> Result<()> {
         let store = Store::open(self.path)?;
-        loop {
-            if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-                return Ok(());
-            }
+        let mut archiver = self.archiver(store.as_ref());
+        while self.deadline.is_none_or(|deadline| Instant::now() <= deadline) {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = self.jobs.get(at) else { return Ok(()) };
-            let end = self.read(job, store.as_ref(), events)?;
+            let Some(job) = self.jobs.get(at) else { break };
+            let end = self.read(job, store.as_ref(), events, archiver.as_mut())?;
             events.send(Event::End { job: at, end })?;
         }
+        self.flush_archive(archiver.as_mut(), events)
     }
 
-    /// Reads one source. Errors in the source are part of the result; errors of the journal stop
-    /// the sync.
+    /// Reads one source and archives its files. Errors in the source are part of the result; errors
+    /// of the journal stop the sync.
     fn read(
+        &self,
+        job: &ReadJob,
+        store: Option<&Store>,
+        events: &EventOutput,
+        archiver: Option<&mut FileArchiver<'_>>,
+    ) -> Result<SourceEnd> {
+        if job.is_archived {
+            return self.read_archived(job, store, events);
+        }
+        let Some(archiver) = archiver else { return self.read_records(job, store, events) };
+        let (end, reads) = observe_reads(|| self.read_records(job, store, events));
+        let end = end?;
+        self.archive_reads(job, &reads, &end, archiver, events)?;
+        Ok(end)
+    }
+
+    /// Reads a source from the archive.
+    fn read_archived(
+        &self,
+        job: &ReadJob,
+        store: Option<&Store>,
+        events: &EventOutput,
+    ) -> Result<SourceEnd> {
+        let own = Store::open(self.path)?.ok_or(Error::Stopped)?;
+        let directory = pack_directory(&self.config.journal_dir);
+        let copies = Rc::new(ArchivedCopies::of_source(own, directory, job.id)?);
+        with_stored_files(copies, || self.read_records(job, store, events))
+    }
+
+    fn read_records(
         &self,
         job: &ReadJob,
         store: Option<&Store>,
@@ -537,7 +732,7 @@ fn read_start(job: &ReadJob, store: Option<&Store>) -> Result<ReadStart> {
     let is_same = before.is_some_and(|before| {
         before.inode == job.source.stamp.inode && before.size <= job.source.stamp.size
     });
-    let is_outdated = store.map_or(Ok(false), |store| store.is_outdated(job.id))?;
+    let is_outdated = store.map_or(Ok(false), |store| store.is_outdated(job.id, job.reader()))?;
     let goes_on = is_same && !is_outdated && jsonl::is_unchanged_around(&job.source.path, &known);
     let start = if goes_on { known.clone() } else { Checkpoint::default() };
     Ok(ReadStart { known, start, is_outdated })
@@ -560,6 +755,17 @@ impl EventOutput {
                 Ok(())
             }
         }
+    }
+
+    /// Sends what was archived to the writer.
+    fn archive(&self, item: ArchiveItem) -> Result<()> {
+        let room = match (self, &item) {
+            (Self::Channel(_, rooms), ArchiveItem::Frame(frame)) => {
+                rooms.take(frame.body.len() as u64)
+            }
+            _ => None,
+        };
+        self.send(Event::Archive(Box::new(item), room))
     }
 
     /// Waits until the queue to the writer has space for a chunk.

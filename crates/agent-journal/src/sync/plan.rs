@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::connectors::formats::{files, glob};
 use crate::connectors::{Connector, Machine, Source, all_connectors};
 use crate::error::Result;
-use crate::store::{SourceHome, SourceRow, Store};
+use crate::store::{SourceHome, SourceRow, Store, reader_version};
 
 /// The changes that a sync applies.
 #[derive(Default)]
@@ -138,10 +138,11 @@ impl Plan {
         let mut known: HashMap<&OsStr, &SourceRow> =
             rows.iter().map(|row| (row.path.as_os_str(), row)).collect();
         let mut changed = Vec::new();
+        let reader = reader_version(connector.version());
         for found in found {
             let row = known.remove(found.source.path.as_os_str());
             match row {
-                Some(row) if row.stamp == found.source.stamp && row.is_current && !full => {
+                Some(row) if row.stamp == found.source.stamp && row.reader == reader && !full => {
                     if !row.present {
                         self.returned.push(row.id);
                     }

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::queue_limit::QueueReservation;
 use super::{EventOutput, ReadJob};
+use crate::archive::ArchiveItem;
 use crate::config::Config;
 use crate::connectors::formats::large::{LARGE_BYTES, LargeTurn};
 use crate::connectors::{Checkpoint, Record, Sink};
@@ -34,6 +35,8 @@ pub(super) enum Event {
     Fingerprint { recording: u64, fingerprint: Fingerprint },
     /// The source has been read.
     End { job: usize, end: SourceEnd },
+    /// Files of a source, for the archive.
+    Archive(Box<ArchiveItem>, Option<QueueReservation>),
     /// The journal failed.
     Failed(Error),
 }

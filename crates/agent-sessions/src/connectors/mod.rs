@@ -147,6 +147,12 @@ pub trait Connector: Sync {
         &[]
     }
 
+    /// Returns the version of the code that reads the sources. After an increase every source of the
+    /// agent is read again once: from the disk, or from the archive if it no longer exists.
+    fn version(&self) -> u32 {
+        1
+    }
+
     /// Returns a hash of the settings that decide how sources are read. If it changes, every source
     /// is read again.
     fn settings_hash(&self) -> u64 {

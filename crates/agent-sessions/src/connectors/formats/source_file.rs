@@ -33,6 +33,17 @@ pub struct FileRead {
     pub end: u64,
     /// Hash of the bytes in between.
     pub hash: u64,
+    /// Whether rows of a database were read instead of bytes.
+    pub is_database: bool,
+}
+
+/// Notes that rows of a database are read.
+pub(super) fn note_database(path: &Path) {
+    OBSERVED.with_borrow_mut(|observed| {
+        if let Some(observed) = observed {
+            observed.entry(path.to_owned()).or_default().is_database = true;
+        }
+    });
 }
 
 /// Runs `read` and returns its result together with the files that this thread opened meanwhile.
@@ -190,12 +201,14 @@ impl Note {
             start: self.start,
             end: self.position,
             hash: self.hash.digest(),
+            is_database: false,
         };
         self.hash.reset();
         OBSERVED.with_borrow_mut(|observed| {
             let Some(observed) = observed else { return };
             match observed.get_mut(&self.path) {
                 Some(known) if known.end - known.start >= part.end - part.start => {}
+                Some(known) if known.is_database => {}
                 Some(known) => *known = FileRead { stamp: known.stamp, ..part },
                 None => drop(observed.insert(self.path.clone(), part)),
             }

@@ -27,6 +27,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 use self::snapshot::{DatabaseSnapshot, companion_path};
 use super::{files, jsonl};
 use crate::connectors::{Source, Stamp};
+use super::source_file::note_database;
 use crate::error::{Error, Result};
 
 /// Size limit of a value. Longer values are not read.
@@ -132,6 +133,7 @@ fn open_with_limit(path: &Path, row_limit: Duration) -> Result<Database> {
 
 /// Takes a snapshot between two modifications of a database.
 fn settled_snapshot(path: &Path, real: &Path) -> Result<DatabaseSnapshot> {
+    note_database(path);
     let mut pause = Duration::from_millis(1);
     for _ in 1..TRIES {
         if let Some(snapshot) = DatabaseSnapshot::take_snapshot(real).map_err(Error::read(path))? {
