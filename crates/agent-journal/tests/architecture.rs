@@ -47,7 +47,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("present", &["model", "filter", "store", "search", "analyze"]),
     // A piece is looked for in a text without what steers a terminal.
     ("export", &["model", "escape", "error", "present"]),
-    ("sync", &["model", "work_share", "error", "filter", "config", "connectors", "store", "index"]),
+    // Connectors read stored copies of files.
+    ("archive", &["model", "error", "private", "connectors", "store"]),
+    (
+        "sync",
+        &[
+            "model",
+            "work_share",
+            "error",
+            "filter",
+            "config",
+            "connectors",
+            "store",
+            "index",
+            "archive",
+        ],
+    ),
 ];
 
 /// The same for the crate of sessions.
@@ -190,6 +205,7 @@ fn every_module_has_its_place_among_the_arrows() {
         "leftovers",
         "import",
         "resume",
+        "restore",
         "health",
         "recall_check",
         "watch",

@@ -8,6 +8,7 @@
 
 mod accounting;
 mod architecture;
+mod archive;
 mod blame;
 mod copies;
 mod corpus;

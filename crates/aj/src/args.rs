@@ -9,7 +9,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, Value
 
 use crate::commands::{
     blame, completions, config, demo, doctor, export, files, handoff, import, index, list, man,
-    mcp, resume, score, search, secrets, serve, show, skill, sources, stats, statusline, tui, why,
+    mcp, restore, resume, score, search, secrets, serve, show, skill, sources, stats, statusline, tui, why,
 };
 
 /// The layout of help pages: the examples come before the options.
@@ -141,6 +141,8 @@ pub(crate) enum AjCommand {
     Show(Later<show::ShowArgs>),
     /// Resume a session in its own agent
     Resume(Later<resume::ResumeArgs>),
+    /// Write the agent's own files of a session back
+    Restore(Later<restore::RestoreArgs>),
     /// Write a brief for continuing a session elsewhere
     Handoff(Later<handoff::HandoffArgs>),
     /// Show which session wrote each line of a file

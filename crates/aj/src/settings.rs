@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use agent_journal::connectors::Machine;
 use agent_journal::export::{self, Theme};
-use agent_journal::search::{Mode, nearest};
-use agent_journal::{AgentDeclaration, Config, Fallback, Home, Journal, Meaning, Precision, Rate};
+use agent_journal::search::{Mode, agent_name, nearest};
+use agent_journal::{AgentDeclaration, ArchiveSettings, Config, Fallback, Home, Journal, Meaning, Precision, Rate};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
 use toml::{Table, Value};
@@ -33,10 +33,12 @@ enum Accepts {
     Path,
     Number,
     Flag,
+    /// A list of agents.
+    Names,
     Word(&'static [&'static str]),
 }
 
-use Accepts::{Flag, Number, Path as PathText, Word};
+use Accepts::{Flag, Names, Number, Path as PathText, Word};
 
 /// Variables that determine sources and storage, in addition to one variable per agent.
 const OWN: [&str; 4] = ["AJ_HOME", "AJ_INDEX_PATH", "TZ", "WSL_DISTRO_NAME"];
@@ -79,6 +81,14 @@ pub(crate) const KEYS: &[SettingKey] = &[
         "fallback if that model cannot be used: hash or none",
         Word(&["hash", "none"]),
     ),
+    key("archive.enabled", "true", "whether the files of agents are archived", Flag),
+    key(
+        "archive.max_size_mb",
+        "0",
+        "size at which nothing more is archived, in MiB; 0 is no limit",
+        Number,
+    ),
+    key("archive.agents_excluded", "[]", "agents whose files are not archived", Names),
     key(
         "search.default_mode",
         "\"hybrid\"",
@@ -348,6 +358,7 @@ impl UserSettings {
         config.meaning = self.embedding_choice();
         config.homes.clone_from(&self.homes);
         config.zone = self.zone.clone();
+        config.archive = self.archive_settings();
         if let Some((prices, _)) = self.values.get("prices") {
             config.prices = prices.clone().try_into().unwrap_or_default();
         }
@@ -358,6 +369,17 @@ impl UserSettings {
             }
         }
         config
+    }
+
+    fn archive_settings(&self) -> ArchiveSettings {
+        let max_mb = number(&self.values, "archive.max_size_mb") as u64;
+        let excluded = string_values(&self.values["archive.agents_excluded"].0);
+        let agent_id = |name: &str| agent_name(name).unwrap_or_else(|_| name.to_owned());
+        ArchiveSettings {
+            enabled: flag(&self.values, "archive.enabled"),
+            max_bytes: (max_mb > 0).then_some(max_mb << 20),
+            agents_excluded: excluded.into_iter().map(agent_id).collect(),
+        }
     }
 
     fn embedding_choice(&self) -> Meaning {
@@ -465,6 +487,7 @@ fn default(key: &SettingKey) -> Value {
     match key.accepts {
         Number => Value::Integer(key.default.parse().expect("the default is a number")),
         Flag => Value::Boolean(key.default == "true"),
+        Names => Value::Array(Vec::new()),
         PathText | Word(_) => Value::String(key.default.trim_matches('"').to_owned()),
     }
 }
@@ -544,6 +567,10 @@ fn check_value_type(name: &str, value: &Value) -> Option<Result<(), String>> {
             (value.as_integer().is_some_and(|number| number >= 0), "a whole number".to_owned())
         }
         Flag => (value.is_bool(), "true or false".to_owned()),
+        Names => {
+            let is_list = value.as_array().is_some_and(|all| all.iter().all(Value::is_str));
+            (is_list, "a list of agents".to_owned())
+        }
         Word(words) => {
             (value.as_str().is_some_and(|word| words.contains(&word)), words.join(" or "))
         }

@@ -14,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "list",
     "show",
     "resume",
+    "restore",
     "handoff",
     "blame",
     "why",

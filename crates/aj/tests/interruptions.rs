@@ -11,7 +11,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::compare::{answers, long_session, rounds, same, undisturbed};
+use crate::support::compare::{answers, archive_gives_back, long_session, rounds, same, undisturbed};
 use crate::support::power_loss::Recording;
 use crate::support::preload::{NO_SPACE, QUOTA, READ_ONLY, WriteFaults};
 use crate::support::{FLAKY, Random, Run, Test, Transcript, text, two_agents};
@@ -128,6 +128,7 @@ impl Scene {
         }
         let what = format!("{:?} {at}", self.work);
         same(&essence(&test), &self.expected["essence"], &what);
+        archive_gives_back(&test, &what);
         if at.is_multiple_of(16) {
             same(&answers(&test), &self.expected["all"], &what);
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::compare::{answers, long_session, rounds, same, snapshot, took};
+use crate::support::compare::{answers, archive_gives_back, long_session, rounds, same, snapshot, took};
 use crate::support::{Random, Test, text, two_agents};
 
 /// Kills for nothing, and how many met a process at work.
@@ -71,6 +71,7 @@ impl Killing {
         let ask = if seed.is_multiple_of(10) { answers } else { essence };
         same(&ask(&self.test), &ask(&self.quiet), &format!("seed {seed}"));
         assert!(snapshot(&self.test.path("")) == sources, "seed {seed}: sources changed");
+        archive_gives_back(&self.test, &format!("seed {seed}"));
     }
 }
 

@@ -16,7 +16,7 @@ mod write;
 
 pub(crate) use collect::collect_garbage;
 pub(crate) use pack::PackWriter;
-pub(crate) use read::{ArchiveReader, ArchivedCopies};
+pub(crate) use read::{ArchiveReader, ArchivedCopies, copy_file};
 pub(crate) use verify::find_damage;
 pub(crate) use write::{ArchiveItem, ArchiveShare, FileArchiver, ReadExtent};
 

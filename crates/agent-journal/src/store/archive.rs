@@ -317,14 +317,10 @@ impl Store {
         self.database.prepare_cached(sql)?.exists([source])
     }
 
-    /// Lists the sources of a session's recordings: the row id and path of each.
-    pub(crate) fn session_sources(&self, session: u64) -> Result<Vec<(i64, PathBuf)>> {
-        let sql = "SELECT DISTINCT sources.id AS id, path FROM recordings
-                   JOIN sources ON sources.id = recordings.source
-                   WHERE session = ?1 AND combined = 0 ORDER BY path";
-        self.database.rows(sql, [session as i64], |row| {
-            Ok((row.get("id")?, row.get::<_, StoredPath>("path")?.0))
-        })
+    /// Lists the sources of a session's recordings.
+    pub(crate) fn session_sources(&self, session: u64) -> Result<Vec<i64>> {
+        let sql = "SELECT DISTINCT source FROM recordings WHERE session = ?1 AND combined = 0";
+        self.database.values(sql, [session as i64])
     }
 }
 

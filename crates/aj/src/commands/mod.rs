@@ -13,6 +13,7 @@ pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod restore;
 pub(crate) mod resume;
 pub(crate) mod score;
 pub(crate) mod search;
@@ -62,6 +63,7 @@ fn run_in(args: GlobalArgs, context: &CommandContext) -> Result<ExitCode> {
         AjCommand::List(args) => list::run_list(&args, context),
         AjCommand::Show(args) => show::run_show(&args, context),
         AjCommand::Resume(args) => resume::run_resume(&args, context),
+        AjCommand::Restore(args) => restore::run_restore(&args, context),
         AjCommand::Handoff(args) => handoff::run_handoff(&args, context),
         AjCommand::Blame(args) => blame::run(&args, context),
         AjCommand::Files(args) => files::run_files(&args, context),

@@ -89,6 +89,26 @@ fn difference(kept: &Value, expected: &Value) -> String {
     String::new()
 }
 
+/// The archive is sound, and gives every session file back as it is now.
+pub fn archive_gives_back(test: &Test, what: &str) {
+    let doctor = test.aj("doctor --deep --json").json();
+    let checks = doctor["checks"].as_array().unwrap();
+    let archive = checks.iter().find(|check| check["name"] == "archive").unwrap();
+    assert_eq!(archive["state"], "good", "{what}: {archive}");
+    let directory = test.beside("given-back");
+    let _ = fs::remove_dir_all(&directory);
+    for session in test.aj("list --all --limit 0 --json").json()["sessions"].as_array().unwrap() {
+        let id = text(&session["id"]);
+        let run = test.args(["restore", &id, "-o", directory.to_str().unwrap()]);
+        assert_eq!(run.code, Some(0), "{what}: {run}");
+    }
+    for (path, _, content) in snapshot(&directory) {
+        let path = path.strip_prefix(&directory).unwrap();
+        let is_same = fs::read(test.path(path.to_str().unwrap())).is_ok_and(|now| now == content);
+        assert!(is_same, "{what}: {} differs", path.display());
+    }
+}
+
 /// Every file with its time of change and its content.
 pub fn snapshot(path: &Path) -> Vec<(PathBuf, SystemTime, Vec<u8>)> {
     let mut all = Vec::new();

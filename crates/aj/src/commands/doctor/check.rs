@@ -265,6 +265,25 @@ fn check_store(journal: &Journal, health: &Health) -> CheckResult {
     }
 }
 
+/// Verifies every byte of the archive.
+pub(super) fn check_archive(journal: &Journal) -> Result<CheckResult> {
+    let totals = journal.archive_totals()?;
+    let damaged = journal.find_archive_damage()?;
+    let Some(first) = damaged.first() else {
+        let finding = format!(
+            "{} in {}, {}, sound",
+            count(totals.versions, "version"),
+            count(totals.files, "file"),
+            bytes(totals.stored_bytes)
+        );
+        return Ok(CheckResult::good_check("archive", finding));
+    };
+    let files = count(damaged.len() as u64, "file");
+    let finding = format!("{files} cannot be restored, among them {}", first.display());
+    let advice = "restore the directory `archive` of the journal from a backup, if you have one";
+    Ok(CheckResult::bad_check("archive", finding, advice))
+}
+
 fn check_index(health: &Health) -> CheckResult {
     match (health.index, &health.faults) {
         (IndexState::Current, _) => CheckResult::good_check("index", "complete".to_owned()),

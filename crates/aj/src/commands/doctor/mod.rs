@@ -20,8 +20,13 @@ use crate::output::{self, DIM, pad_to_width};
 #[command(after_help = "Examples:
   aj doctor                     check configuration, sources, journal and index
   aj doctor --json              print JSON; exit code 1 means that something needs to be fixed
+  aj doctor --deep              also verify every byte of the archive
   aj doctor --reach 100         also search for 100 samples of recorded text")]
 pub(crate) struct DoctorArgs {
+    /// Also verify every byte of the archive
+    #[arg(long)]
+    deep: bool,
+
     /// Sample text from session files and verify that search finds it
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000")]
     reach: Option<usize>,
@@ -53,6 +58,9 @@ fn run_checks(
 ) -> Result<Option<RecallReport>> {
     let journal = context.open_journal_only()?;
     checks.extend(check::check_journal(&journal)?);
+    if args.deep {
+        checks.push(check::check_archive(&journal)?);
+    }
     let Some(samples) = args.reach else { return Ok(None) };
     let (reach, check) = reach::check_search_recall(&journal, samples, args.seed)?;
     checks.push(check);
