@@ -260,7 +260,8 @@ impl Journal {
         options: SyncOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<SyncReport> {
-        if !options.full && pending.indexed && pending.plan.is_empty() {
+        let is_outdated = pending.plan.has_outdated && options.budget.is_none();
+        if !options.full && pending.indexed && pending.plan.is_empty() && !is_outdated {
             return Ok(SyncReport { failures: pending.plan.failures, ..SyncReport::default() });
         }
         crate::private::private_directory(&self.config.journal_dir)?;
@@ -367,7 +368,8 @@ impl Journal {
             Plan::make(&self.config, &machine, self.store.as_ref(), false)
         });
         let pending = PendingChanges { plan: plan?, generation, indexed };
-        if pending.is_nothing() && snapshot.is_settled(began) {
+        let is_nothing = pending.is_nothing() && !pending.plan.has_outdated;
+        if is_nothing && snapshot.is_settled(began) {
             cache.keep(&snapshot);
         }
         Ok(pending)

@@ -94,7 +94,9 @@ pub use recall_check::{Missed, RecallQuery, RecallReport, RecallRow};
 pub use restore::{RestorableFile, RestoreObstacle, RestorePlace};
 pub use resume::{Guess, Obstacle, Resumption};
 pub use session_export::{Export, Secret};
-pub use store::{AgentTotals, ArchiveTotals, Browse, Entry, Facets, Listing, Order, Origin, Touches};
+pub use store::{
+    AgentTotals, ArchiveTotals, Browse, Entry, Facets, Listing, Order, Origin, Touches,
+};
 pub use store::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sync::{Changes, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};
 pub use transcript_page::{Contents, Occurrence, PromptLandmark, RenderedWindow, TranscriptWindow};

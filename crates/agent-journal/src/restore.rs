@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::model::{SessionId, Timestamp};
 use crate::private::private_directory;
-use crate::sync::WriterLock;
 use crate::store::{ArchiveTotals, ArchivedFile, Entry, Store};
+use crate::sync::WriterLock;
 
 /// Maximum wait for another writer.
 const WAIT: Duration = Duration::from_secs(10);

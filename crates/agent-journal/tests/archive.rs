@@ -50,7 +50,10 @@ fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                found.insert(path.strip_prefix(directory).unwrap().to_owned(), fs::read(&path).unwrap());
+                found.insert(
+                    path.strip_prefix(directory).unwrap().to_owned(),
+                    fs::read(&path).unwrap(),
+                );
             }
         }
     }
@@ -117,7 +120,8 @@ fn change(place: &Place, random: &mut Random, sessions: &mut Vec<Script>) {
         }
         5 if path.exists() => fs::remove_file(&path).unwrap(),
         6 if path.exists() => {
-            let renamed = format!(".claude/projects/-home-mara-web/{:08x}-renamed.jsonl", random.below(9));
+            let renamed =
+                format!(".claude/projects/-home-mara-web/{:08x}-renamed.jsonl", random.below(9));
             fs::rename(&path, place.home().join(renamed)).unwrap();
         }
         _ => {

@@ -9,7 +9,8 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, Value
 
 use crate::commands::{
     blame, completions, config, demo, doctor, export, files, handoff, import, index, list, man,
-    mcp, restore, resume, score, search, secrets, serve, show, skill, sources, stats, statusline, tui, why,
+    mcp, restore, resume, score, search, secrets, serve, show, skill, sources, stats, statusline,
+    tui, why,
 };
 
 /// The layout of help pages: the examples come before the options.

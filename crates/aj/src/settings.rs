@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use agent_journal::connectors::Machine;
 use agent_journal::export::{self, Theme};
 use agent_journal::search::{Mode, agent_name, nearest};
-use agent_journal::{AgentDeclaration, ArchiveSettings, Config, Fallback, Home, Journal, Meaning, Precision, Rate};
+use agent_journal::{
+    AgentDeclaration, ArchiveSettings, Config, Fallback, Home, Journal, Meaning, Precision, Rate,
+};
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
 use toml::{Table, Value};

@@ -11,7 +11,9 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::compare::{answers, archive_gives_back, long_session, rounds, same, undisturbed};
+use crate::support::compare::{
+    answers, archive_gives_back, long_session, rounds, same, undisturbed,
+};
 use crate::support::power_loss::Recording;
 use crate::support::preload::{NO_SPACE, QUOTA, READ_ONLY, WriteFaults};
 use crate::support::{FLAKY, Random, Run, Test, Transcript, text, two_agents};

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::compare::{answers, archive_gives_back, long_session, rounds, same, snapshot, took};
+use crate::support::compare::{
+    answers, archive_gives_back, long_session, rounds, same, snapshot, took,
+};
 use crate::support::{Random, Test, text, two_agents};
 
 /// Kills for nothing, and how many met a process at work.

@@ -355,12 +355,7 @@ impl<'a> FileArchiver<'a> {
     }
 
     /// Adds a chunk to the next frame unless the archive has it.
-    fn add_chunk(
-        &mut self,
-        bytes: &[u8],
-        is_piece: bool,
-        send: SendItem<'_>,
-    ) -> Result<ChunkHash> {
+    fn add_chunk(&mut self, bytes: &[u8], is_piece: bool, send: SendItem<'_>) -> Result<ChunkHash> {
         let hash = chunk_hash(bytes, self.share.identity);
         let is_known = self.pending_hashes.contains(&hash)
             || self.share.is_sent(hash)

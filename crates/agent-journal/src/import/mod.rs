@@ -20,8 +20,9 @@ use crate::export::{
 use crate::home_kind::HomeKind;
 use crate::journal::Journal;
 use crate::model::{Block, MAX_BLOCKS, Message, ModelCall, Session};
-use crate::store::{reader_version, 
+use crate::store::{
     ChunkBuilder, RecordingRow, SerializedMessage, SourceEnd, SourceHome, Store, Writer,
+    reader_version,
 };
 use crate::sync::{Progress, TOO_MANY_BLOCKS, WriterLock, combine_changed, recording_key};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::{named_params, params};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Store;
 use super::database::OptionalRow;
 use super::sources::StoredPath;
 use super::write::{PathValue, Writer};
-use super::Store;
 use crate::error::Result;
 use crate::model::{Stamp, Timestamp};
 
@@ -425,9 +425,8 @@ impl Writer<'_> {
 
     fn has_parts(&self, version: i64, parts: &[(i64, i64)]) -> Result<bool> {
         let sql = "SELECT start, chunk FROM archive_parts WHERE version = ?1 ORDER BY start";
-        let known: Vec<(i64, i64)> = self
-            .database
-            .rows(sql, [version], |row| Ok((row.get("start")?, row.get("chunk")?)))?;
+        let known: Vec<(i64, i64)> =
+            self.database.rows(sql, [version], |row| Ok((row.get("start")?, row.get("chunk")?)))?;
         Ok(known == parts)
     }
 

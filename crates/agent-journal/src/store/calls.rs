@@ -241,7 +241,8 @@ mod tests {
             let store = self.open();
             let mut writer = store.write().unwrap();
             let place = Source { path: source.into(), stamp: Stamp::default() };
-            let source = writer.source("x", &place, &crate::store::SourceHome::default(), 1).unwrap();
+            let source =
+                writer.source("x", &place, &crate::store::SourceHome::default(), 1).unwrap();
             writer.truncate(key, 0, 0).unwrap();
             let mut builder = ChunkBuilder::at(0);
             let count = messages.len() as u64;

@@ -45,11 +45,11 @@ pub use lookup::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;
 
+pub(crate) use activity_codec::{ActivityBucket, ActivityLog, PROMPT_TOKEN_LIMITS, UsageBucket};
 pub(crate) use archive::{
     ArchivedFile, ChunkHash, FrameChunk, FramePlace, FrameRow, LatestVersion, PartRow, StoredPart,
     VersionRow,
 };
-pub(crate) use activity_codec::{ActivityBucket, ActivityLog, PROMPT_TOKEN_LIMITS, UsageBucket};
 pub(crate) use catalog::Facts;
 pub(crate) use detached_usage::NO_RECORDING;
 pub(crate) use fingerprints::Fingerprint;

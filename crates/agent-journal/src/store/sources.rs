@@ -7,9 +7,9 @@ use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{Row, params};
 use serde::Serialize;
 
+use super::Store;
 use super::database::OptionalRow;
 use super::write::PathValue;
-use super::Store;
 use crate::error::Result;
 use crate::model::{Checkpoint, Source, Stamp};
 

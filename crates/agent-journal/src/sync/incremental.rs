@@ -9,8 +9,8 @@ use crate::config::Config;
 use crate::connectors::formats::glob;
 use crate::connectors::{Connector, Machine, all_connectors};
 use crate::error::Result;
-use crate::store::reader_version;
 use crate::store::Store;
+use crate::store::reader_version;
 
 impl Plan {
     /// Scans the sources that changes affect, and compares them with the journal.

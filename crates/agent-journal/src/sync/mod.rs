@@ -265,8 +265,7 @@ impl SyncRun<'_> {
         writer: &mut Writer<'_>,
         deadline: Option<Instant>,
     ) -> Result<Option<Vec<ReadJob>>> {
-        let newest = connectors::all_connectors().map(|connector| connector.version()).max();
-        let before = if self.options.full { i64::MAX } else { reader_version(newest.unwrap_or(1)) };
+        let before = if self.options.full { i64::MAX } else { plan::newest_reader() };
         let mut is_changed = false;
         let mut jobs = Vec::new();
         for kept in self.store.kept_sources(before)? {
@@ -274,7 +273,7 @@ impl SyncRun<'_> {
                 break;
             }
             let connector = connectors::find_connector(&kept.agent).filter(|_| !kept.is_import);
-            let reader = reader_version(connector.map_or(1, |connector| connector.version()));
+            let reader = plan::reader_of(&kept);
             if !self.options.full && kept.reader >= reader {
                 continue;
             }
@@ -420,8 +419,17 @@ impl SyncRun<'_> {
             let (sender, receiver) = sync_channel(MAX_QUEUED_EVENTS);
             let rooms = QueueLimit::default();
             for _ in 0..workers.min(jobs.len()) {
-                let worker =
-                    Worker { jobs, next: &next, deadline, full, index, packer, config, path, archive };
+                let worker = Worker {
+                    jobs,
+                    next: &next,
+                    deadline,
+                    full,
+                    index,
+                    packer,
+                    config,
+                    path,
+                    archive,
+                };
                 let outlet = EventOutput::Channel(sender.clone(), rooms.clone());
                 scope.spawn(move || worker.run(&outlet));
             }
@@ -457,7 +465,8 @@ impl SyncRun<'_> {
         let share = self.archive.as_ref().map(|archive| Arc::clone(&archive.share));
         let seen_at = self.archive.as_ref().map(|archive| archive.seen_at).unwrap_or_default();
         let archive = share.as_deref().map(|share| WorkerArchive { share, seen_at });
-        let worker = Worker { jobs, next: &next, deadline, full, index, packer, config, path, archive };
+        let worker =
+            Worker { jobs, next: &next, deadline, full, index, packer, config, path, archive };
         for (at, job) in jobs.iter().enumerate() {
             let outlet = EventOutput::Held(RefCell::default());
             let mut archiver = worker.archiver(Some(self.store));

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::connectors::formats::{files, glob};
-use crate::connectors::{Connector, Machine, Source, all_connectors};
+use crate::connectors::{Connector, Machine, Source, all_connectors, find_connector};
 use crate::error::Result;
-use crate::store::{SourceHome, SourceRow, Store, reader_version};
+use crate::store::{KeptSource, SourceHome, SourceRow, Store, reader_version};
 
 /// The changes that a sync applies.
 #[derive(Default)]
@@ -20,6 +20,9 @@ pub(crate) struct Plan {
     pub(crate) gone: Vec<i64>,
     /// Row ids of sources that exist again.
     pub(crate) returned: Vec<i64>,
+    /// Whether another reader version read sources that cannot be read again from the disk. Only a
+    /// sync without a time limit is made for them alone.
+    pub(crate) has_outdated: bool,
     /// Roots that could not be scanned, with the reason.
     pub(crate) failures: Vec<(String, String)>,
 }
@@ -101,6 +104,7 @@ impl Plan {
         for connector in all_connectors() {
             plan.add(connector, config, machine, store, full)?;
         }
+        plan.has_outdated = store.map_or(Ok(false), has_outdated_sources)?;
         plan.sort();
         Ok(plan)
     }
@@ -200,6 +204,24 @@ impl Plan {
     fn fail(&mut self, path: &Path, reason: &str) {
         self.failures.push((path.display().to_string(), reason.to_owned()));
     }
+}
+
+/// Returns the reader version before which a source is outdated, whichever agent it belongs to.
+pub(super) fn newest_reader() -> i64 {
+    let versions = all_connectors().map(|connector| connector.version());
+    reader_version(versions.max().unwrap_or(1))
+}
+
+/// Returns the version of the reader of a kept source's agent.
+pub(super) fn reader_of(kept: &KeptSource) -> i64 {
+    let connector = find_connector(&kept.agent).filter(|_| !kept.is_import);
+    reader_version(connector.map_or(1, Connector::version))
+}
+
+/// Returns whether another reader version read sources that cannot be read again from the disk.
+fn has_outdated_sources(store: &Store) -> Result<bool> {
+    let kept = store.kept_sources(newest_reader())?;
+    Ok(kept.iter().any(|kept| kept.reader < reader_of(kept)))
 }
 
 /// Adds sources that are not in the list yet, because two homes may be the same directory.

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::error::{FOUND, print_notice, print_nothing_found};
+use crate::error::{FOUND, print_nothing_found, print_notice};
 use crate::output::{self, DIM, bytes, count};
 
 #[derive(clap::Args)]

@@ -25,9 +25,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 
 use self::snapshot::{DatabaseSnapshot, companion_path};
+use super::source_file::note_database;
 use super::{files, jsonl};
 use crate::connectors::{Source, Stamp};
-use super::source_file::note_database;
 use crate::error::{Error, Result};
 
 /// Size limit of a value. Longer values are not read.
