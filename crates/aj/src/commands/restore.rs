@@ -4,14 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent_journal::model::Timestamp;
 use agent_journal::search::{DayEdge, date};
 use agent_journal::{RestorableFile, RestoreObstacle, RestorePlace};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::context::CommandContext;
-use crate::error::{FOUND, print_nothing_found, print_notice};
+use crate::error::{FOUND, print_nothing_found};
 use crate::output::{self, DIM, bytes, count};
 
 #[derive(clap::Args)]
@@ -68,20 +67,19 @@ pub(crate) fn run_restore(args: &RestoreArgs, context: &CommandContext) -> Resul
         output::json::print_document("restore", json!({ "written": is_written, "files": files }))?;
         return Ok(FOUND);
     }
-    print_files(&files)?;
-    let obstacle = files.iter().any(|file| file.obstacle.is_some());
-    match (new.len(), is_written) {
-        (0, _) if obstacle => bail!("nothing to restore: aj never replaces a file"),
-        (number, true) => print_notice(&format!("{} restored", count(number as u64, "file"))),
-        (number, false) => print_notice(&format!(
-            "{} to restore; nothing is written without --yes",
-            count(number as u64, "file")
-        )),
+    let number = count(new.len() as u64, "file");
+    let summary = match is_written {
+        true => format!("{number} restored"),
+        false => format!("{number} to restore; nothing is written without --yes"),
+    };
+    print_files(&files, &summary)?;
+    if new.is_empty() {
+        return Ok(print_nothing_found("nothing was restored: aj never replaces a file"));
     }
     Ok(FOUND)
 }
 
-fn print_files(files: &[RestorableFile]) -> Result<()> {
+fn print_files(files: &[RestorableFile], summary: &str) -> Result<()> {
     let mut out = output::buffered_stdout();
     for file in files {
         let state = match file.obstacle {
@@ -90,13 +88,10 @@ fn print_files(files: &[RestorableFile]) -> Result<()> {
             Some(_) => "  (unsafe path)",
         };
         let path = output::plain_text(&file.target.display().to_string());
-        let (size, seen) = (bytes(file.bytes), seen_text(file.seen_at));
+        let (size, seen) = (bytes(file.bytes), file.seen_at);
         writeln!(out, "{path}  {DIM}{size}, read {seen}{state}{DIM:#}")?;
     }
+    writeln!(out, "{DIM}{summary}{DIM:#}")?;
     out.flush()?;
     Ok(())
-}
-
-fn seen_text(at: Timestamp) -> String {
-    at.to_string()
 }
