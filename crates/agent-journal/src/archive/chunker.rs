@@ -34,7 +34,7 @@ pub(super) fn chunk_length(bytes: &[u8]) -> Option<usize> {
     let mut hash: u64 = 0;
     let end = bytes.len().min(MAX_BYTES);
     for (mask, from, to) in [(RARE, MIN_BYTES, USUAL_BYTES), (OFTEN, USUAL_BYTES, MAX_BYTES)] {
-        let Some(part) = bytes.get(from..to.min(end)) else { return None };
+        let part = bytes.get(from..to.min(end))?;
         for (at, byte) in part.iter().enumerate() {
             hash = (hash << 1).wrapping_add(GEAR[usize::from(*byte)]);
             if hash & mask == 0 {

@@ -440,9 +440,10 @@ fn plan_file(
             && guard_of(file, latest.length).is_ok_and(|guard| guard == latest.guard);
         if has_grown {
             let is_small = end - latest.cut <= MAX_PIECES_BYTES;
-            let (from, kind) = match is_small {
-                true => (latest.length, PlanKind::Piece),
-                false => (latest.cut, PlanKind::Chunks),
+            let (from, kind) = if is_small {
+                (latest.length, PlanKind::Piece)
+            } else {
+                (latest.cut, PlanKind::Chunks)
             };
             return Some(FilePlan { latest: Some(latest), from, end, kind });
         }

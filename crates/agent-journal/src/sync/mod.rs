@@ -171,9 +171,10 @@ impl<'a> SyncArchive<'a> {
                 if !frame.is_new(writer)? {
                     return Ok(());
                 }
-                let place = match frame.is_piece {
-                    true => Some(FramePlace::Row(frame.body.clone())),
-                    false => self.packs.append(&frame.body)?,
+                let place = if frame.is_piece {
+                    Some(FramePlace::Row(frame.body.clone()))
+                } else {
+                    self.packs.append(&frame.body)?
                 };
                 let Some(place) = place else { return Ok(()) };
                 writer.add_frame(&place, frame.raw, frame.sum, &frame.chunks)
@@ -471,7 +472,7 @@ impl SyncRun<'_> {
             let outlet = EventOutput::Held(RefCell::default());
             let mut archiver = worker.archiver(Some(self.store));
             let end = worker.read(job, Some(self.store), &outlet, archiver.as_mut())?;
-            worker.flush_archive(archiver.as_mut(), &outlet)?;
+            flush_archive(archiver.as_mut(), &outlet)?;
             outlet.send(Event::End { job: at, end })?;
             self.write(outlet.held(), jobs, writer, report)?;
         }
@@ -581,15 +582,6 @@ impl<'a> Worker<'a> {
         Some(FileArchiver::new(share, store?, seen_at))
     }
 
-    /// Sends everything that waits for a frame to fill.
-    fn flush_archive(
-        &self,
-        archiver: Option<&mut FileArchiver<'_>>,
-        events: &EventOutput,
-    ) -> Result<()> {
-        archiver.map_or(Ok(()), |archiver| archiver.flush(&mut |item| events.archive(item)))
-    }
-
     /// Archives the files that a source was read from.
     fn archive_reads(
         &self,
@@ -630,7 +622,7 @@ impl<'a> Worker<'a> {
             let end = self.read(job, store.as_ref(), events, archiver.as_mut())?;
             events.send(Event::End { job: at, end })?;
         }
-        self.flush_archive(archiver.as_mut(), events)
+        flush_archive(archiver.as_mut(), events)
     }
 
     /// Reads one source and archives its files. Errors in the source are part of the result; errors
@@ -697,6 +689,11 @@ impl<'a> Worker<'a> {
         let end = read_source(job, known, start, &mut recorder)?;
         Ok(SourceEnd { read_bytes: job.source.stamp.size, ..end })
     }
+}
+
+/// Sends the files that wait for a frame to fill.
+fn flush_archive(archiver: Option<&mut FileArchiver<'_>>, events: &EventOutput) -> Result<()> {
+    archiver.map_or(Ok(()), |archiver| archiver.flush(&mut |item| events.archive(item)))
 }
 
 /// Reads a source with its connector, to its end or as far as possible.

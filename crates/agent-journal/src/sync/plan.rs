@@ -208,7 +208,7 @@ impl Plan {
 
 /// Returns the reader version before which a source is outdated, whichever agent it belongs to.
 pub(super) fn newest_reader() -> i64 {
-    let versions = all_connectors().map(|connector| connector.version());
+    let versions = all_connectors().map(Connector::version);
     reader_version(versions.max().unwrap_or(1))
 }
 

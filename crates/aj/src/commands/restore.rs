@@ -68,9 +68,10 @@ pub(crate) fn run_restore(args: &RestoreArgs, context: &CommandContext) -> Resul
         return Ok(FOUND);
     }
     let number = count(new.len() as u64, "file");
-    let summary = match is_written {
-        true => format!("{number} restored"),
-        false => format!("{number} to restore; nothing is written without --yes"),
+    let summary = if is_written {
+        format!("{number} restored")
+    } else {
+        format!("{number} to restore; nothing is written without --yes")
     };
     print_files(&files, &summary)?;
     if new.is_empty() {
