@@ -40,7 +40,7 @@ pub struct Config {
 }
 
 /// Settings of the archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveSettings {
     /// Whether the files of agents are archived.
     pub enabled: bool,
@@ -48,12 +48,6 @@ pub struct ArchiveSettings {
     pub max_bytes: Option<u64>,
     /// Ids of agents whose files are not archived.
     pub agents_excluded: Vec<String>,
-}
-
-impl Default for ArchiveSettings {
-    fn default() -> Self {
-        Self { enabled: true, max_bytes: None, agents_excluded: Vec::new() }
-    }
 }
 
 /// Redaction applied to sessions, messages and answers before a view receives them.

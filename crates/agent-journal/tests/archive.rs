@@ -84,6 +84,15 @@ fn texts(journal: &Journal) -> Vec<String> {
     messages.iter().map(|(_, message)| message.joined_text()).collect()
 }
 
+fn on() -> ArchiveSettings {
+    ArchiveSettings { enabled: true, ..ArchiveSettings::default() }
+}
+
+/// Opens the journal of a place with its archive, and reads what is new.
+fn sync(place: &Place) -> Journal {
+    with_archive(place, on())
+}
+
 fn with_archive(place: &Place, archive: ArchiveSettings) -> Journal {
     let machine = Machine { home: place.home(), ..Machine::default() };
     let config = Config { archive, ..place.config() };
@@ -146,11 +155,11 @@ fn every_byte_that_was_read_is_restored() {
             for _ in 0..=random.below(3) {
                 change(&place, &mut random, &mut sessions);
             }
-            drop(place.sync());
+            drop(sync(&place));
             expected.extend(contents(&place.home()));
             states.push((now(), expected.clone()));
         }
-        let journal = place.sync();
+        let journal = sync(&place);
         assert!(restored(&journal, None) == expected, "seed {seed}");
         for (number, (at, expected)) in states.iter().enumerate() {
             assert!(restored(&journal, Some(*at)) == *expected, "seed {seed}, state {number}");
@@ -165,14 +174,14 @@ fn small_appends_share_what_is_there_and_leave_nothing_behind() {
     let mut random = Random(1);
     let mut session = session(&mut random, 1);
     place.file(&session.path(), &session.lines);
-    drop(place.sync());
+    drop(sync(&place));
     for _ in 0..60 {
         let known = session.lines.len();
         session = session.agent(&text(&mut random, 3000));
         append(&place.home().join(session.path()), &session.lines.as_bytes()[known..]);
-        drop(place.sync());
+        drop(sync(&place));
     }
-    let journal = place.sync();
+    let journal = sync(&place);
     let content = session.lines.len() as u64;
     let totals = journal.archive_totals().unwrap();
     assert_eq!((totals.files, totals.versions), (1, 1));
@@ -189,10 +198,10 @@ fn a_file_that_is_rewritten_shares_what_did_not_change() {
         session = session.agent(&text(&mut random, 5000));
     }
     place.file(&session.path(), &session.lines);
-    let before = place.sync().archive_totals().unwrap();
+    let before = sync(&place).archive_totals().unwrap();
     let line = session.lines.lines().next().unwrap();
     place.file(&session.path(), session.lines.replacen(line, &format!("{line}\n{line}"), 1));
-    let after = place.sync().archive_totals().unwrap();
+    let after = sync(&place).archive_totals().unwrap();
     assert_eq!(after.versions, before.versions + 1);
     assert!(after.content_bytes - before.content_bytes < 256 << 10, "{before:?} {after:?}");
 }
@@ -202,16 +211,16 @@ fn a_session_whose_file_is_gone_is_read_again_when_the_reader_improves() {
     let place = Place::new();
     let session = Script::new(1).you("first").agent("word1").agent("word2");
     place.file(&session.path(), &session.lines);
-    assert_eq!(texts(&place.sync()), ["first", "word1", "word2"]);
+    assert_eq!(texts(&sync(&place)), ["first", "word1", "word2"]);
     fs::remove_file(place.home().join(session.path())).unwrap();
-    drop(place.sync());
+    drop(sync(&place));
     // As an older reader left it, which did not understand the messages.
     let database = place.database();
     database.execute_batch("DELETE FROM chunks; UPDATE recordings SET messages = 0").unwrap();
     drop(database);
-    assert_eq!(texts(&place.sync()), Vec::<String>::new(), "nothing is to be read");
+    assert_eq!(texts(&sync(&place)), Vec::<String>::new(), "nothing is to be read");
     place.database().execute_batch("UPDATE sources SET reader = reader - 1").unwrap();
-    let journal = place.sync();
+    let journal = sync(&place);
     assert_eq!(texts(&journal), ["first", "word1", "word2"]);
     let reports = journal.agent_reports().unwrap();
     let gone: u64 = reports.iter().map(|report| report.totals.sessions_gone).sum();
@@ -224,7 +233,7 @@ fn damage_is_found_and_affects_only_its_files() {
     let place = Place::new();
     let session = Script::new(1).you("first").agent("word1");
     place.file(&session.path(), &session.lines);
-    let journal = place.sync();
+    let journal = sync(&place);
     assert_eq!(journal.find_archive_damage().unwrap(), Vec::<PathBuf>::new());
     let pack = place.directory.path().join("journal/archive/pack-000000");
     let mut bytes = fs::read(&pack).unwrap();
@@ -234,7 +243,7 @@ fn damage_is_found_and_affects_only_its_files() {
     assert_eq!(journal.find_archive_damage().unwrap(), [place.home().join(session.path())]);
     fs::remove_file(&pack).unwrap();
     assert_eq!(journal.find_archive_damage().unwrap(), [place.home().join(session.path())]);
-    assert_eq!(texts(&place.sync()), ["first", "word1"]);
+    assert_eq!(texts(&sync(&place)), ["first", "word1"]);
 }
 
 #[test]
@@ -242,13 +251,13 @@ fn a_torn_pack_is_cut_by_the_next_writer() {
     let place = Place::new();
     let one = Script::new(1).you("first").agent("word1");
     place.file(&one.path(), &one.lines);
-    drop(place.sync());
+    drop(sync(&place));
     let packs = place.directory.path().join("journal/archive");
     append(&packs.join("pack-000000"), b"the beginning of a frame");
     fs::write(packs.join("pack-000001"), b"a pack that no commit names").unwrap();
     let two = Script::new(2).you("second").agent("word2");
     place.file(&two.path(), &two.lines);
-    let journal = place.sync();
+    let journal = sync(&place);
     assert_eq!(restored(&journal, None), contents(&place.home()));
     assert_eq!(journal.find_archive_damage().unwrap(), Vec::<PathBuf>::new());
     assert_eq!(contents(&packs).len(), 1);
@@ -264,7 +273,7 @@ fn removing_a_session_keeps_the_others() {
     for session in [&one, &two] {
         place.file(&session.path(), &session.lines);
     }
-    let mut journal = place.sync();
+    let mut journal = sync(&place);
     let before = journal.archive_totals().unwrap();
     let entry = journal.find_session(&one.id).unwrap();
     journal.remove_from_archive(&entry).unwrap();
@@ -283,12 +292,9 @@ fn removing_a_session_keeps_the_others() {
 fn the_archive_can_be_off_limited_or_without_an_agent() {
     let session = Script::new(1).you("first").agent("word1");
     for archive in [
-        ArchiveSettings { enabled: false, ..ArchiveSettings::default() },
-        ArchiveSettings { max_bytes: Some(10), ..ArchiveSettings::default() },
-        ArchiveSettings {
-            agents_excluded: vec!["claude-code".to_owned()],
-            ..ArchiveSettings::default()
-        },
+        ArchiveSettings::default(),
+        ArchiveSettings { max_bytes: Some(10), ..on() },
+        ArchiveSettings { agents_excluded: vec!["claude-code".to_owned()], ..on() },
     ] {
         let place = Place::new();
         place.file(&session.path(), &session.lines);
@@ -304,7 +310,7 @@ fn restoring_never_replaces_a_file() {
     let place = Place::new();
     let session = Script::new(1).you("first").agent("word1");
     place.file(&session.path(), &session.lines);
-    let journal = place.sync();
+    let journal = sync(&place);
     let entry = journal.find_session(&session.id).unwrap();
     let plan = || journal.plan_restore(&entry, &RestorePlace::InPlace, None).unwrap();
     let path = place.home().join(session.path());
@@ -327,7 +333,7 @@ fn restoring_never_leaves_the_chosen_directory() {
     let place = Place::new();
     let session = Script::new(1).you("first").agent("word1");
     place.file(&session.path(), &session.lines);
-    let journal = place.sync();
+    let journal = sync(&place);
     let entry = journal.find_session(&session.id).unwrap();
     let (chosen, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::os::unix::fs::symlink(outside.path(), chosen.path().join(".claude")).unwrap();

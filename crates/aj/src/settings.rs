@@ -83,7 +83,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
         "fallback if that model cannot be used: hash or none",
         Word(&["hash", "none"]),
     ),
-    key("archive.enabled", "true", "whether the files of agents are archived", Flag),
+    key("archive.enabled", "false", "whether the files of agents are archived", Flag),
     key(
         "archive.max_size_mb",
         "0",

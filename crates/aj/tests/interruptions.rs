@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::compare::{
-    answers, archive_gives_back, long_session, rounds, same, undisturbed,
+    ARCHIVE_ON, answers, archive_gives_back, long_session, rounds, same, undisturbed,
 };
 use crate::support::power_loss::Recording;
 use crate::support::preload::{NO_SPACE, QUOTA, READ_ONLY, WriteFaults};
@@ -65,6 +65,7 @@ impl Scene {
         }
         let before = test.beside("before");
         fs::create_dir(&before).unwrap();
+        fs::write(before.join("config.toml"), ARCHIVE_ON).unwrap();
         if !matches!(work, Work::Everything) {
             test.again(&before).aj("index").code(0);
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::compare::{
-    answers, archive_gives_back, long_session, rounds, same, snapshot, took,
+    ARCHIVE_ON, answers, archive_gives_back, long_session, rounds, same, snapshot, took,
 };
 use crate::support::{Random, Test, text, two_agents};
 
@@ -33,10 +33,18 @@ impl Killing {
             let session = long_session(number, 120);
             test.write(session.path(), session.lines);
         }
+        fs::create_dir_all(test.journal("")).unwrap();
+        fs::write(test.journal("config.toml"), ARCHIVE_ON).unwrap();
         let from_nothing = took(&mut test.command(["index"]));
         let quiet: PathBuf = test.beside("undisturbed");
         let quiet = test.again(&quiet);
         Self { test, quiet, from_nothing, killed: 0 }
+    }
+
+    /// The journals keep an archive, also one that was deleted.
+    fn turn_on_archive(&self) {
+        fs::create_dir_all(self.test.journal("")).unwrap();
+        fs::write(self.test.journal("config.toml"), ARCHIVE_ON).unwrap();
     }
 
     /// Writes what there is to read in a round: a new session, a longer one, a shorter one.
@@ -105,6 +113,7 @@ fn a_kill_at_any_moment_loses_nothing() {
             whole = killing.from_nothing;
             recorded.clear();
         }
+        killing.turn_on_archive();
         let moment = whole.mul_f64(random.below(1000) as f64 / 1000.0);
         let index = killing.test.command(["index"]).stdout(Stdio::null()).spawn().unwrap();
         killing.kill(index, moment);

@@ -89,6 +89,9 @@ fn difference(kept: &Value, expected: &Value) -> String {
     String::new()
 }
 
+/// The configuration of a journal with an archive.
+pub const ARCHIVE_ON: &str = "[archive]\nenabled = true\n";
+
 /// The archive is sound, and gives every session file back as it is now.
 pub fn archive_gives_back(test: &Test, what: &str) {
     let doctor = test.aj("doctor --deep --json").json();
