@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use super::answer::Tier;
 use super::collector::MatchGroup;
 use super::engine::{QueryCompiler, deciding, parts_of};
-use super::fuse::MIN_SIMILARITY;
 use super::places::LocatedText;
 use super::query::{Clause, Pattern};
 use super::run::{Search, SearchProgress};
@@ -15,10 +14,11 @@ use super::session_score::ScoredWord;
 use crate::error::Result;
 use crate::index::{text_of, whole_words, words};
 
-/// The minimum closeness: the mean of the share of the words that the best text has, weighed by
-/// their rarity, and of the similarity of the nearest text. A text that is near enough to be found
-/// by its meaning alone is always close.
-const LEAST_CLOSENESS: f32 = 0.25;
+/// The similarity of the nearest text from which the results are close.
+const CLOSE_SIMILARITY: f32 = 0.32;
+
+/// The share of the words, weighed by their rarity, from which a text with them is close.
+const CLOSE_SHARE: f32 = 0.45;
 
 /// The number of results of which one must be close enough.
 const COMPARED: usize = 5;
@@ -29,24 +29,22 @@ impl Search<'_> {
     pub(super) fn is_close(
         &self,
         compiler: &QueryCompiler<'_>,
-        typed: &[Clause],
         groups: &[MatchGroup],
         progress: &SearchProgress,
     ) -> Result<bool> {
         // Where nothing was compared by meaning, the words alone say too little.
-        let Some(nearest) = progress.nearest.filter(|nearest| *nearest < MIN_SIMILARITY) else {
+        if progress.nearest.is_none_or(|nearest| nearest >= CLOSE_SIMILARITY) {
             return Ok(true);
-        };
+        }
         let is_weak = |group: &MatchGroup| matches!(group.tier, Tier::SomeWords | Tier::Meaning);
         if groups.is_empty() || !groups.iter().all(is_weak) {
             return Ok(true);
         }
-        let wanted = compiler.wanted_words(typed).map_err(self.error())?;
+        let wanted = compiler.wanted_words(&progress.clauses).map_err(self.error())?;
         if wanted.len() < 2 {
             return Ok(true);
         }
         let total: f32 = wanted.iter().map(|word| word.rarity).sum();
-        let mut best_share = 0.0_f32;
         for group in groups.iter().take(COMPARED) {
             let Some(best) = group.best.first() else { continue };
             let LocatedText { recording, position, kind, .. } = progress.places.text(best);
@@ -61,9 +59,11 @@ impl Search<'_> {
             known.extend(whole_words(&text));
             let has = |word: &&ScoredWord| word.forms.iter().any(|form| known.contains(form));
             let share = wanted.iter().filter(has).map(|word| word.rarity).sum::<f32>() / total;
-            best_share = best_share.max(share);
+            if share >= CLOSE_SHARE {
+                return Ok(true);
+            }
         }
-        Ok(f32::midpoint(best_share, nearest) >= LEAST_CLOSENESS)
+        Ok(false)
     }
 }
 
@@ -72,14 +72,20 @@ impl QueryCompiler<'_> {
     fn wanted_words(&self, clauses: &[Clause]) -> tantivy::Result<Vec<ScoredWord>> {
         let mut wanted = Vec::new();
         for clause in deciding(clauses).iter().filter(|clause| !clause.negated) {
-            let texts: Vec<String> = match &clause.pattern {
-                Pattern::Word(text) => parts_of(text),
-                Pattern::OneOf { typed, .. } => parts_of(typed),
+            let words: Vec<Vec<String>> = match &clause.pattern {
+                Pattern::Word(text) => {
+                    let with_forms = |word: String| {
+                        let mut forms = self.other_forms(&word)?;
+                        forms.insert(0, word);
+                        Ok(forms)
+                    };
+                    parts_of(text).into_iter().map(with_forms).collect::<tantivy::Result<_>>()?
+                }
+                // A corrected word counts as present where one of its corrections is.
+                Pattern::OneOf { readings, .. } => vec![readings.clone()],
                 _ => continue,
             };
-            for word in texts {
-                let mut forms = self.other_forms(&word)?;
-                forms.insert(0, word);
+            for forms in words {
                 let mut frequency = 0;
                 for form in &forms {
                     frequency += self.frequency(form)?;

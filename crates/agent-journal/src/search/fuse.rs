@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// The weight of the meaning against the words: see `docs/search-quality.md`.
-pub(super) const MEANING_WEIGHT: f32 = 0.1;
+pub(super) const MEANING_WEIGHT: f32 = 0.05;
 
 /// The minimum similarity: texts below it are about something else.
 pub(super) const MIN_SIMILARITY: f32 = 0.4;

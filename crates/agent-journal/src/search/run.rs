@@ -51,6 +51,18 @@ const SESSION_WEIGHT: f32 = 0.5;
 /// The number of sessions that are scored as a whole, the best first.
 const SCORED_SESSIONS: usize = 100;
 
+/// Score factor for texts with all words of a long query that is not worded as a question: a line of
+/// output or a list of words is remembered as it was, a question is not.
+const ALL_WORDS: f32 = 2.0;
+
+/// Words that a question contains.
+const QUESTION_WORDS: [&str; 7] = ["how", "what", "when", "where", "which", "who", "why"];
+
+/// Words that a question begins with.
+const QUESTION_BEGINNINGS: [&str; 13] = [
+    "are", "can", "could", "did", "do", "does", "has", "have", "is", "was", "were", "will", "would",
+];
+
 /// Score factor for matches in other forms of the words.
 const OTHER_FORMS: f32 = 0.8;
 
@@ -83,6 +95,8 @@ pub(super) struct SearchProgress {
     pub(super) marked: Vec<Clause>,
     /// Whether the query is a question.
     pub(super) is_question: bool,
+    /// Whether the query is worded as a question: `how did …`.
+    is_asked: bool,
     /// Whether results with all words may show messages with some of them.
     pub(super) is_mixed: bool,
     /// The words of a question, for scoring whole sessions.
@@ -128,6 +142,7 @@ impl Search<'_> {
             clauses: query.clauses.clone(),
             marked: query.clauses.clone(),
             is_question: is_question(&query.clauses),
+            is_asked: is_asked(&query.clauses),
             is_mixed: false,
             scored_words: Vec::new(),
             nearest: None,
@@ -149,7 +164,7 @@ impl Search<'_> {
             places: &progress.places,
         };
         let mut groups = self.arrange(groups, options, collector.keep, order)?;
-        if !self.is_close(&compiler, &query.clauses, &groups, &progress)? {
+        if !self.is_close(&compiler, &groups, &progress)? {
             let distant: Set<u64> = groups.iter().map(|group| group.recording).collect();
             progress.answer.distant = distant.len() as u64;
             groups.clear();
@@ -385,8 +400,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Replaces words that are not in the index by the nearest ones and, unless the query is a
-    /// question, searches for all of those. In a question, the other words may be enough.
+    /// Replaces words that are not in the index by the nearest ones, and searches for all of those.
     fn corrected(&self, words: WordSearch<'_>, progress: &mut SearchProgress) -> Result<()> {
         let (clauses, corrections) =
             words.compiler.corrected(&progress.clauses).map_err(self.error())?;
@@ -395,9 +409,6 @@ impl Search<'_> {
             return Ok(());
         }
         progress.answer.corrected = corrections;
-        if progress.is_question {
-            return Ok(());
-        }
         let clauses = &progress.clauses.clone();
         let query = words.compiler.all(clauses).map_err(self.error())?;
         self.take(WordStep { name: "typo", tier: Tier::Typo, clauses, query }, words, progress)
@@ -517,12 +528,19 @@ impl SearchProgress {
             known.tier = group.tier;
             // Documents that have all words were scored as if they were short; of the others, the
             // new score counts.
-            let is_document = |one: &PassageMatch| self.places.text(one).kind == TextKind::Document;
+            let places = &self.places;
+            let is_document = |one: &PassageMatch| places.text(one).kind == TextKind::Document;
             if group.tier == Tier::ExactPhrase {
                 *known = group;
                 continue;
             }
-            group.best.retain(is_document);
+            if self.is_asked {
+                group.best.retain(is_document);
+            }
+            for one in group.best.iter_mut().filter(|one| !is_document(one)) {
+                let again = known.best.iter().find(|again| places.are_same(again, one));
+                one.score = again.map_or(one.score, |again| again.score) * ALL_WORDS;
+            }
             group.count = group.best.len() as u64;
             known.join(group, keep, &self.places);
         }
@@ -534,6 +552,19 @@ impl SearchProgress {
 fn is_question(clauses: &[Clause]) -> bool {
     let is_word = |clause: &&Clause| matches!(clause.pattern, Pattern::Word(_));
     clauses.iter().filter(is_word).count() >= QUESTION && deciding(clauses).len() >= 2
+}
+
+/// Returns whether a query is worded as a question, not as a line of output or a list of words.
+fn is_asked(clauses: &[Clause]) -> bool {
+    let mut words = clauses.iter().filter_map(|clause| match &clause.pattern {
+        Pattern::Word(text) if !clause.negated => Some(text.to_lowercase()),
+        _ => None,
+    });
+    let is_one_of = |word: &str, list: &[&str]| list.contains(&word);
+    let Some(first) = words.next() else { return false };
+    is_one_of(&first, &QUESTION_BEGINNINGS)
+        || is_one_of(&first, &QUESTION_WORDS)
+        || words.any(|word| is_one_of(&word, &QUESTION_WORDS))
 }
 
 /// The order of the results.
