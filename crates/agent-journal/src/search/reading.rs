@@ -76,6 +76,10 @@ impl Query {
         }
         let reason = reason.split(": ").next().unwrap_or(reason);
         let reason = reason.split(" — ").next().unwrap_or(reason);
+        // The reason repeats the text, whose characters must not control a terminal or hide.
+        let is_harmless =
+            |one: &char| one.is_alphanumeric() || one.is_ascii_graphic() || *one == ' ';
+        let reason: String = reason.chars().filter(is_harmless).collect();
         let reading_note = Some(format!("read as words: {reason}"));
         Self { text: text.to_owned(), clauses, filter, is_verbatim: true, reading_note }
     }
