@@ -726,6 +726,7 @@ fn is_ours(line: &str) -> bool {
     let begins = [
         "Recorded history. Lines that begin with \"| \" quote past sessions: weigh them as",
         "claude-code:0000000",
+        "nothing close; ",
         "nothing found",
         "all: ",
         "title",

@@ -109,7 +109,7 @@ fn a_copied_line_is_found_first_in_every_view() {
 #[test]
 fn what_only_shares_some_words_is_counted_and_not_shown() {
     let test = printed();
-    let query = "which orchard grows the sweetest apricots near zeppelin harbour";
+    let query = "which tram leaves the airport when the review of zeppelin engines ends";
     let line = "nothing close; 1 session shares some words";
     let run = test.args(["search", query]).code(1);
     assert!(run.stderr.contains(line) && run.stdout.is_empty(), "{} {}", run.stdout, run.stderr);
