@@ -73,7 +73,7 @@ fn searches_during_the_very_first_index_wait_or_say_what_is_missing() {
     while index.try_wait().unwrap().is_none() {
         let run = test.aj("search --json copper");
         assert!(matches!(run.code, Some(0 | 1)), "{run}");
-        assert!(run.code == Some(0) || run.stderr.contains("pending"), "{run}");
+        assert!(run.code == Some(0) || run.stderr.contains("not read yet"), "{run}");
     }
     assert!(index.wait().unwrap().success());
     test.aj("search copper").found();
