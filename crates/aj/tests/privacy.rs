@@ -99,6 +99,7 @@ const COMMANDS: &[&str] = &[
     "export 3f1c0001 --format json -o session.json",
     "import session.json",
     "secrets",
+    "restore 3f1c0001 -o restored",
     "why 3f1c0001",
     "sources",
     "mcp",
