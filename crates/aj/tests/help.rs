@@ -15,6 +15,12 @@ const COMMANDS: &[&str] = &[
     "show",
     "resume",
     "restore",
+    "star",
+    "unstar",
+    "tag",
+    "untag",
+    "note",
+    "rename",
     "handoff",
     "blame",
     "why",
@@ -39,6 +45,8 @@ const COMMANDS: &[&str] = &[
     "man",
     "demo",
     "tui",
+    // It deletes sessions that the examples of other commands need.
+    "forget",
 ];
 
 #[test]

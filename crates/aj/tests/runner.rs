@@ -39,6 +39,7 @@ mod instructions;
 mod interruptions;
 #[cfg(unix)]
 mod kills;
+mod marks;
 mod mcp;
 mod meaning;
 mod page;

@@ -175,6 +175,12 @@ impl Writer<'_> {
         Arc::clone(&self.packer)
     }
 
+    /// Compresses further chunks with another compressor.
+    pub(super) fn use_packer(&mut self, packer: ChunkCompressor) {
+        self.packer = Arc::new(packer);
+        self.dictionary = None;
+    }
+
     /// Returns the generation of the last commit.
     pub(crate) fn generation(&self) -> i64 {
         self.generation
@@ -289,6 +295,11 @@ impl Writer<'_> {
     }
 
     fn checkpoint(&self, source: i64, checkpoint: &Checkpoint) -> Result<()> {
+        // A checkpoint can contain text of a session that is not read.
+        if self.store.has_unread(source)? {
+            self.database.execute("DELETE FROM checkpoints WHERE source = ?1", [source])?;
+            return Ok(());
+        }
         let sql = "INSERT OR REPLACE INTO checkpoints
                    (source, read_to, guard, messages, state, seen_to, seen_guard)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";

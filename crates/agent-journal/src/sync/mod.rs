@@ -4,6 +4,7 @@
 
 mod changes;
 mod combine;
+mod exclude;
 mod incremental;
 mod lock;
 mod plan;
@@ -17,6 +18,7 @@ pub use changes::{ChangeCheck, PendingChanges};
 
 pub(crate) use changes::{ScanCache, journal_state};
 pub(crate) use combine::combine_changed;
+pub(crate) use exclude::{excludes_directory, reason_not_to_read};
 pub(crate) use incremental::watch_dirs;
 pub(crate) use lock::WriterLock;
 pub(crate) use plan::{FoundSource, Plan, roots};
@@ -213,6 +215,9 @@ impl SyncRun<'_> {
         let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         writer.present(&plan.gone, false)?;
         writer.present(&plan.returned, true)?;
+        for session in &plan.readmitted {
+            writer.readmit_excluded(*session)?;
+        }
         let bytes = plan.changed.iter().map(|found| found.source.stamp.size).sum();
         (self.progress)(Progress::Found { sources: plan.changed.len() as u64, bytes });
 
@@ -242,6 +247,38 @@ impl SyncRun<'_> {
         }
         index.close()?;
         Ok(report)
+    }
+
+    /// Writes changes that no source caused, and indexes the texts that they affect. The caller
+    /// holds the lock.
+    pub(crate) fn write_and_index(
+        &mut self,
+        change: &mut dyn FnMut(&mut Writer<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut index = self.open_index()?;
+        index.targets().lexical.iter().for_each(|lexical| lexical.merge_little());
+        let mut writer = self.store.write()?;
+        change(&mut writer)?;
+        self.commit(&mut writer, &mut index)?;
+        index.close()
+    }
+
+    /// Deletes sessions from the journal and from the indexes, and rewrites those parts of the
+    /// indexes that contained their text. The caller holds the lock.
+    pub(crate) fn forget_sessions(
+        &mut self,
+        delete: &mut dyn FnMut(&mut Writer<'_>) -> Result<Vec<u64>>,
+    ) -> Result<()> {
+        let mut index = self.open_index()?;
+        index.lexical.merge_nothing();
+        let mut writer = self.store.write()?;
+        for recording in delete(&mut writer)? {
+            index.targets().remove(recording)?;
+        }
+        self.commit(&mut writer, &mut index)?;
+        drop(writer);
+        index.purge(&self.config.index_dir)?;
+        index.close()
     }
 
     /// Creates jobs for reading known sources again.
@@ -496,6 +533,7 @@ impl SyncRun<'_> {
                     }
                 }
                 Event::Forget { recording } => writer.forget(recording)?,
+                Event::Unread { row, source } => writer.note_unread(&row, source)?,
                 Event::Chunk { recording, session, chunk, room } => {
                     writer.chunk(recording, session, &chunk)?;
                     drop((chunk, room));

@@ -8,7 +8,7 @@ use std::time::Instant;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::queue_limit::QueueReservation;
-use super::{EventOutput, ReadJob};
+use super::{EventOutput, ReadJob, reason_not_to_read};
 use crate::archive::ArchiveItem;
 use crate::config::Config;
 use crate::connectors::formats::large::{LARGE_BYTES, LargeTurn};
@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::index::{IndexTargets, KnownCalls};
 use crate::model::{Block, Message, Origin, Session, SessionId, SessionKind, Timestamp};
 use crate::store::{
-    Chunk, ChunkBuilder, ChunkCompressor, FULL_CHUNK_BYTES, Fingerprint, Hashes, PendingReason,
-    RecordingRow, SerializedMessage, SourceEnd, Store, text_bytes,
+    Chunk, ChunkBuilder, ChunkCompressor, FULL_CHUNK_BYTES, Fingerprint, Hashes, LeftOutReason,
+    LeftOutRow, PendingReason, RecordingRow, SerializedMessage, SourceEnd, Store, text_bytes,
 };
 
 /// An event for the writer.
@@ -27,6 +27,8 @@ pub(super) enum Event {
     Truncate { recording: u64, from: u64, calls: u64, is_append: bool },
     /// The recording is deleted, because its source now assigns it to another session.
     Forget { recording: u64 },
+    /// The source contains a session that is not read.
+    Unread { row: Box<LeftOutRow>, source: i64 },
     /// A chunk of messages.
     Chunk { recording: u64, session: u64, chunk: Box<Chunk>, room: Option<QueueReservation> },
     /// The row of a recording.
@@ -88,6 +90,8 @@ pub(super) struct Recorder<'a> {
     /// Whether the source must be read again from its beginning, because the stored messages do not
     /// match it.
     is_at_odds: bool,
+    /// Whether the current session is not read.
+    is_leaving_out: bool,
 }
 
 /// A session of the source that is being read.
@@ -106,6 +110,8 @@ struct OpenRecording {
     calls: KnownCalls,
     /// Set when the session was read to its end.
     fingerprint: Option<Fingerprint>,
+    /// Whether it became known during the read that the session is not read.
+    is_left_out: bool,
 }
 
 impl<'a> Recorder<'a> {
@@ -139,6 +145,7 @@ impl<'a> Recorder<'a> {
             counted_before: Fingerprint::default(),
             trust: StoredReuse::Full,
             is_at_odds: false,
+            is_leaving_out: false,
         }
     }
 
@@ -180,6 +187,9 @@ impl<'a> Recorder<'a> {
         for at in 0..self.open.len() {
             self.current = at;
             let open = &self.open[at];
+            if open.is_left_out {
+                continue;
+            }
             // A session that lost all its messages in the source is kept in the journal.
             let is_lost = open.position == 0 && !open.known.is_empty();
             if is_lost && open.builder.is_none() {
@@ -232,6 +242,9 @@ impl<'a> Recorder<'a> {
     /// stored ones after them. The next read starts where this one did.
     pub(super) fn fail(&mut self, known: Checkpoint, error: &Error) -> Result<SourceEnd> {
         for at in 0..self.open.len() {
+            if self.open[at].is_left_out {
+                continue;
+            }
             self.current = at;
             self.keep_rest()?;
             self.flush(Flush::Last)?;
@@ -291,8 +304,17 @@ impl<'a> Recorder<'a> {
         }
         if let Some(at) = self.by_id.get(&session.id) {
             self.current = *at;
-            self.open[*at].metadata.merge_later(session);
+            self.is_leaving_out = self.open[*at].is_left_out;
+            if !self.is_leaving_out {
+                self.open[*at].metadata.merge_later(session);
+                self.leave_out_if_excluded(*at)?;
+            }
             return Ok(());
+        }
+        let reason = reason_not_to_read(&session, &self.config.exclude, self.store)?;
+        self.is_leaving_out = reason.is_some();
+        if let Some(row) = reason {
+            return self.send_unread(row);
         }
         self.forget_misplaced(&session.id)?;
         let key = recording_key(&session.id, &self.job.source.path);
@@ -326,12 +348,30 @@ impl<'a> Recorder<'a> {
             builder,
             calls,
             fingerprint,
+            is_left_out: false,
         });
         let is_sound = match (self.trust, self.store) {
             (StoredReuse::Checked, Some(store)) => store.is_sound(key)?,
             (trust, _) => trust != StoredReuse::None,
         };
         if is_sound { Ok(()) } else { self.start_rewrite() }
+    }
+
+    fn send_unread(&self, row: LeftOutRow) -> Result<()> {
+        self.events.send(Event::Unread { row: Box::new(row), source: self.job.id })
+    }
+
+    /// Takes back what was recorded of a session, if its metadata now shows that it is not read.
+    fn leave_out_if_excluded(&mut self, at: usize) -> Result<()> {
+        let open = &self.open[at];
+        let reason = reason_not_to_read(&open.metadata, &self.config.exclude, self.store)?;
+        let Some(row) = reason else { return Ok(()) };
+        let recording = open.key;
+        (self.open[at].is_left_out, self.is_leaving_out) = (true, true);
+        self.open[at].builder = None;
+        self.index.remove(recording)?;
+        self.events.send(Event::Forget { recording })?;
+        self.send_unread(row)
     }
 
     /// Returns the id under which this source recorded a session earlier, if it belonged to another
@@ -366,6 +406,9 @@ impl<'a> Recorder<'a> {
     }
 
     fn message(&mut self, message: Message) -> Result<()> {
+        if self.is_leaving_out {
+            return Ok(());
+        }
         let Some(open) = self.open.get_mut(self.current) else { return Ok(()) };
         // A connector may emit a large record after it has read the next one.
         let _turn = (text_bytes(&message) > LARGE_BYTES).then(LargeTurn::wait_for_turn);
@@ -562,6 +605,14 @@ impl Sink for Recorder<'_> {
         fingerprint: u64,
     ) -> agent_sessions::Result<bool> {
         self.counted_before = self.counted();
+        if let Some(store) = self.store
+            && store.is_forgotten(session.session_key())?
+        {
+            let reason = LeftOutReason::Forgotten;
+            let row = LeftOutRow { session: session.clone(), reason, place: None, parent: None };
+            self.send_unread(row)?;
+            return Ok(true);
+        }
         let is_open = self.by_id.get(session).is_some_and(|at| self.open[*at].position > 0);
         let Some(store) = self.store.filter(|_| self.trust == StoredReuse::Full && !is_open) else {
             return Ok(false);

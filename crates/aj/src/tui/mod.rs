@@ -10,6 +10,7 @@ mod filters;
 mod input;
 mod keys;
 mod layout;
+mod marks;
 mod menu;
 mod mouse;
 mod panes;

@@ -63,6 +63,7 @@ fn field_value_completions(
         "agent" => facets.agents,
         "project" => facets.projects,
         "branch" => facets.branches,
+        "tag" => facets.tags,
         "model" => facets.models,
         _ => Vec::new(),
     };
