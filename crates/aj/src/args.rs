@@ -148,7 +148,7 @@ pub(crate) enum AjCommand {
     Star(Later<mark::StarArgs>),
     /// Remove the stars of sessions
     Unstar(Later<mark::UnstarArgs>),
-    /// Add tags to sessions, or remove them
+    /// Add tags to sessions, or list the tags
     Tag(Later<mark::TagArgs>),
     /// Remove tags of a session
     Untag(Later<mark::UntagArgs>),

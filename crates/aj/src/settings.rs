@@ -521,8 +521,7 @@ fn default(key: &SettingKey) -> Value {
     match key.accepts {
         Number => Value::Integer(key.default.parse().expect("the default is a number")),
         Flag => Value::Boolean(key.default == "true"),
-        Names => Value::Array(Vec::new()),
-        List => Value::Array(Vec::new()),
+        Names | List => Value::Array(Vec::new()),
         PathText | Word(_) => Value::String(key.default.trim_matches('"').to_owned()),
     }
 }

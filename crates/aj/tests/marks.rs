@@ -13,7 +13,7 @@ use crate::support::{FLAKY, PORT, RETRY, Run, Test, two_agents};
 fn marks_are_set_shown_and_searched() {
     let test = two_agents();
     test.aj("star 3f1c0001 0199").found().shows(["★", "3f1c0001", "0199aaaa"]);
-    test.aj("tag 3f1c0001 +Release -wip").found().shows(["★ #release"]);
+    test.aj("tag 3f1c0001 +Release").found().shows(["★ #release"]);
     test.aj("tag 3f1c0001 later --json").found();
     test.aj("untag 3f1c0001 later").found().hides(["later"]);
     test.args(["note", "3f1c0001", "ask Noor", "about it"]).found().shows(["ask Noor about it"]);

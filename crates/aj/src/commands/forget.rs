@@ -87,7 +87,10 @@ pub(crate) fn run_forget(args: &ForgetArgs, context: &CommandContext) -> Result<
     }
     let mut out = output::buffered_stdout();
     let forgotten = count(report.sessions, "session");
-    writeln!(out, " {forgotten} forgotten, {} freed", bytes(report.freed_bytes))?;
+    match report.freed_bytes {
+        0 => writeln!(out, " {forgotten} forgotten")?,
+        freed => writeln!(out, " {forgotten} forgotten, {} freed", bytes(freed))?,
+    }
     writeln!(out, " {DIM}the agents' own files are unchanged; aj does not read them again{DIM:#}")?;
     out.flush()?;
     Ok(FOUND)
@@ -159,7 +162,7 @@ fn describe_plan(plan: &ForgetPlan, context: &CommandContext) -> Result<()> {
 /// Asks whether the sessions should be forgotten.
 fn confirms(plan: &ForgetPlan) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        bail!("forgetting cannot be asked for without a terminal; pass `--yes`");
+        bail!("cannot ask without a terminal; pass `--yes`");
     }
     let sessions = count(plan.sessions.len() as u64, "session");
     let mut stderr = anstream::stderr().lock();

@@ -39,20 +39,14 @@ pub(crate) struct UnstarArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   aj tag 3f1c release           add a tag
-  aj tag 3f1c +release -wip     add a tag and remove another one
   aj tag 3f1c 0199 +release     tag two sessions
-  aj tag 3f1c --remove wip      remove a tag
   aj tag 3f1c                   show the tags of a session
   aj tag                        list all tags
   aj list tag:release           list the sessions with a tag")]
 pub(crate) struct TagArgs {
-    /// Session ids, then tags: `+TAG` or TAG to add, `-TAG` to remove
-    #[arg(value_name = "ID|TAG", allow_hyphen_values = true)]
+    /// A session id and tags, or several session ids and tags as `+TAG`
+    #[arg(value_name = "ID|TAG")]
     words: Vec<String>,
-
-    /// Remove the tags
-    #[arg(long)]
-    remove: bool,
 }
 
 #[derive(clap::Args)]
@@ -116,7 +110,7 @@ pub(crate) fn run_tag(args: &TagArgs, context: &CommandContext) -> Result<ExitCo
     if args.words.is_empty() {
         return list_tags(context);
     }
-    let (ids, changes) = parse_tag_words(&args.words, args.remove);
+    let (ids, changes) = parse_tag_words(&args.words);
     apply_changes(&ids, &changes, context)
 }
 
@@ -157,21 +151,18 @@ pub(crate) fn run_rename(args: &RenameArgs, context: &CommandContext) -> Result<
     apply_changes(std::slice::from_ref(&args.id), &[change], context)
 }
 
-/// Splits words into session ids and changes of tags. If a word begins with `+` or `-`, only such
-/// words are tags; otherwise all words after the first are.
-fn parse_tag_words(words: &[String], removes: bool) -> (Vec<String>, Vec<MarkChange>) {
-    let is_signed = |word: &String| word.len() > 1 && word.starts_with(['+', '-']);
-    let (mut ids, mut changes) = (Vec::new(), Vec::new());
+/// Splits words into session ids and changes of tags. If a word begins with `+`, only such words
+/// are tags; otherwise all words after the first are.
+fn parse_tag_words(words: &[String]) -> (Vec<String>, Vec<MarkChange>) {
+    let is_signed = |word: &String| word.starts_with('+');
     let any_signed = words.iter().any(is_signed);
+    let (mut ids, mut changes) = (Vec::new(), Vec::new());
     for (at, word) in words.iter().enumerate() {
-        if !is_signed(word) && (any_signed || at == 0) {
+        if is_signed(word) || !any_signed && at > 0 {
+            changes.push(MarkChange::AddTag(word.trim_start_matches('+').to_owned()));
+        } else {
             ids.push(word.clone());
-            continue;
         }
-        let tag = word.strip_prefix(['+', '-']).filter(|_| is_signed(word)).unwrap_or(word);
-        let removed = removes || word.starts_with('-');
-        let tag = tag.to_owned();
-        changes.push(if removed { MarkChange::RemoveTag(tag) } else { MarkChange::AddTag(tag) });
     }
     (ids, changes)
 }
@@ -285,14 +276,13 @@ mod tests {
     fn signed_words_are_tags_and_plain_ones_ids() {
         let parse = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            parse_tag_words(&words, false)
+            parse_tag_words(&words)
         };
         let add = |tag: &str| MarkChange::AddTag(tag.to_owned());
-        let remove = |tag: &str| MarkChange::RemoveTag(tag.to_owned());
         let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
         assert_eq!(parse("3f1c release done"), (ids(&["3f1c"]), vec![add("release"), add("done")]));
-        let mixed = (ids(&["3f1c", "0199"]), vec![add("release"), remove("wip")]);
-        assert_eq!(parse("3f1c 0199 +release -wip"), mixed);
+        let mixed = (ids(&["3f1c", "0199"]), vec![add("release"), add("done")]);
+        assert_eq!(parse("3f1c 0199 +release +done"), mixed);
         assert_eq!(parse("3f1c"), (ids(&["3f1c"]), Vec::new()));
     }
 }
