@@ -1,10 +1,12 @@
 //! Forgets sessions: deletes them from the journal for good, and leaves tombstones, so that they are
 //! not read again. Agents' files are never touched.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::archive;
 use crate::error::{Error, Result};
 use crate::filter::{Filter, Scope};
 use crate::index::{LexicalWriter, Semantic};
@@ -112,10 +114,12 @@ impl Journal {
         store.overwrite_deleted()?;
         let options = SyncOptions { budget: Some(Duration::ZERO), ..SyncOptions::default() };
         let (config, store_path) = (&self.config, &*self.path);
-        let archive = None;
+        let (archive, packs) = (None, self.pack_directory());
         let mut run = SyncRun { config, store, store_path, options, progress, archive };
         let forgotten = run.forget_sessions(&mut |writer| {
-            writer.forget_sessions(&plan.keys, plan.reason, self.now)
+            let recordings = writer.forget_sessions(&plan.keys, plan.reason, self.now)?;
+            archive::collect_garbage(&packs, store, writer)?;
+            Ok(recordings)
         });
         match forgotten {
             Ok(()) => store.note_index_purged()?,
@@ -185,6 +189,7 @@ impl Journal {
             }
             PurgeState::File => {}
         }
+        archive::remove_unknown_bytes(&self.pack_directory(), store)?;
         store.overwrite_deleted()?;
         store.rewrite_file()
     }
@@ -202,13 +207,21 @@ impl Journal {
         Ok(lock)
     }
 
-    /// Returns the size of the files of the journal and its index.
+    fn pack_directory(&self) -> PathBuf {
+        archive::pack_directory(&self.config.journal_dir)
+    }
+
+    /// Returns the size of the files of the journal, its index and its archive.
     fn journal_bytes(&self) -> u64 {
         let size = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |file| file.len());
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         let mut bytes = size(&self.path) + size(std::path::Path::new(&log));
-        for directory in [self.config.index_dir.clone(), self.config.index_dir.join("lexical")] {
+        for directory in [
+            self.config.index_dir.clone(),
+            self.config.index_dir.join("lexical"),
+            self.pack_directory(),
+        ] {
             let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
             bytes += files
                 .filter_map(|file| file.metadata().ok())

@@ -7,8 +7,8 @@ use std::time::Duration;
 use agent_journal::connectors::Machine;
 use agent_journal::export::{ExportOptions, SingleFileOutput, find_format};
 use agent_journal::{
-    Entry, ExcludeRules, ForgetReport, ImportSource, Journal, LeftOutReason, MarkChange,
-    SyncOptions,
+    ArchiveSettings, Config, Entry, ExcludeRules, ForgetReport, ImportSource, Journal,
+    LeftOutReason, MarkChange, SyncOptions,
 };
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::support::place::{Place, Script, all, found};
 /// A word that only the forgotten session has.
 const WORD: &str = "quincunxial";
 
-const WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_mins(1);
 
 /// Text of common words in an order of its own, `words` of them.
 fn babble(seed: usize, words: usize) -> String {
@@ -34,8 +34,8 @@ fn babble(seed: usize, words: usize) -> String {
 /// A session with the word in every kind of place.
 fn secret() -> Script {
     let mut script = Script::new(1).you(&format!("draw the {WORD} plan"));
-    for at in 0..40 {
-        script = script.agent(&format!("the {WORD} orchard number {at} {}", babble(at, 1500)));
+    for at in 0..60 {
+        script = script.agent(&format!("the {WORD} orchard number {at} {}", babble(at, 8000)));
         script = script.you(&format!("plant the {WORD} orchard in rows of five"));
     }
     script = script.line(
@@ -69,11 +69,11 @@ fn base64(text: &str) -> String {
 }
 
 /// A history in which the forgotten session trained the dictionary, and the others need it.
-fn history() -> Place {
+fn history(sync: fn(&Place) -> Journal) -> Place {
     let place = Place::new();
     let secret = secret();
     place.file(&secret.path(), &secret.lines);
-    place.sync();
+    drop(sync(&place));
     for number in 2..8 {
         let mut script = Script::new(number).you("an ordinary question");
         for at in 0..50 {
@@ -81,8 +81,17 @@ fn history() -> Place {
         }
         place.file(&script.path(), &script.lines);
     }
-    place.sync();
+    drop(sync(&place));
     place
+}
+
+fn with_archive(place: &Place) -> Journal {
+    let archive = ArchiveSettings { enabled: true, ..ArchiveSettings::default() };
+    let config = Config { archive, ..place.config() };
+    let machine = Machine { home: place.home(), ..Machine::default() };
+    let mut journal = Journal::open(config, machine).unwrap();
+    journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    journal
 }
 
 fn journal_of(place: &Place) -> Journal {
@@ -139,17 +148,45 @@ fn traces(place: &Place) -> Vec<String> {
         assert!(!texts.is_empty(), "a chunk cannot be decompressed");
         traces.extend(texts.iter().any(|text| contains(text)).then(|| "chunk".to_owned()));
     }
+    for (pack, start, bytes, body) in frames(&database) {
+        let body = match pack {
+            Some(pack) => {
+                let pack = fs::read(directory.join(format!("archive/pack-{pack:06}"))).unwrap();
+                pack[start..start + bytes].to_vec()
+            }
+            None => body,
+        };
+        let content = zstd::bulk::decompress(&body, 64 << 20).unwrap();
+        traces.extend(contains(&content).then(|| "archive".to_owned()));
+    }
     drop(database);
     let index = tantivy::Index::open_in_dir(directory.join("index/lexical")).unwrap();
-    let body = index.schema().get_field("body").unwrap();
+    let schema = index.schema();
     for segment in index.reader().unwrap().searcher().segment_readers() {
-        let words = segment.inverted_index(body).unwrap();
-        let is_known = words.terms().get(WORD.as_bytes()).unwrap().is_some();
-        traces.extend(is_known.then(|| "index".to_owned()));
+        for (field, _) in schema.fields().filter(|(_, entry)| entry.is_indexed()) {
+            let words = segment.inverted_index(field).unwrap();
+            let mut words = words.terms().stream().unwrap();
+            while words.advance() {
+                traces.extend(contains(words.key()).then(|| "index".to_owned()));
+            }
+        }
     }
     traces.sort();
     traces.dedup();
     traces
+}
+
+/// The place and the content of each frame of the archive.
+fn frames(database: &rusqlite::Connection) -> Vec<(Option<i64>, usize, usize, Vec<u8>)> {
+    let sql = "SELECT pack, start, bytes, coalesce(body, x'') FROM archive_frames";
+    let mut statement = database.prepare(sql).unwrap();
+    let rows = statement
+        .query_map([], |row| {
+            let (start, bytes) = (row.get::<_, i64>(1)? as usize, row.get::<_, i64>(2)? as usize);
+            Ok((row.get(0)?, start, bytes, row.get(3)?))
+        })
+        .unwrap();
+    rows.map(Result::unwrap).collect()
 }
 
 fn texts(journal: &Journal) -> Vec<String> {
@@ -161,7 +198,7 @@ fn texts(journal: &Journal) -> Vec<String> {
 
 #[test]
 fn no_byte_of_a_forgotten_session_is_left() {
-    let place = history();
+    let place = history(Place::sync);
     let mut journal = journal_of(&place);
     let entry = journal.find_session("00000001").unwrap();
     let changes =
@@ -174,7 +211,7 @@ fn no_byte_of_a_forgotten_session_is_left() {
     let others = texts(&journal);
     let entry = journal.find_session("00000001").unwrap();
     let plan = journal.plan_forgetting(vec![entry]).unwrap();
-    assert_eq!((plan.messages, plan.subagents), (83, 0));
+    assert_eq!((plan.messages, plan.subagents), (123, 0));
     let report = journal.forget_sessions(&plan, WAIT, &mut |_| {}).unwrap();
     assert!(report.is_complete && report.freed_bytes > 0, "{report:?}");
     assert_eq!(traces(&place), [""; 0]);
@@ -190,6 +227,90 @@ fn no_byte_of_a_forgotten_session_is_left() {
     assert_eq!(traces(&place), [""; 0]);
     assert_eq!(texts(&journal), others);
     assert_eq!(journal.list_entries(&all(), None).unwrap().len(), 6);
+}
+
+#[test]
+fn no_byte_of_a_forgotten_session_is_left_in_the_archive() {
+    let place = history(with_archive);
+    let before = traces(&place);
+    for place in ["archive", "chunk", "dictionary", "index", "journal.db"] {
+        assert!(before.iter().any(|trace| trace == place), "{place} is not in {before:?}");
+    }
+    let mut journal = with_archive(&place);
+    let files = journal.archive_totals().unwrap().files;
+    let report = forget(&mut journal, "00000001");
+    assert!(report.is_complete && report.freed_bytes > 0, "{report:?}");
+    assert_eq!(traces(&place), [""; 0]);
+    assert_eq!(journal.archive_totals().unwrap().files, files - 1);
+    assert_eq!(journal.find_archive_damage().unwrap(), Vec::<PathBuf>::new());
+
+    // Neither the session nor a copy of it is archived again.
+    let longer = secret().you("and one more");
+    place.file(&longer.path(), &longer.lines);
+    let copy = secret();
+    place.file(&copy.path().replace(".claude/", ".config/claude/"), &copy.lines);
+    let mut journal = with_archive(&place);
+    journal.sync(SyncOptions { full: true, ..SyncOptions::default() }, &mut |_| {}).unwrap();
+    assert_eq!(traces(&place), [""; 0]);
+
+    // A process that was killed left bytes that the catalogue does not name.
+    let packs = place.directory.path().join("journal/archive");
+    let known = fs::read_dir(&packs).unwrap().next().unwrap().unwrap().path();
+    let mut torn = fs::read(&known).unwrap();
+    torn.extend_from_slice(WORD.as_bytes());
+    fs::write(&known, torn).unwrap();
+    fs::write(packs.join("pack-000099"), WORD).unwrap();
+    assert_eq!(traces(&place).len(), 2);
+    place.database().execute_batch("INSERT INTO meta VALUES ('purge', 1)").unwrap();
+    place.file(&Script::new(9).path(), &Script::new(9).you("and another question").lines);
+    drop(place.sync());
+    assert_eq!(traces(&place), [""; 0]);
+
+    // A lifted tombstone lets it be archived again.
+    journal.lift_tombstones("00000001", WAIT).unwrap();
+    drop(with_archive(&place));
+    assert!(traces(&place).contains(&"archive".to_owned()));
+}
+
+#[test]
+fn a_damaged_archive_does_not_prevent_forgetting() {
+    let place = Place::new();
+    for number in [1, 2] {
+        let script = Script::new(number).you(&format!("draw the plan {}", babble(number, 9000)));
+        place.file(&script.path(), &script.lines);
+    }
+    let mut journal = with_archive(&place);
+    let packs = place.directory.path().join("journal/archive");
+    for pack in fs::read_dir(&packs).unwrap() {
+        let path = pack.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.iter_mut().step_by(1000).for_each(|byte| *byte ^= 1);
+        fs::write(&path, bytes).unwrap();
+    }
+    assert!(forget(&mut journal, "00000001").is_complete);
+    let damaged = journal.find_archive_damage().unwrap();
+    assert_eq!(damaged, [place.home().join(Script::new(2).path())]);
+    assert_eq!(found(&journal, "plan").len(), 1);
+}
+
+#[test]
+fn excluded_sessions_are_not_archived() {
+    let place = Place::new();
+    let script = Script::new(1).you(&format!("draw the {WORD} plan"));
+    let lines = script.lines.replace("/home/mara/web", "/home/mara/secret");
+    place.file(&script.path(), &lines);
+    let other = Script::new(2).you("an ordinary question");
+    place.file(&other.path(), &other.lines);
+    let exclude = ExcludeRules { projects: vec!["secret".to_owned()], ..ExcludeRules::default() };
+    let archive = ArchiveSettings { enabled: true, ..ArchiveSettings::default() };
+    let config = Config { exclude, archive, ..place.config() };
+    let machine = Machine { home: place.home(), ..Machine::default() };
+    let mut journal = Journal::open(config, machine).unwrap();
+    journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(journal.archive_totals().unwrap().files, 1);
+    assert_eq!(traces(&place), [""; 0]);
+    drop(with_archive(&place));
+    assert_eq!(journal.archive_totals().unwrap().files, 2);
 }
 
 #[test]
@@ -289,7 +410,7 @@ fn excluded_sessions_are_never_read_and_come_back_when_they_are_not_excluded() {
     place.file(&elsewhere.path(), &lines);
     let listed = |rules: ExcludeRules| {
         let machine = Machine { home: place.home(), ..Machine::default() };
-        let config = agent_journal::Config { exclude: rules, ..place.config() };
+        let config = Config { exclude: rules, ..place.config() };
         let mut journal = Journal::open(config, machine).unwrap();
         journal.sync(SyncOptions::default(), &mut |_| {}).unwrap();
         let entries = journal.list_entries(&all(), None).unwrap();
@@ -318,7 +439,7 @@ fn excluded_sessions_are_never_read_and_come_back_when_they_are_not_excluded() {
     let rules = paths(&["**/00000002*.jsonl"]);
     assert_eq!(listed(rules.clone()), ["00000001", "00000002"]);
     let machine = Machine { home: place.home(), ..Machine::default() };
-    let config = agent_journal::Config { exclude: rules.clone(), ..place.config() };
+    let config = Config { exclude: rules.clone(), ..place.config() };
     let mut journal = Journal::open(config, machine).unwrap();
     let plan = journal.plan_forgetting_excluded().unwrap();
     assert_eq!(plan.sessions.len(), 1);

@@ -6,7 +6,7 @@ use agent_journal::{Journal, MarkChange, Marks, SyncOptions};
 
 use crate::support::place::{Place, Script, all, found, query};
 
-const WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_mins(1);
 
 fn place() -> Place {
     let place = Place::new();

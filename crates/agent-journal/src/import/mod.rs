@@ -286,6 +286,7 @@ impl<'a> ImportDesk<'a> {
             skipped: BTreeMap::new(),
             continued: false,
             error: None,
+            has_unread: false,
             recordings: None,
             pending: None,
             again: false,

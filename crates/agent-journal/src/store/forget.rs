@@ -109,6 +109,12 @@ impl Store {
 }
 
 impl Writer<'_> {
+    /// Notes that deleted text is left in the index and in free pages. The next writer deletes it.
+    pub(crate) fn request_purge(&self) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('purge', 1)";
+        self.database.execute(sql, []).map(drop)
+    }
+
     /// Deletes sessions and leaves a tombstone of each. Returns the keys of the deleted
     /// recordings.
     pub(crate) fn forget_sessions(
@@ -144,9 +150,9 @@ impl Writer<'_> {
         )?;
         self.database.execute(sql, [])?;
         self.database.execute_batch(
-            "DELETE FROM unread_sources WHERE source NOT IN (SELECT id FROM sources);
-             INSERT OR REPLACE INTO meta (name, value) VALUES ('purge', 1);",
+            "DELETE FROM unread_sources WHERE source NOT IN (SELECT id FROM sources)",
         )?;
+        self.request_purge()?;
         Ok(recordings)
     }
 
@@ -174,7 +180,10 @@ impl Writer<'_> {
         let sql = "SELECT DISTINCT source FROM recordings WHERE session = ?1 AND combined = 0";
         let sources: Vec<i64> =
             self.database.rows(sql, [session as i64], |row| row.get("source"))?;
-        sources.into_iter().try_for_each(|source| self.note_unread_source(session, source))
+        sources.into_iter().try_for_each(|source| {
+            self.note_unread_source(session, source)?;
+            self.forget_archived_source(session, source)
+        })
     }
 
     /// Queues the sessions whose figures depend on a session that is deleted: its forks, and the

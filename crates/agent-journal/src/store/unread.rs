@@ -75,9 +75,10 @@ impl Store {
             let is_forgotten = row.get_ref("reason")?.as_str()? == "forgotten";
             Ok(LeftOutSession {
                 id: row.get("id")?,
-                reason: match is_forgotten {
-                    true => LeftOutReason::Forgotten,
-                    false => LeftOutReason::Excluded,
+                reason: if is_forgotten {
+                    LeftOutReason::Forgotten
+                } else {
+                    LeftOutReason::Excluded
                 },
                 since: Timestamp::from_millis(row.get("at")?).unwrap_or_default(),
                 directory: row.get("place")?,
@@ -110,7 +111,7 @@ impl Store {
     }
 
     /// Returns whether a source contains a session that is not read.
-    pub(super) fn has_unread(&self, source: i64) -> Result<bool> {
+    pub(crate) fn has_unread(&self, source: i64) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM unread_sources WHERE source = ?1)";
         self.database.value(sql, [source])
     }
@@ -185,6 +186,7 @@ impl Writer<'_> {
             "UPDATE sources SET size = -1
              WHERE id IN (SELECT source FROM unread_sources WHERE session = ?1)",
             "DELETE FROM unread_sources WHERE session = ?1",
+            "DELETE FROM unread_files WHERE session = ?1",
         ] {
             self.database.execute(sql, [session as i64])?;
         }

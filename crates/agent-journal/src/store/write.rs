@@ -91,6 +91,8 @@ pub(crate) struct SourceEnd {
     /// The reason why the source was not read to its end. It is read again even if it does not
     /// change.
     pub(crate) pending: Option<PendingReason>,
+    /// Whether the source contains a session that is not read.
+    pub(crate) has_unread: bool,
     /// Keys of all recordings in the source, if it was read from beginning to end.
     pub(crate) recordings: Option<Vec<u64>>,
 }
@@ -108,6 +110,7 @@ impl SourceEnd {
             error: None,
             again: false,
             pending: None,
+            has_unread: false,
             recordings: None,
         }
     }

@@ -18,6 +18,7 @@ pub use changes::{ChangeCheck, PendingChanges};
 
 pub(crate) use changes::{ScanCache, journal_state};
 pub(crate) use combine::combine_changed;
+use exclude::excluded_sessions;
 pub(crate) use exclude::{excludes_directory, reason_not_to_read};
 pub(crate) use incremental::watch_dirs;
 pub(crate) use lock::WriterLock;
@@ -534,6 +535,7 @@ impl SyncRun<'_> {
                 }
                 Event::Forget { recording } => writer.forget(recording)?,
                 Event::Unread { row, source } => writer.note_unread(&row, source)?,
+                Event::TakenBack => writer.request_purge()?,
                 Event::Chunk { recording, session, chunk, room } => {
                     writer.chunk(recording, session, &chunk)?;
                     drop((chunk, room));
@@ -629,8 +631,8 @@ impl<'a> Worker<'a> {
         archiver: &mut FileArchiver<'_>,
         events: &EventOutput,
     ) -> Result<()> {
-        let is_excluded =
-            self.config.archive.agents_excluded.iter().any(|id| id == job.connector.agent().id);
+        let is_excluded = end.has_unread
+            || self.config.archive.agents_excluded.iter().any(|id| id == job.connector.agent().id);
         if is_excluded || job.is_archived || end.error.is_some() {
             return Ok(());
         }
@@ -713,8 +715,12 @@ impl<'a> Worker<'a> {
             false if self.full => StoredReuse::Checked,
             false => StoredReuse::Full,
         };
+        let is_beginning = start.offset == 0;
+        let find_excluded = || excluded_sessions(job, self.config, store);
+        let excluded = is_beginning.then(find_excluded).unwrap_or_default();
         let recorder = Recorder::new(job, &start, store, outputs, self.config);
-        let mut recorder = recorder.reusing(trust).until(self.deadline);
+        let recorder = recorder.reusing(trust).leaving_out(excluded);
+        let mut recorder = recorder.until(self.deadline);
         let end = read_source(job, known.clone(), start, &mut recorder);
         if !recorder.is_at_odds() {
             return end.map(|end| SourceEnd { read_bytes: new_bytes, ..end });
@@ -723,7 +729,7 @@ impl<'a> Worker<'a> {
         // again from its beginning.
         let start = Checkpoint::default();
         let recorder = Recorder::new(job, &start, store, outputs, self.config);
-        let mut recorder = recorder.reusing(StoredReuse::None);
+        let mut recorder = recorder.reusing(StoredReuse::None).leaving_out(find_excluded());
         let end = read_source(job, known, start, &mut recorder)?;
         Ok(SourceEnd { read_bytes: job.source.stamp.size, ..end })
     }

@@ -103,8 +103,8 @@ impl Plan {
         store: Option<&Store>,
         full: bool,
     ) -> Result<Self> {
-        let mut plan = Self::default();
-        plan.readmitted = readmitted_sessions(config, store)?;
+        let readmitted = readmitted_sessions(config, store)?;
+        let mut plan = Self { readmitted, ..Self::default() };
         for connector in all_connectors() {
             plan.add(connector, config, machine, store, full)?;
         }

@@ -29,6 +29,8 @@ pub(super) enum Event {
     Forget { recording: u64 },
     /// The source contains a session that is not read.
     Unread { row: Box<LeftOutRow>, source: i64 },
+    /// Text of a session that is not read reached the journal and the index. It was deleted.
+    TakenBack,
     /// A chunk of messages.
     Chunk { recording: u64, session: u64, chunk: Box<Chunk>, room: Option<QueueReservation> },
     /// The row of a recording.
@@ -59,6 +61,7 @@ pub(super) struct RecorderOutputs<'a> {
 }
 
 /// Records the sessions of one source.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the read")]
 pub(super) struct Recorder<'a> {
     job: &'a ReadJob,
     start: (u64, u64),
@@ -92,6 +95,10 @@ pub(super) struct Recorder<'a> {
     is_at_odds: bool,
     /// Whether the current session is not read.
     is_leaving_out: bool,
+    /// Whether the source contains a session that is not read.
+    has_unread: bool,
+    /// Excluded sessions of the source, with their directories.
+    excluded: HashMap<SessionId, String>,
 }
 
 /// A session of the source that is being read.
@@ -146,7 +153,14 @@ impl<'a> Recorder<'a> {
             trust: StoredReuse::Full,
             is_at_odds: false,
             is_leaving_out: false,
+            has_unread: false,
+            excluded: HashMap::new(),
         }
+    }
+
+    /// Sets the sessions that are excluded, with their directories.
+    pub(super) fn leaving_out(self, excluded: HashMap<SessionId, String>) -> Self {
+        Self { excluded, ..self }
     }
 
     /// Sets how much of the stored messages is reused. Unless it is `Full`, the source must be read
@@ -214,7 +228,11 @@ impl<'a> Recorder<'a> {
         // A source that starts from its beginning next time is counted then.
         if self.is_suspended && checkpoint.offset == 0 {
             let pending = Some(PendingReason::OutOfTime);
-            return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
+            return Ok(SourceEnd {
+                pending,
+                has_unread: self.has_unread,
+                ..SourceEnd::kept(checkpoint)
+            });
         }
         let continued = self.start.0 > 0;
         let repeated = match self.open.first() {
@@ -231,6 +249,7 @@ impl<'a> Recorder<'a> {
             error: None,
             again: false,
             pending: self.is_suspended.then_some(PendingReason::OutOfTime),
+            has_unread: self.has_unread,
             recordings: (!continued && !self.is_cut && !self.is_suspended).then(|| {
                 let read = self.open.iter().map(|open| open.key);
                 read.chain(self.unchanged.iter().copied()).collect()
@@ -260,11 +279,16 @@ impl<'a> Recorder<'a> {
         let checkpoint = if self.start.0 > 0 { known } else { Checkpoint::default() };
         if let Error::Unsettled { .. } = error {
             let pending = Some(PendingReason::Unsettled);
-            return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
+            return Ok(SourceEnd {
+                pending,
+                has_unread: self.has_unread,
+                ..SourceEnd::kept(checkpoint)
+            });
         }
         Ok(SourceEnd {
             error: Some(reason),
             again: matches!(error, Error::Read { .. }),
+            has_unread: self.has_unread,
             ..SourceEnd::kept(checkpoint)
         })
     }
@@ -299,6 +323,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn session(&mut self, mut session: Session) -> Result<()> {
+        let excluded = self.excluded.get(&session.id).cloned();
         if let Some(known) = self.known_elsewhere(&session.id)? {
             session.id = known;
         }
@@ -312,6 +337,10 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         let reason = reason_not_to_read(&session, &self.config.exclude, self.store)?;
+        let reason = reason.or_else(|| {
+            let (session, reason) = (session.id.clone(), LeftOutReason::Excluded);
+            excluded.map(|place| LeftOutRow { session, reason, place: Some(place), parent: None })
+        });
         self.is_leaving_out = reason.is_some();
         if let Some(row) = reason {
             return self.send_unread(row);
@@ -357,7 +386,8 @@ impl<'a> Recorder<'a> {
         if is_sound { Ok(()) } else { self.start_rewrite() }
     }
 
-    fn send_unread(&self, row: LeftOutRow) -> Result<()> {
+    fn send_unread(&mut self, row: LeftOutRow) -> Result<()> {
+        self.has_unread = true;
         self.events.send(Event::Unread { row: Box::new(row), source: self.job.id })
     }
 
@@ -371,6 +401,7 @@ impl<'a> Recorder<'a> {
         self.open[at].builder = None;
         self.index.remove(recording)?;
         self.events.send(Event::Forget { recording })?;
+        self.events.send(Event::TakenBack)?;
         self.send_unread(row)
     }
 

@@ -33,3 +33,10 @@ CREATE TABLE IF NOT EXISTS unread_sources (
     PRIMARY KEY (session, source)
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX IF NOT EXISTS unread_by_source ON unread_sources (source);
+
+-- Files that sessions were read from before they were forgotten. The archive never contains them.
+CREATE TABLE IF NOT EXISTS unread_files (
+    session     INTEGER NOT NULL,
+    file        INTEGER NOT NULL,       -- hash of the path, as in archive_files
+    PRIMARY KEY (session, file)
+) WITHOUT ROWID, STRICT;
