@@ -37,8 +37,6 @@ pub struct Config {
     pub redaction: ViewRedaction,
     /// Settings of the archive.
     pub archive: ArchiveSettings,
-    /// Sessions that are never read.
-    pub exclude: ExcludeRules,
 }
 
 /// Settings of the archive.
@@ -62,76 +60,6 @@ pub enum ViewRedaction {
     Secrets,
     /// Secrets, home directories and the owner's name are redacted.
     Personal,
-}
-
-/// The sessions that are never read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ExcludeRules {
-    /// Patterns of paths: of agents' files, and of directories in which sessions worked. `*`
-    /// matches a part of one name, `**` any directories. Everything below a match is excluded too.
-    pub paths: Vec<String>,
-    /// Projects, by their name or their directory.
-    pub projects: Vec<String>,
-}
-
-impl ExcludeRules {
-    /// Returns whether nothing is excluded.
-    pub fn is_empty(&self) -> bool {
-        self.paths.is_empty() && self.projects.is_empty()
-    }
-
-    /// Returns whether a pattern matches a path or a directory above it.
-    pub(crate) fn excludes_path(&self, path: &str) -> bool {
-        let parts: Vec<&str> = path_parts(path).collect();
-        self.paths.iter().any(|pattern| {
-            let pattern: Vec<&str> = path_parts(pattern).collect();
-            !pattern.is_empty() && matches_start(&pattern, &parts)
-        })
-    }
-
-    /// Returns whether a project is excluded, by its directory.
-    pub(crate) fn excludes_project(&self, directory: &str) -> bool {
-        let parts: Vec<&str> = path_parts(directory).collect();
-        self.projects.iter().any(|project| {
-            let wanted: Vec<&str> = path_parts(project).collect();
-            match wanted.as_slice() {
-                [] => false,
-                [name] if !project.starts_with(['/', '\\']) => parts.last() == Some(name),
-                _ => parts.starts_with(&wanted),
-            }
-        })
-    }
-}
-
-/// Splits a path of any system into its names.
-fn path_parts(path: &str) -> impl Iterator<Item = &str> {
-    path.split(['/', '\\']).filter(|part| !part.is_empty())
-}
-
-/// Returns whether a pattern matches the first names of a path.
-fn matches_start(pattern: &[&str], path: &[&str]) -> bool {
-    let Some((first, rest)) = pattern.split_first() else { return true };
-    if *first == "**" {
-        // At the end of a pattern, `**` matches everything inside the directory, and not itself.
-        return match rest {
-            [] => !path.is_empty(),
-            _ => (0..path.len()).any(|from| matches_start(rest, &path[from..])),
-        };
-    }
-    path.split_first().is_some_and(|(name, path)| {
-        matches_name(first.as_bytes(), name.as_bytes()) && matches_start(rest, path)
-    })
-}
-
-/// Returns whether a pattern with `*` matches a name.
-fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
-    match pattern.split_first() {
-        None => name.is_empty(),
-        Some((b'*', rest)) => (0..=name.len()).any(|from| matches_name(rest, &name[from..])),
-        Some((byte, rest)) => name
-            .split_first()
-            .is_some_and(|(first, name)| first == byte && matches_name(rest, name)),
-    }
 }
 
 /// Settings of search by meaning.
@@ -194,43 +122,6 @@ impl Config {
             prices: BTreeMap::new(),
             redaction: ViewRedaction::Off,
             archive: ArchiveSettings::default(),
-            exclude: ExcludeRules::default(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_exclude_what_they_match_and_everything_below() {
-        let check = |pattern: &str, path: &str| {
-            ExcludeRules { paths: vec![pattern.to_owned()], ..ExcludeRules::default() }
-                .excludes_path(path)
-        };
-        assert!(check("/home/mara/secret", "/home/mara/secret"));
-        assert!(check("/home/mara/secret/", "/home/mara/secret/src/main.rs"));
-        assert!(!check("/home/mara/secret", "/home/mara/secrets"));
-        assert!(check("/home/*/client-*", "/home/mara/client-a/web"));
-        assert!(!check("/home/*/client-*", "/home/mara/work/client-a"));
-        assert!(check("/home/**/client-*", "/home/mara/work/client-a/x"));
-        assert!(check("**/*.jsonl", "/home/mara/.claude/x.jsonl"));
-        assert!(check("/work/**", "/work/a") && !check("/work/**", "/work"));
-        assert!(check("C:\\work", "C:\\work\\a"));
-        assert!(!check("", "/home") && !check("/", "/home"));
-    }
-
-    #[test]
-    fn a_project_is_excluded_by_its_name_or_its_directory() {
-        let check = |project: &str, directory: &str| {
-            ExcludeRules { projects: vec![project.to_owned()], ..ExcludeRules::default() }
-                .excludes_project(directory)
-        };
-        assert!(check("web", "/home/mara/web") && !check("web", "/home/mara/web-2"));
-        assert!(!check("web", "/home/web/api"));
-        assert!(check("/home/mara/web", "/home/mara/web"));
-        assert!(check("/home/mara", "/home/mara/web") && !check("/home/mara", "/home/marak"));
-        assert!(!check("", "/home"));
     }
 }

@@ -27,8 +27,6 @@ pub struct Filter {
     pub models: Vec<String>,
     /// Normalized names of tools that were used.
     pub tools: Vec<String>,
-    /// Tags that a person added.
-    pub tags: Vec<String>,
     /// Prefixes of session ids; sub-agents of these sessions are included.
     pub sessions: Vec<String>,
     /// States of a session or message. All of them must hold.
@@ -96,8 +94,6 @@ pub enum SessionText {
     Model,
     /// A tool it used.
     Tool,
-    /// A tag that a person added.
-    Tag,
     /// Its id or the id of its parent.
     Id,
 }
@@ -118,8 +114,6 @@ pub enum SessionState {
     Running(Timestamp),
     /// The file of the session is gone.
     Gone,
-    /// A person starred the session.
-    Starred,
 }
 
 /// A feature that a session may have.
@@ -134,10 +128,6 @@ pub enum SessionFeature {
     Error,
     /// A pull request.
     PullRequest,
-    /// A note that a person wrote.
-    Note,
-    /// A tag that a person added.
-    Tag,
 }
 
 /// A number that is known of every session. Filters compare it, listings are sorted by it.
@@ -281,7 +271,7 @@ impl TextRole {
 
 impl SessionText {
     /// All texts.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Agent,
         Self::Project,
         Self::Path,
@@ -290,7 +280,6 @@ impl SessionText {
         Self::Branch,
         Self::Model,
         Self::Tool,
-        Self::Tag,
         Self::Id,
     ];
 }
@@ -314,7 +303,6 @@ impl Filter {
             SessionText::Branch => &self.branches,
             SessionText::Model => &self.models,
             SessionText::Tool => &self.tools,
-            SessionText::Tag => &self.tags,
             SessionText::Id => &self.sessions,
         }
     }
@@ -330,7 +318,6 @@ impl Filter {
             SessionText::Branch => &mut self.branches,
             SessionText::Model => &mut self.models,
             SessionText::Tool => &mut self.tools,
-            SessionText::Tag => &mut self.tags,
             SessionText::Id => &mut self.sessions,
         }
     }

@@ -283,7 +283,6 @@ impl Journal {
         if is_replaced || self.store.as_ref().is_none_or(Store::is_frozen) {
             self.store = Some(Store::create(&self.path)?);
         }
-        self.finish_purge()?;
         // The process that held the lock may have done the work.
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let is_current = !is_replaced && store.generation()? == pending.generation;

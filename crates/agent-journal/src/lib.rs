@@ -49,7 +49,6 @@ mod config;
 mod error;
 mod escape;
 mod filter;
-mod forgetting;
 mod health;
 mod home_kind;
 mod import;
@@ -58,8 +57,6 @@ mod interrupt;
 mod journal;
 mod leftovers;
 mod maps;
-mod marking;
-mod marks;
 mod presence;
 mod private;
 mod rate;
@@ -81,20 +78,16 @@ pub use agent_sessions::connectors::{
 pub use agent_sessions::{connectors, model};
 
 pub use blame::{Author, Blame, BlamedFile, Touch, TouchedFile};
-pub use config::{
-    ArchiveSettings, Config, ExcludeRules, Fallback, Home, Meaning, Precision, ViewRedaction,
-};
+pub use config::{ArchiveSettings, Config, Fallback, Home, Meaning, Precision, ViewRedaction};
 pub use error::{Error, Result};
 pub use escape::without_escapes;
 pub use filter::TextKind;
-pub use forgetting::{ForgetPlan, ForgetReport};
 pub use health::{Health, IndexState};
 pub use home_kind::HomeKind;
 pub use import::{ImportReport, ImportSource};
 pub use index::Coverage;
 pub use interrupt::Interrupter;
 pub use journal::{AgentReport, ImportedAgentReport, Journal, RootReport};
-pub use marks::{MarkChange, MarkKind, MarkRecord, Marks};
 pub use presence::{Presence, ScannedDirectory};
 pub use rate::{LongPromptRate, Rate};
 pub use recall_check::{Missed, RecallQuery, RecallReport, RecallRow};
@@ -105,7 +98,6 @@ pub use store::{
     AgentTotals, ArchiveTotals, Browse, Entry, Facets, Listing, Order, Origin, Touches,
 };
 pub use store::{KnownSession, KnownSource, ListingState, SourceState};
-pub use store::{LeftOutReason, LeftOutSession};
 pub use sync::{Changes, Progress, StopWatch, SyncOptions, SyncReport, Watch, WatchOptions};
 pub use transcript_page::{Contents, Occurrence, PromptLandmark, RenderedWindow, TranscriptWindow};
 pub use understanding::UnderstandingDrop;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::connectors::formats::glob;
 use crate::error::Result;
 use crate::journal::Journal;
-use crate::store::{KnownSession, KnownSource, LeftOutSession, RecordedSource, SourceState};
+use crate::store::{KnownSession, KnownSource, RecordedSource, SourceState};
 use crate::sync::{self, FoundSource, Plan};
 
 /// Everything the journal contains about a session id or a path.
@@ -20,12 +20,6 @@ pub struct Presence {
     pub sessions: Vec<KnownSession>,
     /// The matching files, or the files that contain the matching sessions.
     pub sources: Vec<KnownSource>,
-    /// The matching sessions that are not read: forgotten and excluded ones.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftOutSession>,
-    /// Whether the configuration excludes the path.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_excluded: bool,
     /// The scanned directory that contains the path, if no session was read from the path itself.
     pub inside: Option<ScannedDirectory>,
 }
@@ -57,11 +51,6 @@ impl Journal {
                 }
             }
         }
-        presence.left_out = self.left_out_sessions()?;
-        presence.left_out.retain(|one| {
-            let native = one.id.split_once(':').map_or("", |(_, native)| native);
-            one.id.starts_with(id) || native.starts_with(id)
-        });
         self.redact_known(&mut presence.sessions)?;
         // A file whose name contains the id, although no session was read from it.
         let names_it = |one: &&FoundSource| {
@@ -94,12 +83,6 @@ impl Journal {
                 presence.sessions.extend(store.sessions_in(&source.path)?);
             }
         }
-        presence.left_out = self.left_out_sessions()?;
-        presence
-            .left_out
-            .retain(|one| one.sources.iter().any(|source| Path::new(source).starts_with(path)));
-        presence.is_excluded =
-            self.configuration().exclude.excludes_path(&path.display().to_string());
         self.redact_known(&mut presence.sessions)?;
         if presence.sources.is_empty() {
             presence.inside = self.scanned_directory(path)?;

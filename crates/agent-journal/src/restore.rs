@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -14,6 +15,10 @@ use crate::journal::Journal;
 use crate::model::{SessionId, Timestamp};
 use crate::private::private_directory;
 use crate::store::{ArchiveTotals, ArchivedFile, Entry, Store};
+use crate::sync::WriterLock;
+
+/// Maximum wait for another writer.
+const WAIT: Duration = Duration::from_secs(10);
 
 /// The place to which files are restored.
 #[derive(Clone, Debug)]
@@ -151,6 +156,25 @@ impl Journal {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let directory = pack_directory(&self.config.journal_dir);
         Ok(archive::find_damage(&directory, store)?.into_iter().collect())
+    }
+
+    /// Removes the files of a session from the archive, and every byte that nothing else needs from
+    /// its packs. Files that other sources were read from stay.
+    pub fn remove_from_archive(&mut self, entry: &Entry) -> Result<()> {
+        let lock = self.config.journal_dir.join("lock");
+        let taken = WriterLock::take(&lock, Some(WAIT), &mut |_| {})?;
+        let _lock = taken.ok_or(Error::Busy { path: lock })?;
+        self.refresh()?;
+        let Some(store) = &self.store else { return Ok(()) };
+        let id = SessionId { agent: entry.agent.clone(), native: entry.native_id.clone() };
+        let directory = pack_directory(&self.config.journal_dir);
+        let mut writer = store.write()?;
+        for source in store.session_sources(id.session_key())? {
+            writer.forget_archived_source(source)?;
+        }
+        let obsolete = archive::collect_garbage(&directory, store, &writer)?;
+        writer.commit()?;
+        obsolete.remove(&directory)
     }
 }
 

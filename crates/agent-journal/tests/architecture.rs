@@ -21,11 +21,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("interrupt", &["error"]),
     // The filter is data of the level of the model: search parses it, the store writes it in SQL.
     ("filter", &["model", "maps"]),
-    // Marks are data of the level of the model: the store keeps them, documents carry them.
-    ("marks", &["model", "error"]),
     // A user may name prices and further homes.
     ("config", &["rate", "home_kind", "connectors"]),
-    ("store", &["model", "maps", "marks", "uri", "error", "private", "filter", "home_kind"]),
+    ("store", &["model", "maps", "uri", "error", "private", "filter", "home_kind"]),
     // The user chooses the embedder.
     ("index", &["model", "escape", "error", "private", "filter", "config"]),
     // A query resolves the names of agents.
@@ -48,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // The words of all views: for tiers, kinds of text, sessions and costs.
     ("present", &["model", "filter", "store", "search", "analyze"]),
     // A piece is looked for in a text without what steers a terminal.
-    ("export", &["model", "marks", "escape", "error", "present"]),
+    ("export", &["model", "escape", "error", "present"]),
     // Connectors read stored copies of files.
     ("archive", &["model", "error", "private", "connectors", "store"]),
     (
@@ -206,8 +204,6 @@ fn every_module_has_its_place_among_the_arrows() {
         "session_export",
         "leftovers",
         "import",
-        "marking",
-        "forgetting",
         "resume",
         "restore",
         "health",

@@ -10,12 +10,11 @@ use rusqlite::Connection;
 use crate::support::place::{Place, Script, all, found};
 
 /// The tables of the first format, and the changes by each later one.
-const FORMATS: [&str; 5] = [
+const FORMATS: [&str; 4] = [
     include_str!("../src/store/migrations/format_1.sql"),
     include_str!("../src/store/migrations/format_2.sql"),
     include_str!("../src/store/migrations/format_3.sql"),
     include_str!("../src/store/migrations/format_4.sql"),
-    include_str!("../src/store/migrations/format_5.sql"),
 ];
 
 /// Rewrites the journal of a place as a program of an earlier format would have written it.

@@ -8,9 +8,9 @@ use clap::error::Error;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    blame, completions, config, demo, doctor, export, files, forget, handoff, import, index, list,
-    man, mark, mcp, restore, resume, score, search, secrets, serve, show, skill, sources, stats,
-    statusline, tui, why,
+    blame, completions, config, demo, doctor, export, files, handoff, import, index, list, man,
+    mcp, restore, resume, score, search, secrets, serve, show, skill, sources, stats, statusline,
+    tui, why,
 };
 
 /// The layout of help pages: the examples come before the options.
@@ -144,20 +144,6 @@ pub(crate) enum AjCommand {
     Resume(Later<resume::ResumeArgs>),
     /// Write the agent's own files of a session back
     Restore(Later<restore::RestoreArgs>),
-    /// Star sessions
-    Star(Later<mark::StarArgs>),
-    /// Remove the stars of sessions
-    Unstar(Later<mark::UnstarArgs>),
-    /// Add tags to sessions, or list the tags
-    Tag(Later<mark::TagArgs>),
-    /// Remove tags of a session
-    Untag(Later<mark::UntagArgs>),
-    /// Write a note about a session
-    Note(Later<mark::NoteArgs>),
-    /// Set the title of a session
-    Rename(Later<mark::RenameArgs>),
-    /// Delete sessions from the journal for good
-    Forget(Later<forget::ForgetArgs>),
     /// Write a brief for continuing a session elsewhere
     Handoff(Later<handoff::HandoffArgs>),
     /// Show which session wrote each line of a file

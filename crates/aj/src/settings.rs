@@ -10,8 +10,7 @@ use agent_journal::connectors::Machine;
 use agent_journal::export::{self, Theme};
 use agent_journal::search::{Mode, agent_name, nearest};
 use agent_journal::{
-    AgentDeclaration, ArchiveSettings, Config, ExcludeRules, Fallback, Home, Journal, Meaning,
-    Precision, Rate,
+    AgentDeclaration, ArchiveSettings, Config, Fallback, Home, Journal, Meaning, Precision, Rate,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::tz::TimeZone;
@@ -39,11 +38,9 @@ enum Accepts {
     /// A list of agents.
     Names,
     Word(&'static [&'static str]),
-    /// A list of texts, or one text.
-    List,
 }
 
-use Accepts::{Flag, List, Names, Number, Path as PathText, Word};
+use Accepts::{Flag, Names, Number, Path as PathText, Word};
 
 /// Variables that determine sources and storage, in addition to one variable per agent.
 const OWN: [&str; 4] = ["AJ_HOME", "AJ_INDEX_PATH", "TZ", "WSL_DISTRO_NAME"];
@@ -115,23 +112,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
         Word(&["dark", "light", "auto"]),
     ),
     key("export.include_tool_calls", "true", "whether exports include tool calls", Flag),
-    key(
-        EXCLUDED_PATHS,
-        "[]",
-        "session files and working directories that are never read; * and ** are wildcards",
-        List,
-    ),
-    key(
-        EXCLUDED_PROJECTS,
-        "[]",
-        "projects whose sessions are never read, by name or directory",
-        List,
-    ),
 ];
-
-const EXCLUDED_PATHS: &str = "exclude.paths";
-
-const EXCLUDED_PROJECTS: &str = "exclude.projects";
 
 const MODEL_PATH: &str = "index.vector.model_path";
 
@@ -380,7 +361,6 @@ impl UserSettings {
         config.homes.clone_from(&self.homes);
         config.zone = self.zone.clone();
         config.archive = self.archive_settings();
-        config.exclude = self.exclude_rules();
         if let Some((prices, _)) = self.values.get("prices") {
             config.prices = prices.clone().try_into().unwrap_or_default();
         }
@@ -402,18 +382,6 @@ impl UserSettings {
             max_bytes: (max_mb > 0).then_some(max_mb << 20),
             agents_excluded: excluded.into_iter().map(agent_id).collect(),
         }
-    }
-
-    /// Returns the sessions that are never read. `~` is the home that is read.
-    fn exclude_rules(&self) -> ExcludeRules {
-        let values = |name: &str| {
-            let expand = |text: &str| match text.strip_prefix("~/") {
-                Some(rest) => self.machine.home.join(rest).to_string_lossy().into_owned(),
-                None => text.to_owned(),
-            };
-            string_values(&self.values[name].0).into_iter().map(expand).collect()
-        };
-        ExcludeRules { paths: values(EXCLUDED_PATHS), projects: values(EXCLUDED_PROJECTS) }
     }
 
     fn embedding_choice(&self) -> Meaning {
@@ -521,7 +489,7 @@ fn default(key: &SettingKey) -> Value {
     match key.accepts {
         Number => Value::Integer(key.default.parse().expect("the default is a number")),
         Flag => Value::Boolean(key.default == "true"),
-        Names | List => Value::Array(Vec::new()),
+        Names => Value::Array(Vec::new()),
         PathText | Word(_) => Value::String(key.default.trim_matches('"').to_owned()),
     }
 }
@@ -590,7 +558,8 @@ fn flatten_table(prefix: &str, table: &Table, found: &mut Vec<(String, Value)>) 
 /// Checks the type of a value. Returns `None` for an unknown key, and the expected type as error.
 fn check_value_type(name: &str, value: &Value) -> Option<Result<(), String>> {
     if Journal::supported_agents().any(|agent| source_key(agent.key) == name) {
-        let fits = is_text_or_texts(value);
+        let fits =
+            value.is_str() || value.as_array().is_some_and(|all| all.iter().all(Value::is_str));
         return Some(if fits { Ok(()) } else { Err("a path or a list of paths".to_owned()) });
     }
     let key = KEYS.iter().find(|key| key.name == name)?;
@@ -604,17 +573,11 @@ fn check_value_type(name: &str, value: &Value) -> Option<Result<(), String>> {
             let is_list = value.as_array().is_some_and(|all| all.iter().all(Value::is_str));
             (is_list, "a list of agents".to_owned())
         }
-        List => (is_text_or_texts(value), "a text or a list of texts".to_owned()),
         Word(words) => {
             (value.as_str().is_some_and(|word| words.contains(&word)), words.join(" or "))
         }
     };
     Some(if fits { Ok(()) } else { Err(wanted) })
-}
-
-/// Returns whether a value is a text or a list of texts.
-fn is_text_or_texts(value: &Value) -> bool {
-    value.is_str() || value.as_array().is_some_and(|all| all.iter().all(Value::is_str))
 }
 
 fn warn_unknown(path: &Path, name: &str) {

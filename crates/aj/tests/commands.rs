@@ -293,8 +293,7 @@ fn every_answer_names_its_schema() {
         let document = test.aj(&format!("{name} --json")).code(0).json();
         assert_eq!(document["schema"], format!("aj.{name}/1"));
     }
-    let sources =
-        ["agents", "imported", "journal", "left_out", "meaning", "pending", "schema", "unread"];
+    let sources = ["agents", "imported", "journal", "meaning", "pending", "schema", "unread"];
     check("sources --json", "aj.sources/1", &sources);
     check("config show --json", "aj.config/1", &["file", "homes", "journal", "schema", "settings"]);
     check("config path --json", "aj.config/1", &["file", "schema"]);

@@ -15,12 +15,6 @@ const COMMANDS: &[&str] = &[
     "show",
     "resume",
     "restore",
-    "star",
-    "unstar",
-    "tag",
-    "untag",
-    "note",
-    "rename",
     "handoff",
     "blame",
     "why",
@@ -45,8 +39,6 @@ const COMMANDS: &[&str] = &[
     "man",
     "demo",
     "tui",
-    // It deletes sessions that the examples of other commands need.
-    "forget",
 ];
 
 #[test]

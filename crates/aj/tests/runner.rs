@@ -39,7 +39,6 @@ mod instructions;
 mod interruptions;
 #[cfg(unix)]
 mod kills;
-mod marks;
 mod mcp;
 mod meaning;
 mod page;

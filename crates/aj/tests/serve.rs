@@ -195,7 +195,7 @@ fn every_answer_forbids_what_a_page_need_not_do() {
         for line in [
             "x-content-type-options: nosniff",
             "x-frame-options: deny",
-            "referrer-policy: same-origin",
+            "referrer-policy: no-referrer",
             "cross-origin-resource-policy: same-origin",
             "default-src 'none'; script-src 'self'; style-src 'self'",
         ] {

@@ -15,7 +15,7 @@ mod verify;
 mod write;
 
 pub(crate) use collect::collect_garbage;
-pub(crate) use pack::{PackWriter, remove_unknown_bytes};
+pub(crate) use pack::PackWriter;
 pub(crate) use read::{ArchiveReader, ArchivedCopies, copy_file};
 pub(crate) use verify::find_damage;
 pub(crate) use write::{ArchiveItem, ArchiveShare, FileArchiver, ReadExtent};

@@ -165,30 +165,13 @@ impl OpenPack {
 
 /// Deletes the packs that no frame of the catalogue is in.
 fn remove_unknown_packs(directory: &Path, store: &Store) -> Result<()> {
-    let known = store.pack_ends()?;
+    let known = store.pack_numbers()?;
     let entries = fs::read_dir(directory).map_err(Error::read(directory))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(PACK_PREFIX)?.parse().ok());
-        if number.is_some_and(|number| !known.contains_key(&number)) {
+        if number.is_some_and(|number| !known.contains(&number)) {
             remove_pack(directory, number.unwrap_or_default())?;
-        }
-    }
-    Ok(())
-}
-
-/// Deletes the packs, and the ends of packs, that no frame of the catalogue is in.
-pub(crate) fn remove_unknown_bytes(directory: &Path, store: &Store) -> Result<()> {
-    if !directory.is_dir() {
-        return Ok(());
-    }
-    remove_unknown_packs(directory, store)?;
-    for (number, end) in store.pack_ends()? {
-        let path = pack_path(directory, number);
-        // A pack that is missing is damage, which `find_damage` reports.
-        let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
-        if file.metadata().is_ok_and(|metadata| metadata.len() > end) {
-            file.set_len(end).map_err(Error::write_error(&path))?;
         }
     }
     Ok(())
@@ -196,7 +179,7 @@ pub(crate) fn remove_unknown_bytes(directory: &Path, store: &Store) -> Result<()
 
 /// Deletes a pack that no frame of the catalogue is in.
 #[expect(clippy::disallowed_methods, reason = "packs belong to the archive")]
-fn remove_pack(directory: &Path, number: u64) -> Result<()> {
+pub(super) fn remove_pack(directory: &Path, number: u64) -> Result<()> {
     let path = pack_path(directory, number);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -206,9 +206,6 @@ impl<'a> FileArchiver<'a> {
                 is_complete = false;
                 continue;
             }
-            if self.store.is_unread_file(path)? {
-                continue;
-            }
             if !self.share.take_file(path) {
                 self.pending.push(ArchiveItem::Link { source, path: path.clone() });
                 continue;

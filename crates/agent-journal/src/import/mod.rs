@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::config::ExcludeRules;
 use crate::connectors::{self, Checkpoint, Source, Stamp};
 use crate::error::{Error, Result};
 use crate::export::schema::{DocumentMessage, Head};
@@ -25,9 +24,7 @@ use crate::store::{
     ChunkBuilder, RecordingRow, SerializedMessage, SourceEnd, SourceHome, Store, Writer,
     reader_version,
 };
-use crate::sync::{
-    Progress, TOO_MANY_BLOCKS, WriterLock, combine_changed, reason_not_to_read, recording_key,
-};
+use crate::sync::{Progress, TOO_MANY_BLOCKS, WriterLock, combine_changed, recording_key};
 
 /// The longest accepted agent name, in bytes.
 const LONGEST_NAME: usize = 64;
@@ -51,10 +48,6 @@ pub struct ImportReport {
     /// The number of these sessions of which an earlier import of the same file had more messages.
     /// They stay as they were.
     pub kept: u64,
-    /// The number of these sessions that were not imported, because they were forgotten or are
-    /// excluded.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub left_out: u64,
     /// The number of messages in the file.
     pub messages: u64,
     /// The number of conversations of a web chat that could not be read.
@@ -88,7 +81,7 @@ impl Journal {
         self.store = Some(Store::create(&self.path)?);
         let store = self.store.as_ref().ok_or(Error::Stopped)?;
         let mut arrival = {
-            let mut desk = ImportDesk::new(store, file, &self.config.exclude)?;
+            let mut desk = ImportDesk::new(store, file)?;
             match surveyed {
                 Some(surveyed) => desk.take_documents(surveyed)?,
                 None => desk.take_web_chats()?,
@@ -117,7 +110,6 @@ struct ImportDesk<'a> {
     store: &'a Store,
     writer: Writer<'a>,
     file: &'a ImportSource<'a>,
-    exclude: &'a ExcludeRules,
     source: Source,
     /// The rows of the file as a source, one for each agent in the file.
     ends: BTreeMap<String, (i64, SourceEnd)>,
@@ -137,11 +129,7 @@ struct OpenImport {
 }
 
 impl<'a> ImportDesk<'a> {
-    fn new(
-        store: &'a Store,
-        file: &'a ImportSource<'a>,
-        exclude: &'a ExcludeRules,
-    ) -> Result<Self> {
+    fn new(store: &'a Store, file: &'a ImportSource<'a>) -> Result<Self> {
         let size = std::fs::metadata(file.path).map_or(0, |metadata| metadata.len());
         // No agent works in an imported session, so it has no modification time.
         let stamp = Stamp { size, ..Stamp::default() };
@@ -149,7 +137,6 @@ impl<'a> ImportDesk<'a> {
             store,
             writer: store.write()?,
             file,
-            exclude,
             source: Source { path: file.path.to_owned(), stamp },
             ends: BTreeMap::new(),
             open: None,
@@ -204,16 +191,7 @@ impl<'a> ImportDesk<'a> {
             return Err(self.file.import_error(format!("session {number}: {what}")));
         }
         let calls = head.session.parse_notes().calls;
-        let marks = head.session.parse_notes().marks;
-        let session = session_from_head(head);
-        let (id, left_out) = (session.id.clone(), self.arrival.left_out);
-        self.begin_session(session, calls, messages)?;
-        if self.arrival.left_out == left_out {
-            for mark in marks.iter().filter(|mark| mark.is_valid()) {
-                self.writer.merge_mark(&id, mark)?;
-            }
-        }
-        Ok(())
+        self.begin_session(session_from_head(head), calls, messages)
     }
 
     fn begin_session(
@@ -227,11 +205,6 @@ impl<'a> ImportDesk<'a> {
         let is_known = self.store.merged_metadata(session.id.session_key())?.is_some();
         self.arrival.sessions += 1;
         self.arrival.messages += messages;
-        let reason = reason_not_to_read(&session, self.exclude, Some(self.store))?;
-        if reason.is_some() {
-            self.arrival.left_out += 1;
-            return Ok(());
-        }
         self.arrival.new += u64::from(!is_known);
         if known.as_ref().is_some_and(|known| known.hashes.len() > messages) {
             self.arrival.kept += 1;
@@ -286,7 +259,6 @@ impl<'a> ImportDesk<'a> {
             skipped: BTreeMap::new(),
             continued: false,
             error: None,
-            has_unread: false,
             recordings: None,
             pending: None,
             again: false,

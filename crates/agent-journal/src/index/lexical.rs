@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnIndex, ColumnValues};
 use tantivy::indexer::{
-    IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, NoMergePolicy, PreparedCommit,
-    UserOperation,
+    IndexWriter, LogMergePolicy, MergeCandidate, MergePolicy, PreparedCommit, UserOperation,
 };
 use tantivy::query::{BooleanQuery, Occur, Query, RangeQuery, TermQuery};
 use tantivy::schema::{
@@ -388,23 +387,6 @@ impl LexicalWriter {
     /// Defers merges that would write much more than the new data.
     pub(crate) fn merge_little(&self) {
         self.writer.set_merge_policy(Box::new(SmallMergePolicy::default()));
-    }
-
-    /// Starts no merges, so that every segment is free for a merge that is asked for.
-    pub(crate) fn merge_nothing(&self) {
-        self.writer.set_merge_policy(Box::new(NoMergePolicy));
-    }
-
-    /// Rewrites the segments that contain removed passages, and deletes their files. Nothing may be
-    /// waiting for a commit.
-    pub(crate) fn purge(&mut self) -> Result<()> {
-        let segments = self.writer.index().searchable_segment_metas().map_err(self.error())?;
-        let with_removed = segments.iter().filter(|segment| segment.has_deletes());
-        let with_removed: Vec<_> = with_removed.map(SegmentMeta::id).collect();
-        if !with_removed.is_empty() {
-            self.writer.merge(&with_removed).wait().map_err(self.error())?;
-        }
-        self.writer.garbage_collect_files().wait().map(drop).map_err(self.error())
     }
 
     fn error(&self) -> impl FnOnce(TantivyError) -> Error {

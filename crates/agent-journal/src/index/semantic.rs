@@ -116,11 +116,6 @@ impl Semantic {
         VectorWriter::discard(&self.path)
     }
 
-    /// Deletes the vectors of all embedders.
-    pub(crate) fn discard_all(index_dir: &Path) -> Result<()> {
-        discard_files(index_dir, None)
-    }
-
     /// Opens the index for searching; returns `None` when it must be rebuilt.
     pub(crate) fn read(self) -> Option<SemanticReader> {
         let vectors = Vectors::open(&self.path, &self.shape)?;
@@ -133,18 +128,6 @@ impl Semantic {
         let (writer, generation) = VectorWriter::open(&self.path, &self.shape)?;
         Ok((SemanticWriter { semantic: self, writer: Mutex::new(writer) }, generation))
     }
-}
-
-/// Deletes the vector files in a directory, except for one.
-fn discard_files(directory: &Path, kept: Option<&Path>) -> Result<()> {
-    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
-    for file in entries.flatten().map(|entry| entry.path()) {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(PREFIX) && Some(file.as_path()) != kept {
-            VectorWriter::discard(&file)?;
-        }
-    }
-    Ok(())
 }
 
 impl SemanticReader {
@@ -210,15 +193,19 @@ impl SemanticWriter {
         self.lock().commit(generation)
     }
 
-    /// Rewrites the file without the rows that were removed, after a commit.
-    pub(crate) fn purge(&self) -> Result<()> {
-        self.lock().purge()
-    }
-
     /// Deletes the files of other embedders, which were used until now.
     pub(crate) fn discard_others(&self) -> Result<()> {
         let path = &self.semantic.path;
-        path.parent().map_or(Ok(()), |parent| discard_files(parent, Some(path)))
+        let Some(entries) = path.parent().and_then(|parent| fs::read_dir(parent).ok()) else {
+            return Ok(());
+        };
+        for other in entries.flatten().map(|entry| entry.path()) {
+            let name = other.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(PREFIX) && other != *path {
+                VectorWriter::discard(&other)?;
+            }
+        }
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, VectorWriter> {

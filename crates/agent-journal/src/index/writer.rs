@@ -1,10 +1,8 @@
 //! Writes messages and texts to both indexes, of words and of meanings.
 
-use std::path::Path;
-
 use super::lexical::PreparedLexical;
 use super::passages::of_message;
-use super::{KnownCalls, LexicalWriter, Passage, Semantic, SemanticWriter, StampedPassage};
+use super::{KnownCalls, LexicalWriter, Passage, SemanticWriter, StampedPassage};
 use crate::error::Result;
 use crate::filter::TextKind;
 use crate::model::{Message, Timestamp};
@@ -54,19 +52,6 @@ impl IndexWriter {
     /// Writes everything since the last commit.
     pub(crate) fn prepare(&mut self) -> Result<Prepared<'_>> {
         Ok(Prepared { lexical: self.lexical.prepare()?, semantic: self.semantic.as_ref() })
-    }
-
-    /// Rewrites those parts of the indexes that contain removed texts, after a commit. Deletes the
-    /// vectors of other embedders in `index_dir`, which are no longer updated.
-    pub(crate) fn purge(&mut self, index_dir: &Path) -> Result<()> {
-        self.lexical.purge()?;
-        match &self.semantic {
-            Some(semantic) => {
-                semantic.purge()?;
-                semantic.discard_others()
-            }
-            None => Semantic::discard_all(index_dir),
-        }
     }
 
     /// Waits for running merges.

@@ -138,12 +138,6 @@ const FIELDS: &[SearchField] = &[
         ..field("kind", FieldRule::Kind, "texts of a kind", "kind:prompt")
     },
     field(
-        "tag",
-        FieldRule::Text(SessionText::Tag),
-        "sessions with a tag that you added",
-        "tag:release",
-    ),
-    field(
         "session",
         FieldRule::Text(SessionText::Id),
         "a session and its sub-agents, by id or prefix",
@@ -506,8 +500,7 @@ fn kind(name: &str) -> Result<TextKind> {
     })
 }
 
-const STATES: [&str; 7] =
-    ["subagent", "sidechain", "error", "failed", "running", "gone", "starred"];
+const STATES: [&str; 6] = ["subagent", "sidechain", "error", "failed", "running", "gone"];
 
 fn state(name: &str, now: &Zoned) -> Result<SessionState> {
     let at = choose("is", name, &STATES)?;
@@ -519,7 +512,6 @@ fn state(name: &str, now: &Zoned) -> Result<SessionState> {
         SessionState::Failed,
         SessionState::Running(now),
         SessionState::Gone,
-        SessionState::Starred,
     ];
     Ok(states[at])
 }
@@ -532,13 +524,12 @@ fn state_name(state: SessionState) -> &'static str {
         SessionState::Failed => "failed",
         SessionState::Running(_) => "running",
         SessionState::Gone => "gone",
-        SessionState::Starred => "starred",
     }
 }
 
 const INCLUDED: [&str; 1] = ["sidechains"];
 
-const FEATURES: [&str; 6] = ["image", "edit", "error", "pr", "note", "tag"];
+const FEATURES: [&str; 4] = ["image", "edit", "error", "pr"];
 
 fn feature(name: &str) -> Result<SessionFeature> {
     let features = [
@@ -546,8 +537,6 @@ fn feature(name: &str) -> Result<SessionFeature> {
         SessionFeature::Edit,
         SessionFeature::Error,
         SessionFeature::PullRequest,
-        SessionFeature::Note,
-        SessionFeature::Tag,
     ];
     Ok(features[choose("has", name, &FEATURES)?])
 }
@@ -558,8 +547,6 @@ fn feature_name(feature: SessionFeature) -> &'static str {
         SessionFeature::Edit => "edit",
         SessionFeature::Error => "error",
         SessionFeature::PullRequest => "pr",
-        SessionFeature::Note => "note",
-        SessionFeature::Tag => "tag",
     }
 }
 

@@ -385,11 +385,7 @@ impl Export<'_> {
         redactor: Option<&mut Redactor>,
     ) -> Result<Head> {
         let mut listed = listed_notes(entry);
-        listed.marks = self.journal.mark_records(entry)?;
         if let Some(redactor) = redactor {
-            for mark in &mut listed.marks {
-                redactor.redact_in_place(&mut mark.text);
-            }
             // Titles are excerpts of longer texts. Some were cut by the agent.
             let texts = self.journal.title_texts(entry, &account)?;
             listed.title = redactor.redact_excerpt(&entry.title, &texts, &mut Vec::new());

@@ -104,12 +104,6 @@ impl Journal {
         for text in [&mut entry.repository, &mut entry.summary].into_iter().flatten() {
             redactor.redact_in_place(text);
         }
-        for text in [&mut entry.marks.note, &mut entry.marks.title].into_iter().flatten() {
-            redactor.redact_in_place(text);
-        }
-        for tag in &mut entry.marks.tags {
-            redactor.redact_in_place(tag);
-        }
         for text in entry.branches.iter_mut().chain(&mut entry.directories) {
             redactor.redact_in_place(text);
         }

@@ -1,6 +1,6 @@
 //! The catalogue of the archive: files, their versions, and where the chunks of these are stored.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{named_params, params};
@@ -269,19 +269,10 @@ impl Store {
         })
     }
 
-    /// Returns the end of the last frame in each pack, by the number of the pack.
-    pub(crate) fn pack_ends(&self) -> Result<BTreeMap<u64, u64>> {
-        let sql = "SELECT pack, max(start + bytes) AS pack_end FROM archive_frames
-                   WHERE pack IS NOT NULL GROUP BY pack";
-        self.database.rows(sql, [], |row| {
-            Ok((row.get::<_, i64>("pack")? as u64, row.get::<_, i64>("pack_end")? as u64))
-        })
-    }
-
-    /// Returns whether a file must not be archived, because a forgotten session was read from it.
-    pub(crate) fn is_unread_file(&self, path: &Path) -> Result<bool> {
-        let sql = "SELECT 1 FROM unread_files WHERE file = ?1";
-        self.database.prepare_cached(sql)?.exists([file_key(path)])
+    /// Lists the numbers of the packs.
+    pub(crate) fn pack_numbers(&self) -> Result<BTreeSet<u64>> {
+        let sql = "SELECT DISTINCT pack FROM archive_frames WHERE pack IS NOT NULL";
+        self.database.rows(sql, [], |row| row.get::<_, i64>("pack").map(|number| number as u64))
     }
 
     /// Lists the frames that contain bytes of no chunk.
@@ -480,11 +471,12 @@ impl Writer<'_> {
         self.database.execute(sql, row).map(drop)
     }
 
-    /// Deletes the files that a session's source was read from out of the catalogue, and notes that
-    /// they are not archived again. Other sources may have been read from one of them, such as a
-    /// list of titles. `collect_garbage` then deletes the content.
-    pub(crate) fn forget_archived_source(&self, session: u64, source: i64) -> Result<()> {
-        let sql = "SELECT file FROM archive_sources WHERE source = ?1";
+    /// Deletes everything that the archive knows of a source. Files that other sources were read
+    /// from stay. `collect_garbage` then deletes the content.
+    pub(crate) fn forget_archived_source(&self, source: i64) -> Result<()> {
+        let sql = "SELECT file FROM archive_sources WHERE source = ?1 AND NOT EXISTS (
+                       SELECT 1 FROM archive_sources others
+                       WHERE others.file = archive_sources.file AND others.source != ?1)";
         let files: Vec<i64> = self.database.values(sql, [source])?;
         for file in files {
             let of_file = "(SELECT id FROM archive_versions WHERE file = ?1)";
@@ -493,13 +485,11 @@ impl Writer<'_> {
                 &format!("DELETE FROM archive_states WHERE version IN {of_file}"),
                 "DELETE FROM archive_versions WHERE file = ?1",
                 "DELETE FROM archive_files WHERE id = ?1",
-                "DELETE FROM archive_sources WHERE file = ?1",
             ] {
                 self.database.execute(sql, [file])?;
             }
-            let sql = "INSERT OR IGNORE INTO unread_files (session, file) VALUES (?1, ?2)";
-            self.database.execute(sql, params![session as i64, file])?;
         }
+        self.database.execute("DELETE FROM archive_sources WHERE source = ?1", [source])?;
         self.database.execute("DELETE FROM archive_reads WHERE source = ?1", [source]).map(drop)
     }
 
@@ -508,12 +498,6 @@ impl Writer<'_> {
         let sql = "DELETE FROM archive_chunks
                    WHERE NOT EXISTS (SELECT 1 FROM archive_parts WHERE chunk = archive_chunks.id)";
         self.database.execute(sql, []).map(drop)
-    }
-
-    /// Deletes a frame that cannot be read, and its chunks, from the catalogue.
-    pub(crate) fn delete_damaged_frame(&self, frame: i64) -> Result<()> {
-        self.database.execute("DELETE FROM archive_chunks WHERE frame = ?1", [frame])?;
-        self.delete_frame(frame)
     }
 
     /// Deletes a frame from the catalogue. Its chunks stay there.

@@ -85,8 +85,6 @@ pub struct Facets {
     pub branches: Vec<(String, u64)>,
     /// Sessions by model.
     pub models: Vec<(String, u64)>,
-    /// Sessions by tag.
-    pub tags: Vec<(String, u64)>,
     /// Sessions by status.
     pub statuses: Vec<(String, u64)>,
 }
@@ -105,10 +103,6 @@ impl Order {
         format!("{} DESC", number_column(number))
     }
 }
-
-/// SQL for the tags of a session, as a JSON list.
-const TAGS: &str = "(SELECT json_group_array(name) FROM marks WHERE marks.session = sessions.key
-     AND kind = 'tag' AND value IS NOT NULL)";
 
 /// Returns SQL for the status of a session, by the same rules as `listed_session_from_row`.
 fn status(now: Timestamp) -> String {
@@ -139,13 +133,11 @@ enum Facet {
     Project,
     Branch,
     Model,
-    Tag,
     Status,
 }
 
 impl Facet {
-    const ALL: [Self; 6] =
-        [Self::Agent, Self::Project, Self::Branch, Self::Model, Self::Tag, Self::Status];
+    const ALL: [Self; 5] = [Self::Agent, Self::Project, Self::Branch, Self::Model, Self::Status];
 
     /// Returns the column with the value.
     fn column(self) -> &'static str {
@@ -154,7 +146,6 @@ impl Facet {
             Self::Project => "project_path",
             Self::Branch => "branch",
             Self::Model => "models",
-            Self::Tag => "tags",
             Self::Status => "status",
         }
     }
@@ -188,7 +179,6 @@ impl Browse {
             Facet::Project => !self.filter.projects.is_empty(),
             Facet::Branch => !self.filter.branches.is_empty(),
             Facet::Model => self.model.is_some(),
-            Facet::Tag => !self.filter.tags.is_empty(),
             Facet::Status => self.status.is_some(),
         }
     }
@@ -201,7 +191,6 @@ impl Browse {
             Facet::Project => other.filter.projects.clear(),
             Facet::Branch => other.filter.branches.clear(),
             Facet::Model => other.model = None,
-            Facet::Tag => other.filter.tags.clear(),
             Facet::Status => other.status = None,
         }
         other
@@ -267,8 +256,7 @@ impl Store {
         let (condition, values) = browse.sql(self, now)?;
         // All rows are read, so an index lookup would only add work.
         let sql = format!(
-            "SELECT agent, project_path, branch, models, {TAGS} AS tags, {} AS status
-             FROM sessions NOT INDEXED WHERE {condition}",
+            "SELECT agent, project_path, branch, models, {} AS status FROM sessions NOT INDEXED WHERE {condition}",
             status(now)
         );
         let mut statement = self.database.prepare(&sql)?;
@@ -321,7 +309,7 @@ impl FacetCounts {
     }
 
     fn facets(self) -> Facets {
-        let [agents, projects, branches, models, tags, statuses] = self.0;
+        let [agents, projects, branches, models, statuses] = self.0;
         let (project_choices, projects) = named_projects(&projects);
         Facets {
             agents: most(agents),
@@ -329,7 +317,6 @@ impl FacetCounts {
             project_choices,
             branches: most(branches),
             models: most(each(models)),
-            tags: most(each(tags)),
             statuses: most(statuses),
         }
     }
@@ -353,12 +340,12 @@ fn named_projects(counts: &HashMap<String, u64>) -> (Vec<String>, Vec<(String, u
     (choices, projects.into_iter().map(|(count, name, _)| (name, count)).collect())
 }
 
-/// Splits counts of JSON lists of names into counts of names.
+/// Splits counts of JSON lists of models into counts of models.
 fn each(lists: HashMap<String, u64>) -> HashMap<String, u64> {
     let mut counts = HashMap::new();
     for (list, count) in lists {
-        for name in serde_json::from_str::<Vec<String>>(&list).unwrap_or_default() {
-            *counts.entry(name).or_default() += count;
+        for model in serde_json::from_str::<Vec<String>>(&list).unwrap_or_default() {
+            *counts.entry(model).or_default() += count;
         }
     }
     counts

@@ -105,9 +105,6 @@ impl Writer<'_> {
             }
             figures.summaries = summaries::without_owner(self.database, session)?;
         }
-        if let Some(title) = self.marked_title(session)? {
-            metadata.add_title(TitleRank::Renamed, title);
-        }
         if metadata.cwd.is_none()
             && let Some(folder) = metadata.project_dir()
         {

@@ -72,10 +72,7 @@ pub(super) fn packed_conditions(filter: &Filter) -> Vec<PackedCondition<'_>> {
         match feature {
             SessionFeature::Image => all.push(PackedCondition::Image),
             SessionFeature::Edit => all.push(PackedCondition::Edited(&[])),
-            SessionFeature::Error
-            | SessionFeature::PullRequest
-            | SessionFeature::Note
-            | SessionFeature::Tag => {}
+            SessionFeature::Error | SessionFeature::PullRequest => {}
         }
     }
     all.extend(filter.hours.iter().map(PackedCondition::Hours));
@@ -150,10 +147,6 @@ impl Conditions {
                     OR sessions.parent_native LIKE ? ESCAPE '\\'";
                 self.any(id, wanted, |text| format!("{}%", escape_wildcards(text)));
             }
-            SessionText::Tag => {
-                let tag = mark_condition("kind = 'tag' AND name LIKE ? ESCAPE '\\'");
-                self.any(&tag, wanted, |tag| escape_wildcards(tag.trim_start_matches('#')));
-            }
             // These are conditions on packed rows.
             SessionText::TouchedFile | SessionText::EditedFile | SessionText::Tool => {}
         }
@@ -207,15 +200,9 @@ fn state_condition(state: SessionState) -> Option<String> {
         SessionState::SideChain | SessionState::Failed => return None,
         SessionState::SubAgent => "sessions.kind = 1".to_owned(),
         SessionState::Error => "sessions.failed = 1".to_owned(),
-        SessionState::Starred => mark_condition("kind = 'star'"),
         SessionState::Gone => source_condition("(NOT sources.present OR recordings.gone)"),
         SessionState::Running(now) => running_condition(now),
     })
-}
-
-/// Returns a condition on the marks of a session.
-fn mark_condition(condition: &str) -> String {
-    format!("sessions.key IN (SELECT session FROM marks WHERE value IS NOT NULL AND {condition})")
 }
 
 /// Returns a condition on the source that a session was read from.
@@ -233,8 +220,6 @@ fn feature_condition(feature: SessionFeature) -> Option<String> {
         SessionFeature::Error => {
             Some("(sessions.tool_errors > 0 OR sessions.failed = 1)".to_owned())
         }
-        SessionFeature::Note => Some(mark_condition("kind = 'note'")),
-        SessionFeature::Tag => Some(mark_condition("kind = 'tag'")),
         SessionFeature::PullRequest => Some("sessions.refs LIKE '%\"kind\":\"pr\"%'".to_owned()),
     }
 }

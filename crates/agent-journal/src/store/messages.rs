@@ -184,7 +184,6 @@ impl Store {
         let metadata = self.merged_metadata(session as u64)?.unwrap_or_default();
         let mut texts: Vec<String> = metadata.documents.into_iter().map(|(_, text)| text).collect();
         texts.extend(self.short_texts(session)?);
-        texts.extend(self.marks(session as u64)?.note);
         texts.extend(self.summaries(&metadata.id, recording)?);
         Ok(texts)
     }
@@ -274,7 +273,6 @@ impl Store {
             }
         }
         self.add_summaries(&mut all, generation)?;
-        self.add_notes(&mut all, generation)?;
         Ok(all)
     }
 
@@ -302,23 +300,6 @@ impl Store {
             let (ending, whole) = (ending?, &mut all[at]);
             let others = ending.into_iter().filter(|text| text.trim() != whole.title);
             whole.documents.extend(others.map(|text| (String::new(), text)).collect::<Vec<_>>());
-        }
-        Ok(())
-    }
-
-    /// Adds the notes that a person wrote.
-    fn add_notes(&self, all: &mut [SessionTexts], generation: i64) -> Result<()> {
-        let sql = "SELECT recording, value FROM marks
-                   CROSS JOIN sessions ON sessions.key = marks.session
-                   WHERE marks.kind = 'note' AND value IS NOT NULL AND generation > ?1";
-        let mut statement = self.database.prepare_cached(sql)?;
-        let mut rows = statement.query([generation])?;
-        while let Some(row) = rows.next()? {
-            let recording: i64 = row.get("recording")?;
-            let at = all.binary_search_by_key(&recording, |whole| whole.recording as i64);
-            if let Ok(at) = at {
-                all[at].documents.push((String::new(), row.get("value")?));
-            }
         }
         Ok(())
     }

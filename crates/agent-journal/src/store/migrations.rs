@@ -18,10 +18,7 @@ const MIGRATIONS: [&str; FORMAT as usize - 1] = [
     include_str!("migrations/format_3.sql"),
     include_str!("migrations/format_4.sql"),
     include_str!("migrations/format_5.sql"),
-    concat!(
-        include_str!("migrations/format_6_archive.sql"),
-        include_str!("migrations/format_6_marks.sql")
-    ),
+    include_str!("migrations/format_6_archive.sql"),
 ];
 
 /// Returns the format of a journal; 0 if it has no tables yet.

@@ -18,10 +18,8 @@ mod derive;
 mod detached_usage;
 mod filter_sql;
 mod fingerprints;
-mod forget;
 mod lineage;
 mod lookup;
-mod marks;
 mod messages;
 mod metadata;
 mod migrations;
@@ -36,7 +34,6 @@ mod stream;
 mod summaries;
 mod tasks;
 mod understanding;
-mod unread;
 mod unrecorded;
 mod varint;
 mod write;
@@ -47,7 +44,6 @@ pub use browse::{Browse, Facets, Listing, Order};
 pub use lookup::{KnownSession, KnownSource, ListingState, SourceState};
 pub use sessions::{Entry, Origin};
 pub use sources::AgentTotals;
-pub use unread::{LeftOutReason, LeftOutSession};
 
 pub(crate) use activity_codec::{ActivityBucket, ActivityLog, PROMPT_TOKEN_LIMITS, UsageBucket};
 pub(crate) use archive::{
@@ -57,16 +53,14 @@ pub(crate) use archive::{
 pub(crate) use catalog::Facts;
 pub(crate) use detached_usage::NO_RECORDING;
 pub(crate) use fingerprints::Fingerprint;
-pub(crate) use forget::{PurgeState, StoredSize};
 pub(crate) use lookup::RecordedSource;
 pub(crate) use messages::{CompressedChunk, Hashes, SessionTexts};
-pub(crate) use project::{distinct_names, project_directory, project_place};
+pub(crate) use project::distinct_names;
 pub(crate) use recordings::Recording;
 pub(crate) use session_activity::SessionActivity;
 pub(crate) use session_families::FamilyMember;
 pub(crate) use sources::{KeptSource, SourceRow};
 pub(crate) use understanding::SourceUnderstanding;
-pub(crate) use unread::LeftOutRow;
 
 pub(crate) use chunk::{Chunk, ChunkBuilder, FULL_CHUNK_BYTES, SerializedMessage, text_bytes};
 pub(crate) use compression::ChunkCompressor;

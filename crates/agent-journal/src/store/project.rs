@@ -49,16 +49,6 @@ pub(super) fn place(metadata: &Session) -> Option<&str> {
     around.or(metadata.cwd.as_deref()).or(root).or(repository)
 }
 
-/// Returns the directory that determines the project of a session.
-pub(crate) fn project_place(metadata: &Session) -> Option<&str> {
-    place(metadata)
-}
-
-/// Returns the directory of the project that contains a directory.
-pub(crate) fn project_directory(directory: &str) -> String {
-    Projects::default().of(directory).to_owned()
-}
-
 /// Returns whether a path of any system is absolute.
 fn is_absolute(path: &str) -> bool {
     path.starts_with(['/', '\\']) || path.as_bytes().get(1) == Some(&b':')

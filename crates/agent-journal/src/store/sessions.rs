@@ -13,7 +13,6 @@ use super::sources::StoredPath;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::maps::Map;
-use crate::marks::Marks;
 use crate::model::{RUNNING_WINDOW_MS, Ref, SessionCounts, SessionStatus, Timestamp, Tokens};
 
 /// Minimum length of a short id, in characters.
@@ -117,9 +116,6 @@ pub struct Entry {
     pub branches: Vec<String>,
     /// All working directories in order of appearance, if there are several.
     pub directories: Vec<String>,
-    /// The marks that a person set.
-    #[serde(skip_serializing_if = "Marks::is_empty")]
-    pub marks: Marks,
     /// Key of the session in store and index.
     #[serde(skip)]
     pub(crate) key: u64,
@@ -259,7 +255,6 @@ impl Store {
         self.add_children(&mut entries)?;
         self.add_lineages(&mut entries)?;
         self.add_short_ids(&mut entries)?;
-        self.add_marks(&mut entries)?;
         Ok(entries)
     }
 
@@ -419,7 +414,6 @@ fn listed_session(
         summary: row.get(columns.summary)?,
         branches: json_list(row, columns.branches)?,
         directories: json_list(row, columns.directories)?,
-        marks: Marks::default(),
         key: number(columns.key)?,
         recording: number(columns.recording)?,
     })

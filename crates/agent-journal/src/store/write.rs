@@ -91,8 +91,6 @@ pub(crate) struct SourceEnd {
     /// The reason why the source was not read to its end. It is read again even if it does not
     /// change.
     pub(crate) pending: Option<PendingReason>,
-    /// Whether the source contains a session that is not read.
-    pub(crate) has_unread: bool,
     /// Keys of all recordings in the source, if it was read from beginning to end.
     pub(crate) recordings: Option<Vec<u64>>,
 }
@@ -110,7 +108,6 @@ impl SourceEnd {
             error: None,
             again: false,
             pending: None,
-            has_unread: false,
             recordings: None,
         }
     }
@@ -176,12 +173,6 @@ impl Writer<'_> {
     /// Returns the compressor for chunks.
     pub(crate) fn packer(&self) -> Arc<ChunkCompressor> {
         Arc::clone(&self.packer)
-    }
-
-    /// Compresses further chunks with another compressor.
-    pub(super) fn use_packer(&mut self, packer: ChunkCompressor) {
-        self.packer = Arc::new(packer);
-        self.dictionary = None;
     }
 
     /// Returns the generation of the last commit.
@@ -298,11 +289,6 @@ impl Writer<'_> {
     }
 
     fn checkpoint(&self, source: i64, checkpoint: &Checkpoint) -> Result<()> {
-        // A checkpoint can contain text of a session that is not read.
-        if self.store.has_unread(source)? {
-            self.database.execute("DELETE FROM checkpoints WHERE source = ?1", [source])?;
-            return Ok(());
-        }
         let sql = "INSERT OR REPLACE INTO checkpoints
                    (source, read_to, guard, messages, state, seen_to, seen_guard)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";

@@ -138,10 +138,6 @@ impl ScanCache {
         hash.update(&READER_VERSION.to_le_bytes());
         hash.update(&journal.0.to_le_bytes());
         hash.update(&journal.1.to_le_bytes());
-        for rule in config.exclude.paths.iter().chain(&config.exclude.projects) {
-            hash.update(rule.as_bytes());
-            hash.update(&[1]);
-        }
         for connector in all_connectors() {
             hash.update(connector.agent().id.as_bytes());
             hash.update(&connector.settings_hash().to_le_bytes());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::plan::{FoundSource, Plan, is_absent, is_excluded, roots, scanned_homes};
+use super::plan::{FoundSource, Plan, is_absent, roots, scanned_homes};
 use super::watch::{Changes, WatchDir};
 use crate::config::Config;
 use crate::connectors::formats::glob;
@@ -101,8 +101,7 @@ fn affected_sources(
                     return None;
                 }
                 for source in connector.affected_sources(&root.path, path)? {
-                    let is_new = all.iter().all(|known| known.source.path != source.path);
-                    if is_new && !is_excluded(&source, config) {
+                    if all.iter().all(|known| known.source.path != source.path) {
                         all.push(FoundSource { connector, source, home: look.home.clone() });
                     }
                 }

@@ -4,7 +4,6 @@
 
 mod changes;
 mod combine;
-mod exclude;
 mod incremental;
 mod lock;
 mod plan;
@@ -18,8 +17,6 @@ pub use changes::{ChangeCheck, PendingChanges};
 
 pub(crate) use changes::{ScanCache, journal_state};
 pub(crate) use combine::combine_changed;
-use exclude::excluded_sessions;
-pub(crate) use exclude::{excludes_directory, reason_not_to_read};
 pub(crate) use incremental::watch_dirs;
 pub(crate) use lock::WriterLock;
 pub(crate) use plan::{FoundSource, Plan, roots};
@@ -216,9 +213,6 @@ impl SyncRun<'_> {
         let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         writer.present(&plan.gone, false)?;
         writer.present(&plan.returned, true)?;
-        for session in &plan.readmitted {
-            writer.readmit_excluded(*session)?;
-        }
         let bytes = plan.changed.iter().map(|found| found.source.stamp.size).sum();
         (self.progress)(Progress::Found { sources: plan.changed.len() as u64, bytes });
 
@@ -248,38 +242,6 @@ impl SyncRun<'_> {
         }
         index.close()?;
         Ok(report)
-    }
-
-    /// Writes changes that no source caused, and indexes the texts that they affect. The caller
-    /// holds the lock.
-    pub(crate) fn write_and_index(
-        &mut self,
-        change: &mut dyn FnMut(&mut Writer<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let mut index = self.open_index()?;
-        index.targets().lexical.iter().for_each(|lexical| lexical.merge_little());
-        let mut writer = self.store.write()?;
-        change(&mut writer)?;
-        self.commit(&mut writer, &mut index)?;
-        index.close()
-    }
-
-    /// Deletes sessions from the journal and from the indexes, and rewrites those parts of the
-    /// indexes that contained their text. The caller holds the lock.
-    pub(crate) fn forget_sessions(
-        &mut self,
-        delete: &mut dyn FnMut(&mut Writer<'_>) -> Result<Vec<u64>>,
-    ) -> Result<()> {
-        let mut index = self.open_index()?;
-        index.lexical.merge_nothing();
-        let mut writer = self.store.write()?;
-        for recording in delete(&mut writer)? {
-            index.targets().remove(recording)?;
-        }
-        self.commit(&mut writer, &mut index)?;
-        drop(writer);
-        index.purge(&self.config.index_dir)?;
-        index.close()
     }
 
     /// Creates jobs for reading known sources again.
@@ -534,8 +496,6 @@ impl SyncRun<'_> {
                     }
                 }
                 Event::Forget { recording } => writer.forget(recording)?,
-                Event::Unread { row, source } => writer.note_unread(&row, source)?,
-                Event::TakenBack => writer.request_purge()?,
                 Event::Chunk { recording, session, chunk, room } => {
                     writer.chunk(recording, session, &chunk)?;
                     drop((chunk, room));
@@ -631,8 +591,8 @@ impl<'a> Worker<'a> {
         archiver: &mut FileArchiver<'_>,
         events: &EventOutput,
     ) -> Result<()> {
-        let is_excluded = end.has_unread
-            || self.config.archive.agents_excluded.iter().any(|id| id == job.connector.agent().id);
+        let is_excluded =
+            self.config.archive.agents_excluded.iter().any(|id| id == job.connector.agent().id);
         if is_excluded || job.is_archived || end.error.is_some() {
             return Ok(());
         }
@@ -715,12 +675,8 @@ impl<'a> Worker<'a> {
             false if self.full => StoredReuse::Checked,
             false => StoredReuse::Full,
         };
-        let is_beginning = start.offset == 0;
-        let find_excluded = || excluded_sessions(job, self.config, store);
-        let excluded = is_beginning.then(find_excluded).unwrap_or_default();
         let recorder = Recorder::new(job, &start, store, outputs, self.config);
-        let recorder = recorder.reusing(trust).leaving_out(excluded);
-        let mut recorder = recorder.until(self.deadline);
+        let mut recorder = recorder.reusing(trust).until(self.deadline);
         let end = read_source(job, known.clone(), start, &mut recorder);
         if !recorder.is_at_odds() {
             return end.map(|end| SourceEnd { read_bytes: new_bytes, ..end });
@@ -729,7 +685,7 @@ impl<'a> Worker<'a> {
         // again from its beginning.
         let start = Checkpoint::default();
         let recorder = Recorder::new(job, &start, store, outputs, self.config);
-        let mut recorder = recorder.reusing(StoredReuse::None).leaving_out(find_excluded());
+        let mut recorder = recorder.reusing(StoredReuse::None);
         let end = read_source(job, known, start, &mut recorder)?;
         Ok(SourceEnd { read_bytes: job.source.stamp.size, ..end })
     }

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::excludes_directory;
 use crate::config::Config;
 use crate::connectors::formats::{files, glob};
 use crate::connectors::{Connector, Machine, Source, all_connectors, find_connector};
@@ -24,8 +23,6 @@ pub(crate) struct Plan {
     /// Whether another reader version read sources that cannot be read again from the disk. Only a
     /// sync without a time limit is made for them alone.
     pub(crate) has_outdated: bool,
-    /// Sessions that were excluded, and no longer are.
-    pub(crate) readmitted: Vec<u64>,
     /// Roots that could not be scanned, with the reason.
     pub(crate) failures: Vec<(String, String)>,
 }
@@ -103,8 +100,7 @@ impl Plan {
         store: Option<&Store>,
         full: bool,
     ) -> Result<Self> {
-        let readmitted = readmitted_sessions(config, store)?;
-        let mut plan = Self { readmitted, ..Self::default() };
+        let mut plan = Self::default();
         for connector in all_connectors() {
             plan.add(connector, config, machine, store, full)?;
         }
@@ -136,17 +132,11 @@ impl Plan {
     ) -> Result<()> {
         let (mut found, mut scanned_roots) = (Vec::new(), Vec::new());
         for look in scanned_homes(connector, config, machine) {
-            let (more, there) = self.scan_home(connector, &look, config);
+            let (more, there) = self.scan_home(connector, &look);
             add_new(&mut found, more);
             scanned_roots.extend(there);
         }
         let rows = store.map(|store| store.sources(connector.agent().id)).transpose()?;
-        let mut readmitted = HashSet::new();
-        if let Some(store) = store {
-            for session in &self.readmitted {
-                readmitted.extend(store.sources_of_unread(*session)?);
-            }
-        }
         // Keyed by the whole path as bytes, because `Path` hashes each component.
         let rows = rows.unwrap_or_default();
         let mut known: HashMap<&OsStr, &SourceRow> =
@@ -156,12 +146,7 @@ impl Plan {
         for found in found {
             let row = known.remove(found.source.path.as_os_str());
             match row {
-                Some(row)
-                    if row.stamp == found.source.stamp
-                        && row.reader == reader
-                        && !full
-                        && !readmitted.contains(&row.id) =>
-                {
+                Some(row) if row.stamp == found.source.stamp && row.reader == reader && !full => {
                     if !row.present {
                         self.returned.push(row.id);
                     }
@@ -185,7 +170,6 @@ impl Plan {
         &mut self,
         connector: &'static dyn Connector,
         home: &ScannedHome<'_>,
-        config: &Config,
     ) -> (Vec<FoundSource>, Vec<PathBuf>) {
         let (mut sources, mut scanned_roots) = (Vec::new(), Vec::new());
         for root in home.roots(connector) {
@@ -194,8 +178,7 @@ impl Plan {
                 continue;
             }
             match connector.discover_sources(&root.path) {
-                Ok(mut found) => {
-                    found.retain(|source| !is_excluded(source, config));
+                Ok(found) => {
                     sources.extend(found);
                     scanned_roots.push(base);
                 }
@@ -239,20 +222,6 @@ pub(super) fn reader_of(kept: &KeptSource) -> i64 {
 fn has_outdated_sources(store: &Store) -> Result<bool> {
     let kept = store.kept_sources(newest_reader())?;
     Ok(kept.iter().any(|kept| kept.reader < reader_of(kept)))
-}
-
-/// Returns whether the configuration excludes a source.
-pub(super) fn is_excluded(source: &Source, config: &Config) -> bool {
-    let rules = &config.exclude;
-    !rules.paths.is_empty() && rules.excludes_path(&source.path.to_string_lossy())
-}
-
-/// Lists the sessions that were excluded when they were found, and no longer are.
-fn readmitted_sessions(config: &Config, store: Option<&Store>) -> Result<Vec<u64>> {
-    let excluded = store.map(Store::excluded_places).transpose()?.unwrap_or_default();
-    let is_readmitted = |place: &str| !excludes_directory(&config.exclude, place);
-    let readmitted = excluded.into_iter().filter(|(_, place)| is_readmitted(place));
-    Ok(readmitted.map(|(session, _)| session).collect())
 }
 
 /// Adds sources that are not in the list yet, because two homes may be the same directory.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::queue_limit::QueueReservation;
-use super::{EventOutput, ReadJob, reason_not_to_read};
+use super::{EventOutput, ReadJob};
 use crate::archive::ArchiveItem;
 use crate::config::Config;
 use crate::connectors::formats::large::{LARGE_BYTES, LargeTurn};
@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::index::{IndexTargets, KnownCalls};
 use crate::model::{Block, Message, Origin, Session, SessionId, SessionKind, Timestamp};
 use crate::store::{
-    Chunk, ChunkBuilder, ChunkCompressor, FULL_CHUNK_BYTES, Fingerprint, Hashes, LeftOutReason,
-    LeftOutRow, PendingReason, RecordingRow, SerializedMessage, SourceEnd, Store, text_bytes,
+    Chunk, ChunkBuilder, ChunkCompressor, FULL_CHUNK_BYTES, Fingerprint, Hashes, PendingReason,
+    RecordingRow, SerializedMessage, SourceEnd, Store, text_bytes,
 };
 
 /// An event for the writer.
@@ -27,10 +27,6 @@ pub(super) enum Event {
     Truncate { recording: u64, from: u64, calls: u64, is_append: bool },
     /// The recording is deleted, because its source now assigns it to another session.
     Forget { recording: u64 },
-    /// The source contains a session that is not read.
-    Unread { row: Box<LeftOutRow>, source: i64 },
-    /// Text of a session that is not read reached the journal and the index. It was deleted.
-    TakenBack,
     /// A chunk of messages.
     Chunk { recording: u64, session: u64, chunk: Box<Chunk>, room: Option<QueueReservation> },
     /// The row of a recording.
@@ -61,7 +57,6 @@ pub(super) struct RecorderOutputs<'a> {
 }
 
 /// Records the sessions of one source.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the read")]
 pub(super) struct Recorder<'a> {
     job: &'a ReadJob,
     start: (u64, u64),
@@ -93,12 +88,6 @@ pub(super) struct Recorder<'a> {
     /// Whether the source must be read again from its beginning, because the stored messages do not
     /// match it.
     is_at_odds: bool,
-    /// Whether the current session is not read.
-    is_leaving_out: bool,
-    /// Whether the source contains a session that is not read.
-    has_unread: bool,
-    /// Excluded sessions of the source, with their directories.
-    excluded: HashMap<SessionId, String>,
 }
 
 /// A session of the source that is being read.
@@ -117,8 +106,6 @@ struct OpenRecording {
     calls: KnownCalls,
     /// Set when the session was read to its end.
     fingerprint: Option<Fingerprint>,
-    /// Whether it became known during the read that the session is not read.
-    is_left_out: bool,
 }
 
 impl<'a> Recorder<'a> {
@@ -152,15 +139,7 @@ impl<'a> Recorder<'a> {
             counted_before: Fingerprint::default(),
             trust: StoredReuse::Full,
             is_at_odds: false,
-            is_leaving_out: false,
-            has_unread: false,
-            excluded: HashMap::new(),
         }
-    }
-
-    /// Sets the sessions that are excluded, with their directories.
-    pub(super) fn leaving_out(self, excluded: HashMap<SessionId, String>) -> Self {
-        Self { excluded, ..self }
     }
 
     /// Sets how much of the stored messages is reused. Unless it is `Full`, the source must be read
@@ -201,9 +180,6 @@ impl<'a> Recorder<'a> {
         for at in 0..self.open.len() {
             self.current = at;
             let open = &self.open[at];
-            if open.is_left_out {
-                continue;
-            }
             // A session that lost all its messages in the source is kept in the journal.
             let is_lost = open.position == 0 && !open.known.is_empty();
             if is_lost && open.builder.is_none() {
@@ -228,11 +204,7 @@ impl<'a> Recorder<'a> {
         // A source that starts from its beginning next time is counted then.
         if self.is_suspended && checkpoint.offset == 0 {
             let pending = Some(PendingReason::OutOfTime);
-            return Ok(SourceEnd {
-                pending,
-                has_unread: self.has_unread,
-                ..SourceEnd::kept(checkpoint)
-            });
+            return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
         }
         let continued = self.start.0 > 0;
         let repeated = match self.open.first() {
@@ -249,7 +221,6 @@ impl<'a> Recorder<'a> {
             error: None,
             again: false,
             pending: self.is_suspended.then_some(PendingReason::OutOfTime),
-            has_unread: self.has_unread,
             recordings: (!continued && !self.is_cut && !self.is_suspended).then(|| {
                 let read = self.open.iter().map(|open| open.key);
                 read.chain(self.unchanged.iter().copied()).collect()
@@ -261,9 +232,6 @@ impl<'a> Recorder<'a> {
     /// stored ones after them. The next read starts where this one did.
     pub(super) fn fail(&mut self, known: Checkpoint, error: &Error) -> Result<SourceEnd> {
         for at in 0..self.open.len() {
-            if self.open[at].is_left_out {
-                continue;
-            }
             self.current = at;
             self.keep_rest()?;
             self.flush(Flush::Last)?;
@@ -279,16 +247,11 @@ impl<'a> Recorder<'a> {
         let checkpoint = if self.start.0 > 0 { known } else { Checkpoint::default() };
         if let Error::Unsettled { .. } = error {
             let pending = Some(PendingReason::Unsettled);
-            return Ok(SourceEnd {
-                pending,
-                has_unread: self.has_unread,
-                ..SourceEnd::kept(checkpoint)
-            });
+            return Ok(SourceEnd { pending, ..SourceEnd::kept(checkpoint) });
         }
         Ok(SourceEnd {
             error: Some(reason),
             again: matches!(error, Error::Read { .. }),
-            has_unread: self.has_unread,
             ..SourceEnd::kept(checkpoint)
         })
     }
@@ -323,27 +286,13 @@ impl<'a> Recorder<'a> {
     }
 
     fn session(&mut self, mut session: Session) -> Result<()> {
-        let excluded = self.excluded.get(&session.id).cloned();
         if let Some(known) = self.known_elsewhere(&session.id)? {
             session.id = known;
         }
         if let Some(at) = self.by_id.get(&session.id) {
             self.current = *at;
-            self.is_leaving_out = self.open[*at].is_left_out;
-            if !self.is_leaving_out {
-                self.open[*at].metadata.merge_later(session);
-                self.leave_out_if_excluded(*at)?;
-            }
+            self.open[*at].metadata.merge_later(session);
             return Ok(());
-        }
-        let reason = reason_not_to_read(&session, &self.config.exclude, self.store)?;
-        let reason = reason.or_else(|| {
-            let (session, reason) = (session.id.clone(), LeftOutReason::Excluded);
-            excluded.map(|place| LeftOutRow { session, reason, place: Some(place), parent: None })
-        });
-        self.is_leaving_out = reason.is_some();
-        if let Some(row) = reason {
-            return self.send_unread(row);
         }
         self.forget_misplaced(&session.id)?;
         let key = recording_key(&session.id, &self.job.source.path);
@@ -377,32 +326,12 @@ impl<'a> Recorder<'a> {
             builder,
             calls,
             fingerprint,
-            is_left_out: false,
         });
         let is_sound = match (self.trust, self.store) {
             (StoredReuse::Checked, Some(store)) => store.is_sound(key)?,
             (trust, _) => trust != StoredReuse::None,
         };
         if is_sound { Ok(()) } else { self.start_rewrite() }
-    }
-
-    fn send_unread(&mut self, row: LeftOutRow) -> Result<()> {
-        self.has_unread = true;
-        self.events.send(Event::Unread { row: Box::new(row), source: self.job.id })
-    }
-
-    /// Takes back what was recorded of a session, if its metadata now shows that it is not read.
-    fn leave_out_if_excluded(&mut self, at: usize) -> Result<()> {
-        let open = &self.open[at];
-        let reason = reason_not_to_read(&open.metadata, &self.config.exclude, self.store)?;
-        let Some(row) = reason else { return Ok(()) };
-        let recording = open.key;
-        (self.open[at].is_left_out, self.is_leaving_out) = (true, true);
-        self.open[at].builder = None;
-        self.index.remove(recording)?;
-        self.events.send(Event::Forget { recording })?;
-        self.events.send(Event::TakenBack)?;
-        self.send_unread(row)
     }
 
     /// Returns the id under which this source recorded a session earlier, if it belonged to another
@@ -437,9 +366,6 @@ impl<'a> Recorder<'a> {
     }
 
     fn message(&mut self, message: Message) -> Result<()> {
-        if self.is_leaving_out {
-            return Ok(());
-        }
         let Some(open) = self.open.get_mut(self.current) else { return Ok(()) };
         // A connector may emit a large record after it has read the next one.
         let _turn = (text_bytes(&message) > LARGE_BYTES).then(LargeTurn::wait_for_turn);
@@ -636,14 +562,6 @@ impl Sink for Recorder<'_> {
         fingerprint: u64,
     ) -> agent_sessions::Result<bool> {
         self.counted_before = self.counted();
-        if let Some(store) = self.store
-            && store.is_forgotten(session.session_key())?
-        {
-            let reason = LeftOutReason::Forgotten;
-            let row = LeftOutRow { session: session.clone(), reason, place: None, parent: None };
-            self.send_unread(row)?;
-            return Ok(true);
-        }
         let is_open = self.by_id.get(session).is_some_and(|at| self.open[*at].position > 0);
         let Some(store) = self.store.filter(|_| self.trust == StoredReuse::Full && !is_open) else {
             return Ok(false);

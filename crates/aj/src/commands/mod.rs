@@ -7,13 +7,11 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod files;
-pub(crate) mod forget;
 pub(crate) mod handoff;
 pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod man;
-pub(crate) mod mark;
 pub(crate) mod mcp;
 pub(crate) mod restore;
 pub(crate) mod resume;
@@ -66,13 +64,6 @@ fn run_in(args: GlobalArgs, context: &CommandContext) -> Result<ExitCode> {
         AjCommand::Show(args) => show::run_show(&args, context),
         AjCommand::Resume(args) => resume::run_resume(&args, context),
         AjCommand::Restore(args) => restore::run_restore(&args, context),
-        AjCommand::Star(args) => mark::run_star(&args, context),
-        AjCommand::Unstar(args) => mark::run_unstar(&args, context),
-        AjCommand::Tag(args) => mark::run_tag(&args, context),
-        AjCommand::Untag(args) => mark::run_untag(&args, context),
-        AjCommand::Note(args) => mark::run_note(&args, context),
-        AjCommand::Rename(args) => mark::run_rename(&args, context),
-        AjCommand::Forget(args) => forget::run_forget(&args, context),
         AjCommand::Handoff(args) => handoff::run_handoff(&args, context),
         AjCommand::Blame(args) => blame::run(&args, context),
         AjCommand::Files(args) => files::run_files(&args, context),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use agent_journal::{
     AgentReport, AgentTotals, Coverage, ImportedAgentReport, LearnedAgent, LearnedShare,
-    LeftOutReason, LeftOutSession, RootReport, UnreadAgent, learn_agent,
+    RootReport, UnreadAgent, learn_agent,
 };
 use anyhow::Result;
 use serde_json::json;
@@ -46,16 +46,15 @@ pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Resul
             journal.imported_agents()?,
             journal.unread_agents()?,
             journal.semantic_coverage()?,
-            journal.left_out_sessions()?,
         ))
     })?;
-    let (reports, imported, unread, coverage, left_out) = answered.answer;
+    let (reports, imported, unread, coverage) = answered.answer;
     let journal = answered.journal;
     if context.json {
         let pending = answered.freshness.pending_json();
         output::json::print_document(
             "sources",
-            json!({ "journal": journal.database_path().display().to_string(), "pending": pending, "meaning": coverage, "agents": reports, "imported": imported, "unread": unread, "left_out": left_out }),
+            json!({ "journal": journal.database_path().display().to_string(), "pending": pending, "meaning": coverage, "agents": reports, "imported": imported, "unread": unread }),
         )?;
         return Ok(FOUND);
     }
@@ -89,9 +88,6 @@ pub(crate) fn run_sources(args: &SourcesArgs, context: &CommandContext) -> Resul
             _ => format!("{unlisted} directories do not exist; `aj sources --all` lists them"),
         };
         writeln!(out, " {DIM}{unlisted}{DIM:#}")?;
-    }
-    if !left_out.is_empty() {
-        writeln!(out, " {DIM}{}; `aj forget --list` lists them{DIM:#}", left_out_text(&left_out))?;
     }
     writeln!(out, " {DIM}{}{DIM:#}", coverage_text(&coverage))?;
     writeln!(out, " {DIM}journal {}{DIM:#}", journal.database_path().display())?;
@@ -146,17 +142,6 @@ fn learned_comment(learned: &LearnedAgent, context: &CommandContext) -> Vec<Stri
     [advice, files].iter().flat_map(|text| wrap_text(text, width)).collect()
 }
 
-/// Counts the sessions that are not read.
-fn left_out_text(left_out: &[LeftOutSession]) -> String {
-    let number = |reason: LeftOutReason| left_out.iter().filter(|one| one.reason == reason).count();
-    let (forgotten, excluded) = (number(LeftOutReason::Forgotten), number(LeftOutReason::Excluded));
-    let forgotten =
-        (forgotten > 0).then(|| format!("{} forgotten", count(forgotten as u64, "session")));
-    let excluded =
-        (excluded > 0).then(|| format!("{} excluded", count(excluded as u64, "session")));
-    forgotten.into_iter().chain(excluded).collect::<Vec<_>>().join(", ")
-}
-
 /// Describes how many sessions can be found by meaning.
 fn coverage_text(coverage: &Coverage) -> String {
     let Coverage { embedder, vectors, covered, sessions, problem } = coverage;
@@ -194,10 +179,6 @@ fn write_agent(out: &mut dyn Write, report: &AgentReport, roots: &[&RootReport])
         )?;
         let key = report.agent.key;
         writeln!(out, "   {DIM}to add others: [storage.sources] {key} = \"~/work/**\"{DIM:#}")?;
-    }
-    if let Some(text) = output::retention_text(report) {
-        let lines = wrap_text(&text, output::output_width().saturating_sub(3)).join("\n   ");
-        writeln!(out, "   {DIM}{lines}{DIM:#}")?;
     }
     write_totals(out, totals)
 }

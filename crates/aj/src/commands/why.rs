@@ -9,7 +9,6 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::RedactArgs;
-use super::forget::left_out_line;
 use crate::context::CommandContext;
 use crate::error::{FOUND, print_nothing_found};
 use crate::output::{self, DIM, count, failure_cause, plain_text};
@@ -35,18 +34,13 @@ pub(crate) fn run_why(args: &WhyArgs, context: &CommandContext) -> Result<ExitCo
     } else {
         journal.presence_of_session(&args.subject)?
     };
-    let is_known = !presence.sessions.is_empty()
-        || !presence.sources.is_empty()
-        || !presence.left_out.is_empty()
-        || presence.is_excluded;
+    let is_known = !presence.sessions.is_empty() || !presence.sources.is_empty();
     if context.json {
         let document = json!({
             "subject": args.subject,
             "sessions": presence.sessions,
             "sources": presence.sources,
             "inside": presence.inside,
-            "left_out": presence.left_out,
-            "excluded": presence.is_excluded,
         });
         output::json::print_document("why", document)?;
         return Ok(crate::error::found_exit_code(is_known));
@@ -58,13 +52,6 @@ pub(crate) fn run_why(args: &WhyArgs, context: &CommandContext) -> Result<ExitCo
     let mut out = output::buffered_stdout();
     for session in &presence.sessions {
         writeln!(out, " {}", session_line(session))?;
-    }
-    for session in &presence.left_out {
-        writeln!(out, " {}", left_out_line(session))?;
-    }
-    if presence.is_excluded {
-        let name = plain_text(&path.display().to_string());
-        writeln!(out, " {name} is excluded by [exclude] in the configuration")?;
     }
     for source in &presence.sources {
         print_source(&mut out, source)?;

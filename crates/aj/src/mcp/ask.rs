@@ -276,10 +276,6 @@ pub(super) fn session_item(entry: &Entry, mark: &str, quoter: &mut Quoter) -> Pa
             value.as_ref().map(|value| format!("{what} {}", quoter.clean_line(value, NAME_TOKENS))),
         );
     }
-    let marks = entry.marks.star_and_tags();
-    if !marks.is_empty() {
-        facts.push(format!("marks {}", quoter.clean_line(&marks, NAME_TOKENS)));
-    }
     PageItem::new(&own).quoted_text(&facts.join(", "))
 }
 

@@ -134,11 +134,6 @@ impl SessionReading<'_> {
             let value = value.as_ref().map(|value| self.quoter.clean_line(value, BRIEF));
             facts.extend(value.map(|value| format!("{what} {value}")));
         }
-        let marks = Some(entry.marks.star_and_tags()).filter(|marks| !marks.is_empty());
-        for (what, value) in [("marks", &marks), ("note", &entry.marks.note)] {
-            let value = value.as_ref().map(|value| self.quoter.clean_line(value, BRIEF));
-            facts.extend(value.map(|value| format!("{what} {value}")));
-        }
         page.add_item(&PageItem::default().quoted_text(&facts.join("\n")));
         page
     }

@@ -26,7 +26,7 @@ pub(crate) use agent_journal::present::{
     amount, bytes, count, duration, known_duration, money, money_of_share, not_in_transcript,
     percent, plural, thousands, token_classes, tokens,
 };
-use agent_journal::{AgentReport, Entry, Journal, TextKind, without_escapes};
+use agent_journal::{Entry, Journal, TextKind, without_escapes};
 use anstream::AutoStream;
 use anstyle::Style;
 use jiff::Zoned;
@@ -86,27 +86,6 @@ fn agent_badge(entry: &Entry) -> &str {
 /// Returns a short beginning of a session's id that no other session has.
 pub(crate) fn short_id(entry: &Entry) -> &str {
     &entry.short_id
-}
-
-/// Returns the title of a session after its star and tags, for lists.
-pub(crate) fn marked_title(entry: &Entry) -> String {
-    let marks = entry.marks.star_and_tags();
-    if marks.is_empty() { entry.title.clone() } else { format!("{marks} {}", entry.title) }
-}
-
-/// A retention of at least this many days counts as unlimited.
-const FOREVER_DAYS: u64 = 3650;
-
-/// Describes when an agent deletes its own sessions, and the setting for it; `None` if it keeps
-/// them.
-pub(crate) fn retention_text(report: &AgentReport) -> Option<String> {
-    let retention = report.retention.as_ref().filter(|one| one.days < FOREVER_DAYS)?;
-    let days = count(retention.days, "day");
-    Some(format!(
-        "{} deletes sessions after {days}; the journal keeps them. To keep the files longer, \
-         set {} in {}.",
-        report.name, retention.setting, retention.file
-    ))
 }
 
 /// Returns the columns that the short ids of a list need.

@@ -9,8 +9,8 @@ use anyhow::Result;
 use jiff::Zoned;
 
 use super::{
-    BOLD, DIM, count, cut_to_width, id_width, marked_title, money, pad_left, pad_to_width,
-    relative_time, session_badge, short_id, tokens,
+    BOLD, DIM, count, cut_to_width, id_width, money, pad_left, pad_to_width, relative_time,
+    session_badge, short_id, tokens,
 };
 
 /// Returns whether a list of this width shows figures that include sub-agents.
@@ -30,7 +30,7 @@ pub(crate) fn write_session_table(
     let layout = Layout::layout_for_width((width + 8).saturating_sub(ids));
     for (entry, sums) in entries {
         let dot = if entry.status == SessionStatus::Running { "●" } else { " " };
-        let title = pad_to_width(&marked_title(entry), layout.title);
+        let title = pad_to_width(&entry.title, layout.title);
         let place = pad_to_width(&project_and_branch(entry), layout.place);
         let when = pad_to_width(&relative_time(entry.ended_at, now), 11);
         let id = pad_to_width(short_id(entry), ids);

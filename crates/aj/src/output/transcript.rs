@@ -140,13 +140,6 @@ impl<'a, W: Write> Transcript<'a, W> {
                 writeln!(out, "{DIM}{line}{DIM:#}")?;
             }
         }
-        let marks = entry.marks.star_and_tags();
-        if !marks.is_empty() {
-            writeln!(out, "{DIM}marks {}{DIM:#}", plain_text(&marks))?;
-        }
-        for line in entry.marks.note.iter().flat_map(|note| note.lines()) {
-            writeln!(out, "{DIM}note {}{DIM:#}", plain_text(line))?;
-        }
         for line in lineage_lines(entry) {
             writeln!(out, "{DIM}{line}{DIM:#}")?;
         }

@@ -29,12 +29,6 @@ pub(super) enum UserAction {
     /// Picks the menu item with this letter.
     Pick(char),
     Resume,
-    /// Stars the session, or removes its star.
-    Star,
-    /// Starts to type a mark of the session.
-    EditMark(MarkField),
-    /// Saves the mark that was typed.
-    SaveMark,
     /// Reads new data.
     Refresh,
     Jump(LandmarkKind, Way),
@@ -78,13 +72,6 @@ pub(super) enum Menu {
     Copy,
     Open,
     Export,
-}
-
-/// A mark that is typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MarkField {
-    Tags,
-    Note,
 }
 
 /// A kind of message part that the reader can jump to.

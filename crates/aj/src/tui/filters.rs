@@ -33,8 +33,6 @@ impl FieldFacets {
         let branches = without_counts(entries.iter().filter_map(|entry| entry.branch.clone()));
         let models =
             without_counts(entries.iter().filter_map(|entry| entry.models.first().cloned()));
-        let tags =
-            without_counts(entries.iter().flat_map(|entry| entry.marks.tags.iter().cloned()));
         let fixed = |field: &'static str| {
             let values = search::search_field(field).map_or(&[][..], |field| field.values);
             FacetColumn {
@@ -47,7 +45,6 @@ impl FieldFacets {
             FacetColumn { field: "project", values: projects },
             FacetColumn { field: "branch", values: branches },
             FacetColumn { field: "model", values: models },
-            FacetColumn { field: "tag", values: tags },
             fixed("since"),
             fixed("role"),
             fixed("has"),

@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{
 };
 use ratatui::layout::Position;
 
-use super::action::{Fold, LandmarkKind, MarkField, Menu, MoveStep, OpenScreen, UserAction, Way};
+use super::action::{Fold, LandmarkKind, Menu, MoveStep, OpenScreen, UserAction, Way};
 use super::input::LineEdit;
 
 /// The mode that determines the meaning of a key.
@@ -19,8 +19,6 @@ pub(super) enum InputMode {
     Reading,
     /// A text to find in the session is typed.
     Find,
-    /// A mark of a session is typed.
-    Mark,
     Stats,
     Help,
     Filters,
@@ -63,12 +61,12 @@ const fn bind(
     Binding { modes, keys, action, about, hint }
 }
 
-use InputMode::{Filters, Find, Help, List, Mark, Reading, Search, Stats};
+use InputMode::{Filters, Find, Help, List, Reading, Search, Stats};
 use KeyCode::{BackTab, Tab, Up};
 use KeyCode::{Backspace, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right};
 use Way::{Next, Previous};
 
-const TYPING: &[InputMode] = &[Search, Find, Mark];
+const TYPING: &[InputMode] = &[Search, Find];
 const MOVING: &[InputMode] = &[List, Reading, Stats, Help, Filters];
 
 /// All key bindings. The first match counts.
@@ -248,16 +246,6 @@ pub(super) const KEYS: &[Binding] = &[
         "export",
     ),
     bind(&[List, Reading], &[char('r')], UserAction::Resume, "resume in its agent", "resume"),
-    bind(&[List, Reading], &[char('*')], UserAction::Star, "star, or remove the star", ""),
-    bind(&[List, Reading], &[char('#')], UserAction::EditMark(MarkField::Tags), "edit tags", ""),
-    bind(
-        &[List, Reading],
-        &[char('m')],
-        UserAction::EditMark(MarkField::Note),
-        "edit the note",
-        "",
-    ),
-    bind(&[Mark], &[key(Enter)], UserAction::SaveMark, "save the tags or the note", "save"),
     bind(&[List], &[char('f')], UserAction::Show(OpenScreen::Filters), "", ""),
     bind(&[List], &[char('s')], UserAction::Show(OpenScreen::Stats), "", ""),
     bind(
@@ -298,7 +286,7 @@ pub(super) const KEYS: &[Binding] = &[
     bind(&[Find], &[key(Enter), key(Down)], UserAction::FindAgain(Next), "find", "find"),
     bind(&[Find], &[key(Up)], UserAction::FindAgain(Previous), "", ""),
     bind(
-        &[Reading, Find, Mark, Stats, Help, Filters, InputMode::Menu],
+        &[Reading, Find, Stats, Help, Filters, InputMode::Menu],
         &[key(Esc)],
         UserAction::Back,
         "back",
@@ -307,7 +295,7 @@ pub(super) const KEYS: &[Binding] = &[
     bind(&[Reading, Stats, Help, Filters], &[char('q'), key(Backspace)], UserAction::Back, "", ""),
     bind(&[List], &[char('q'), key(Esc)], UserAction::Quit, "quit", "quit"),
     bind(
-        &[Search, List, Reading, Find, Mark, Stats, Help, Filters, InputMode::Menu],
+        &[Search, List, Reading, Find, Stats, Help, Filters, InputMode::Menu],
         &[ctrl('c'), ctrl('q')],
         UserAction::Quit,
         "quit",
@@ -349,7 +337,7 @@ fn action_of_key(event: KeyEvent, mode: InputMode) -> Option<UserAction> {
     }
     match (event.code, mode) {
         (KeyCode::Char(one), InputMode::Menu) if held.is_empty() => Some(UserAction::Pick(one)),
-        (KeyCode::Char(one), Search | Find | Mark) if held.is_empty() => {
+        (KeyCode::Char(one), Search | Find) if held.is_empty() => {
             Some(UserAction::Edit(LineEdit::Type(one)))
         }
         _ => None,

@@ -10,7 +10,6 @@ mod filters;
 mod input;
 mod keys;
 mod layout;
-mod marks;
 mod menu;
 mod mouse;
 mod panes;

@@ -14,7 +14,6 @@ use super::filters::{Chooser, FieldFacets};
 use super::input::{LineEdit, LineInput};
 use super::keys::InputMode;
 use super::layout;
-use super::marks::MarkInput;
 use super::reader::TranscriptReader;
 use super::results::ResultList;
 use super::worker::{Goal, Intent, KINDS, Purpose, Question, WorkerAnswer};
@@ -32,8 +31,6 @@ pub(super) struct TuiState {
     pub(super) reader: Option<TranscriptReader>,
     /// The text to find in the session, while it is typed.
     pub(super) find: Option<LineInput>,
-    /// The mark that is typed.
-    pub(super) mark_input: Option<MarkInput>,
     /// The goal and direction of the running seek.
     pub(super) sought: Option<(Goal, Way)>,
     pub(super) stats: Option<Scrolled>,
@@ -118,7 +115,6 @@ impl TuiState {
             preview: None,
             reader: None,
             find: None,
-            mark_input: None,
             sought: None,
             stats: None,
             help: 0,
@@ -140,7 +136,6 @@ impl TuiState {
             Some(Overlay::Help) => InputMode::Help,
             Some(Overlay::Filters(_)) => InputMode::Filters,
             Some(Overlay::Menu(_)) => InputMode::Menu,
-            None if self.mark_input.is_some() => InputMode::Mark,
             None if self.stats.is_some() => InputMode::Stats,
             None if self.find.is_some() => InputMode::Find,
             None if self.reader.is_some() => InputMode::Reading,
@@ -181,9 +176,6 @@ impl TuiState {
             UserAction::Show(screen) => self.show_screen(screen),
             UserAction::Menu(menu) => self.overlay = Some(Overlay::Menu(menu)),
             UserAction::Pick(letter) => self.pick_menu_item(letter),
-            UserAction::Star => self.toggle_star(),
-            UserAction::EditMark(field) => self.edit_mark(field),
-            UserAction::SaveMark => self.save_mark(),
             UserAction::Resume => self.request_resume(Intent::Run),
             UserAction::Refresh => self.effects.push(Effect::Sync),
             UserAction::Jump(landmark, way) => self.jump_to_landmark(landmark, way),
@@ -227,7 +219,6 @@ impl TuiState {
                 let top = self.stats.as_ref().map_or(0, |stats| stats.top);
                 self.stats = self.stats.is_some().then_some(Scrolled { lines, top, is_here: true });
             }
-            WorkerAnswer::Marked(marked) => self.handle_marked(marked),
             WorkerAnswer::Stats(Err(error)) => self.notice = Some(ActionNotice::Failed(error)),
         }
         self.read_on();
@@ -272,10 +263,7 @@ impl TuiState {
     }
 
     fn go_back(&mut self) {
-        if self.mark_input.take().is_some()
-            || self.overlay.take().is_some()
-            || self.find.take().is_some()
-        {
+        if self.overlay.take().is_some() || self.find.take().is_some() {
             return;
         }
         if self.stats.take().is_some() {
@@ -288,10 +276,6 @@ impl TuiState {
     }
 
     fn edit_query(&mut self, edit: &LineEdit) {
-        if let Some(input) = &mut self.mark_input {
-            input.line.apply_edit(edit);
-            return;
-        }
         if let Some(find) = &mut self.find {
             find.apply_edit(edit);
             return;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use agent_journal::connectors::Machine;
 use agent_journal::export::{ExportOptions, Format};
 use agent_journal::search::{Hit, Mode, SearchOptions, Snippet};
-use agent_journal::{Config, Entry, Journal, MarkChange, Resumption, ViewRedaction};
-use anyhow::{Result, ensure};
+use agent_journal::{Config, Entry, Journal, Resumption};
+use anyhow::Result;
 use jiff::{Timestamp, Zoned};
 use ratatui::text::Line;
 
@@ -19,9 +19,6 @@ use super::action::{LandmarkKind, Way};
 use super::filters::FieldFacets;
 use super::{answer, written};
 use crate::output::transcript::ShownParts;
-
-/// Longest wait for another writer of the journal.
-const WAIT: Duration = Duration::from_secs(10);
 
 /// Everything that is needed to open the journal again after a sync.
 #[derive(Clone)]
@@ -64,18 +61,10 @@ pub(super) enum Question {
     Facets,
     /// The statistics of the filtered sessions.
     Stats { text: String, width: usize },
-    /// Changes of marks.
-    Mark(Vec<RequestedMarks>),
-}
-
-/// Changes of the marks of one session.
-pub(super) struct RequestedMarks {
-    pub(super) entry: Box<Entry>,
-    pub(super) changes: Vec<MarkChange>,
 }
 
 /// Number of request kinds. The queue has one slot for each.
-pub(super) const KINDS: usize = 9;
+pub(super) const KINDS: usize = 8;
 
 impl Question {
     /// Returns the slot of the request. Lower slots are answered first.
@@ -89,7 +78,6 @@ impl Question {
             Self::Resume { .. } => 5,
             Self::Facets => 6,
             Self::Stats { .. } => 7,
-            Self::Mark(_) => 8,
         }
     }
 }
@@ -155,8 +143,6 @@ pub(super) enum WorkerAnswer {
     Resumption(Result<Resumption, String>, Intent),
     Facets(FieldFacets),
     Stats(Result<Vec<Line<'static>>, String>),
-    /// The sessions with their new marks.
-    Marked(Result<Vec<Entry>, String>),
 }
 
 impl WorkerAnswer {
@@ -171,7 +157,6 @@ impl WorkerAnswer {
             Self::Resumption(..) => 5,
             Self::Facets(_) => 6,
             Self::Stats(_) => 7,
-            Self::Marked(_) => 8,
         }
     }
 }
@@ -253,17 +238,7 @@ impl WorkerHandle {
     /// Submits a request. It replaces a waiting request of the same kind.
     pub(super) fn submit_request(&self, number: u64, question: Question) {
         let kind = question.question_slot();
-        let slot = &mut self.shared.lock_mailbox().questions[kind];
-        let waiting = slot.take();
-        let question = match (waiting, question) {
-            // A change is never dropped.
-            (Some((_, Question::Mark(mut all))), Question::Mark(later)) => {
-                all.extend(later);
-                Question::Mark(all)
-            }
-            (_, question) => question,
-        };
-        *slot = Some((number, question));
+        self.shared.lock_mailbox().questions[kind] = Some((number, question));
         self.shared.bell.notify_one();
     }
 
@@ -335,27 +310,10 @@ pub(super) fn answer_request(journal: &Journal, door: &Door, question: Question)
             WorkerAnswer::Resumption(resumption, intent)
         }
         Question::Facets => WorkerAnswer::Facets(FieldFacets::load_facets(journal)),
-        Question::Mark(all) => {
-            WorkerAnswer::Marked(change_marks(door, &all).map_err(error_on_one_line))
-        }
         Question::Stats { text, width } => WorkerAnswer::Stats(
             answer::render_stats(journal, &text, width, &door.now).map_err(error_on_one_line),
         ),
     }
-}
-
-/// Changes marks. Returns the sessions with their new marks.
-fn change_marks(door: &Door, all: &[RequestedMarks]) -> Result<Vec<Entry>> {
-    // A redacted mark must not replace the one that the journal has.
-    ensure!(
-        door.config.redaction == ViewRedaction::Off,
-        "marks cannot be changed while text is redacted"
-    );
-    let mut journal = door.open_journal()?;
-    for RequestedMarks { entry, changes } in all {
-        journal.mark_sessions(std::slice::from_ref(&**entry), changes, WAIT)?;
-    }
-    all.iter().map(|one| Ok(journal.find_session(&one.entry.id)?)).collect()
 }
 
 /// Formats an error in one line.

@@ -13,8 +13,7 @@ use crate::session_filter::filter_of_fields;
 const OTHERS: [&str; 3] = ["q", "of", "token"];
 
 /// URL parameters that the list of sessions supports.
-const LISTED: [&str; 8] =
-    ["agent", "project", "branch", "model", "tag", "status", "since", "until"];
+const LISTED: [&str; 7] = ["agent", "project", "branch", "model", "status", "since", "until"];
 
 /// The value of `since` that means all time.
 pub(super) const EVER: &str = "all";

@@ -1,5 +1,4 @@
 //! Checks requests: only this machine's own browser, on this server's own pages, gets an answer.
-//! Forms change marks: only a page of this server may send one.
 //!
 //! A page on the internet can make a browser send requests to this server, by a host name that
 //! resolves to this machine (DNS rebinding), by a form, by an image. So the requested host must be
@@ -13,8 +12,8 @@ use std::time::Duration;
 use anyhow::Result;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN,
-    SET_COOKIE, TRANSFER_ENCODING,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
+    TRANSFER_ENCODING,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -29,12 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Most bytes of the path and query of a request.
 const LONGEST: usize = 8 * 1024;
 
-/// Most bytes of a form. A note has at most 64 KiB, and each byte may need three.
-const LONGEST_FORM: u64 = 200 * 1024;
-
-/// The content type of a form.
-const FORM: &str = "application/x-www-form-urlencoded";
-
 /// The cookie that carries the secret.
 const COOKIE_NAME: &str = "aj_token";
 
@@ -48,8 +41,7 @@ const HEADERS: [(&str, &str); 7] = [
     ),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    // A form that is sent without a referrer would not name its origin either.
-    ("referrer-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
@@ -88,19 +80,12 @@ impl Guard {
     /// Returns the status and reason with which a request is refused, if it is.
     fn refusal_of(&self, request: &Request) -> Option<(StatusCode, &'static str)> {
         let headers = request.headers();
-        let is_form = *request.method() == Method::POST && is_form_path(request.uri().path());
-        if !is_form && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Some((StatusCode::METHOD_NOT_ALLOWED, "only GET requests are allowed"));
         }
-        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        let length: u64 = length.map_or(0, |length| length.parse().unwrap_or(u64::MAX));
-        if is_form && (length > LONGEST_FORM || headers.contains_key(TRANSFER_ENCODING)) {
-            return Some((StatusCode::PAYLOAD_TOO_LARGE, "the form is too long"));
-        }
-        if is_form && header_text(headers, &CONTENT_TYPE) != Some(FORM) {
-            return Some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "only forms are accepted"));
-        }
-        if !is_form && (length > 0 || headers.contains_key(TRANSFER_ENCODING)) {
+        let has_body = headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0")
+            || headers.contains_key(TRANSFER_ENCODING);
+        if has_body {
             return Some((StatusCode::PAYLOAD_TOO_LARGE, "requests must not have a body"));
         }
         let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
@@ -114,7 +99,7 @@ impl Guard {
                 "the Host header does not match this server",
             ));
         }
-        if is_foreign(headers, host) || is_form && !is_from_own_page(headers) {
+        if is_foreign(headers, host) {
             return Some((StatusCode::FORBIDDEN, "cross-site requests are not allowed"));
         }
         None
@@ -248,20 +233,6 @@ fn is_foreign(headers: &HeaderMap, host: &str) -> bool {
     is_framed || matches!(site, Some("cross-site" | "same-site")) && !is_page
 }
 
-/// Returns whether a path is that of a form.
-fn is_form_path(path: &str) -> bool {
-    path.starts_with("/session/") && path.ends_with("/marks")
-}
-
-/// Returns whether a browser names the page that a form is on. Its origin has been compared with
-/// the host already. A program that sends neither header is refused.
-fn is_from_own_page(headers: &HeaderMap) -> bool {
-    match fetch_header(headers, "sec-fetch-site") {
-        Some(site) => site == "same-origin",
-        None => headers.contains_key(ORIGIN),
-    }
-}
-
 fn fetch_header<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
     header_text(headers, &HeaderName::from_static(name))
 }
@@ -271,14 +242,14 @@ fn header_text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str>
 }
 
 /// Compares two secrets in constant time.
-pub(super) fn is_same_secret(given: &str, wanted: &str) -> bool {
+fn is_same_secret(given: &str, wanted: &str) -> bool {
     let differs = |(one, other): (u8, u8)| one ^ other;
     given.len() == wanted.len()
         && given.bytes().zip(wanted.bytes()).map(differs).fold(0, |all, one| all | one) == 0
 }
 
 /// Generates a secret of 256 random bits.
-pub(super) fn generate_secret() -> Result<String> {
+fn generate_secret() -> Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))

@@ -11,7 +11,6 @@ mod charts;
 mod choice;
 mod connections;
 mod events;
-mod forms;
 mod guard;
 mod layout;
 mod listen;
@@ -27,7 +26,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::get;
 
 use self::connections::{Connections, Limits};
 use self::guard::Guard;
@@ -85,7 +84,6 @@ fn build_router(app: Arc<App>, guard: Guard) -> Router {
         // `no-cache`, and a reload sends it with every request that the page makes.
         .layer(from_fn_with_state(Arc::clone(&app), cache::clear_on_reload))
         .route("/session/{id}", get(pages::transcript::session_page))
-        .route("/session/{id}/marks", post(forms::change_marks))
         .route("/session/{id}/part", get(pages::transcript::transcript_part))
         .route("/session/{id}/outline", get(pages::transcript::session_outline))
         .route("/session/{id}/find", get(pages::transcript::find_in_session))

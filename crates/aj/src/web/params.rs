@@ -13,8 +13,8 @@ use serde::Deserialize;
 use crate::session_filter::{filter_of_fields, query_error, require_session_fields};
 
 /// Parameters that select sessions; links keep them from page to page.
-pub(super) const FILTERS: [&str; 9] =
-    ["agent", "project", "branch", "model", "tag", "status", "since", "until", "where"];
+pub(super) const FILTERS: [&str; 8] =
+    ["agent", "project", "branch", "model", "status", "since", "until", "where"];
 
 /// The value of `agent` or `source` that means every agent.
 pub(super) const EVERY: &str = "all";
@@ -115,7 +115,6 @@ impl Params {
         }
         filter.projects.extend(self.all_values("project").map(str::to_owned));
         filter.branches.extend(self.all_values("branch").map(str::to_owned));
-        filter.tags.extend(self.all_values("tag").map(str::to_owned));
         if let Some(text) = self.get_param("since") {
             filter.since = Some(date(text, now, DayEdge::Start)?);
         }

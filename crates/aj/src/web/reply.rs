@@ -46,11 +46,6 @@ impl RequestFailure {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// Creates a failure for a request that is not allowed.
-    pub(super) fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, message)
-    }
-
     /// Creates a failure for something that does not exist.
     pub(super) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)

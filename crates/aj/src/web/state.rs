@@ -11,8 +11,7 @@ use agent_journal::export;
 use agent_journal::model::Timestamp;
 use agent_journal::search::Mode;
 use agent_journal::{
-    Changes, Contents, Entry, Interrupter, Journal, Progress, SyncOptions, ViewRedaction, Watch,
-    WatchOptions,
+    Changes, Contents, Entry, Interrupter, Journal, Progress, SyncOptions, Watch, WatchOptions,
 };
 use anyhow::{Context as _, Result};
 use jiff::Zoned;
@@ -21,7 +20,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::cache::Cache;
-use super::forms::FormToken;
 use super::panics;
 use crate::context::CommandContext;
 
@@ -56,8 +54,6 @@ pub(super) struct App {
     pub(super) export: export::ExportOptions,
     /// Pages that were rendered before.
     pub(super) pages: Cache,
-    /// The token of forms; `None` if marks cannot be changed, because pages show redacted text.
-    pub(super) form_token: Option<FormToken>,
     news: watch::Sender<SyncStatus>,
     /// Number of queries so far.
     asked: AtomicU64,
@@ -99,9 +95,6 @@ impl App {
             max_results: context.settings.search.max_results as u64,
             export: context.settings.export_options(),
             pages: Cache::default(),
-            form_token: (context.redaction == ViewRedaction::Off)
-                .then(FormToken::generate)
-                .transpose()?,
             news,
             asked: AtomicU64::default(),
             awaits_rest: AtomicBool::default(),

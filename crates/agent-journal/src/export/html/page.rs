@@ -152,12 +152,6 @@ fn session_facts(frame: &SessionFrame<'_>) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let mut add = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     add("project", notes.project.as_deref().map(escape_html));
-    let marks = notes.set_marks();
-    add(
-        "marks",
-        Some(marks.star_and_tags()).filter(|it| !it.is_empty()).map(|it| escape_html(&it)),
-    );
-    add("note", marks.note.as_deref().map(escape_html));
     add("branch", notes.branch.as_deref().map(escape_html));
     add("started", session.started_at.map(time_element));
     add("active", (notes.active_s > 0).then(|| duration(notes.active_s)));

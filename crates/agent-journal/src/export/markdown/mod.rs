@@ -386,13 +386,6 @@ fn front_matter(out: &mut dyn Write, head: &Head) -> io::Result<()> {
             writeln!(out, "{name}: {}", json(value))?;
         }
     }
-    let marks = notes.set_marks();
-    let star_and_tags = Some(marks.star_and_tags()).filter(|marks| !marks.is_empty());
-    for (name, value) in [("marks", &star_and_tags), ("note", &marks.note)] {
-        if let Some(value) = value {
-            writeln!(out, "{name}: {}", json(value))?;
-        }
-    }
     if !session.workspace.is_empty() {
         writeln!(out, "workspace: {}", json(&session.workspace))?;
     }

@@ -43,9 +43,6 @@ const SESSIONS: &[ColumnSpec] = &[
     ("tool_calls", Number),
     ("tool_errors", Number),
     ("messages", Number),
-    ("starred", Flag),
-    ("tags", Text),
-    ("note", Text),
 ];
 
 const MESSAGES: &[ColumnSpec] = &[
@@ -293,8 +290,6 @@ impl SessionWriter for Tables<'_> {
         let notes = session.parse_notes();
         let parent = session.parent_session_id.as_ref().map(|id| format!("{}:{id}", head.agent));
         let models = notes.models.join(", ");
-        let marks = notes.set_marks();
-        let tags = marks.tags.join(", ");
         let kind = Json::from_value(&session.source.kind);
         let id = self.session_id.clone();
         let counts = &notes.counts;
@@ -323,9 +318,6 @@ impl SessionWriter for Tables<'_> {
                 counts.tool_calls.into(),
                 counts.tool_errors.into(),
                 counts.messages.into(),
-                marks.starred.into(),
-                (&tags).into(),
-                marks.note.as_ref().into(),
             ],
         )
     }

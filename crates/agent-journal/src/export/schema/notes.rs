@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::marks::{MarkRecord, Marks};
 use crate::model::{
     Continuation, Json, ModelCall, Origin, Ref, SessionCounts, SessionKind, Summary, Timestamp,
     Title, Tokens, Usage,
@@ -91,17 +90,9 @@ pub struct SessionNotes {
     /// The files that the agent lists as touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The marks that a person set: star, tags, note and title.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<MarkRecord>,
 }
 
 impl SessionNotes {
-    /// Returns the marks that a person set.
-    pub fn set_marks(&self) -> Marks {
-        Marks::from_records(self.marks.clone())
-    }
-
     /// Returns the names and texts of the documents of the session: plans, checkpoints, and the
     /// summaries that are not its title.
     pub fn all_documents(&self) -> Vec<(String, String)> {

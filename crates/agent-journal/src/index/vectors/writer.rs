@@ -138,11 +138,6 @@ impl VectorWriter {
         Ok(())
     }
 
-    /// Rewrites the file if it has dead rows. Nothing may be waiting for a commit.
-    pub(crate) fn purge(&mut self) -> Result<()> {
-        if self.commit.dead == 0 { Ok(()) } else { self.compact() }
-    }
-
     fn write_commit(&mut self, generation: i64) -> io::Result<()> {
         let dying = self.bury();
         if !self.waiting.is_empty() || !dying.is_empty() {

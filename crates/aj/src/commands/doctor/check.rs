@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::context::CommandContext;
-use crate::output::{bytes, count, failure_cause, retention_text};
+use crate::output::{bytes, count, failure_cause};
 
 /// Percentage of an agent's records that must be parsed. With fewer, its format has probably
 /// changed.
@@ -80,13 +80,6 @@ pub(super) fn check_homes(context: &CommandContext) -> Vec<CheckResult> {
     missing.map(check).collect()
 }
 
-/// Reports that an agent deletes its own sessions, and the setting for it. Nothing is changed.
-fn check_retention(report: &AgentReport) -> Option<CheckResult> {
-    let text = retention_text(report)?;
-    let (finding, advice) = text.split_once(". ").unwrap_or((&text, ""));
-    Some(CheckResult::note_check(report.id, finding.to_owned(), advice.trim_end_matches('.')))
-}
-
 /// Reports a journal that cannot be opened.
 pub(super) fn unusable_journal(error: &anyhow::Error) -> CheckResult {
     let hints = crate::error::hints_for(error).join("; ");
@@ -100,10 +93,6 @@ pub(super) fn check_journal(journal: &Journal) -> Result<Vec<CheckResult>> {
     let mut checks: Vec<CheckResult> = Vec::new();
     for report in &reports {
         checks.extend(check_agent(journal, report)?.or_else(|| check_unread(report, &health)));
-    }
-    let kept = reports.iter().filter(|report| report.totals.sources > 0);
-    for report in kept {
-        checks.extend(check_retention(report));
     }
     if checks.is_empty() {
         let advice =

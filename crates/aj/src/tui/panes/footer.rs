@@ -14,16 +14,11 @@ use crate::tui::keys::{Binding, KEYS};
 use crate::tui::menu;
 use crate::tui::state::{ActionNotice, Overlay, SyncProgress, TuiState};
 
-pub(super) const FIND: &str = " find ";
+const FIND: &str = " find ";
 
 pub(in crate::tui) fn draw_footer(state: &TuiState, area: Rect, buffer: &mut Buffer) {
     let fresh = cut_to_width(&freshness_text(&state.sync), usize::from(area.width / 2));
     let room = area.width.saturating_sub(fresh.width() as u16 + 2);
-    if let Some(input) = &state.mark_input {
-        let line = [Span::styled(input.label(), ACCENT), Span::raw(input.line.text.clone())];
-        put_line(buffer, area, 0, &Line::from(line.to_vec()));
-        return;
-    }
     let left = match (&state.overlay, &state.find, &state.notice) {
         (Some(Overlay::Menu(menu)), _, _) => menu_line(*menu),
         (None, Some(find), _) => {
@@ -42,9 +37,9 @@ fn notice_line(text: &str, room: u16, style: Style) -> Line<'static> {
     Line::styled(format!(" {}", cut_to_width(text, usize::from(room.saturating_sub(2)))), style)
 }
 
-/// Returns the cursor position while a text is typed in the footer.
-pub(super) fn footer_cursor(label: &str, find: &LineInput, area: Rect) -> Position {
-    let before = label.width() + find.text[..find.at].width();
+/// Returns the cursor position while a text to find is typed.
+pub(super) fn find_cursor(find: &LineInput, area: Rect) -> Position {
+    let before = FIND.len() + find.text[..find.at].width();
     Position::new((area.x + before as u16).min(area.right().saturating_sub(1)), area.y)
 }
 

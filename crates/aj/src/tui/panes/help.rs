@@ -14,7 +14,7 @@ const SECTIONS: [(&str, &[InputMode]); 4] = [
     ("Query", &[InputMode::Search]),
     ("List", &[InputMode::List]),
     ("Reading", &[InputMode::Reading]),
-    ("Other", &[InputMode::Find, InputMode::Mark, InputMode::Filters]),
+    ("Other", &[InputMode::Find, InputMode::Filters]),
 ];
 
 /// Examples of the query language.

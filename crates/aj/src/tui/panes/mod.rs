@@ -58,17 +58,9 @@ pub(super) fn cursor_position(state: &TuiState) -> Option<Position> {
     if state.overlay.is_some() || state.stats.is_some() {
         return None;
     }
-    if let Some(input) = &state.mark_input {
-        let footer = match &state.reader {
-            Some(_) => layout::reading_layout(state.size).footer,
-            None => layout::browse_layout(state.size).footer,
-        };
-        return Some(footer::footer_cursor(input.label(), &input.line, footer));
-    }
     match (&state.find, &state.reader) {
         (Some(find), _) => {
-            let footer = layout::reading_layout(state.size).footer;
-            Some(footer::footer_cursor(footer::FIND, find, footer))
+            Some(footer::find_cursor(find, layout::reading_layout(state.size).footer))
         }
         (None, None) => search::query_cursor(state, layout::browse_layout(state.size).input),
         _ => None,

@@ -11,8 +11,7 @@ use ratatui::text::{Line, Span};
 use super::{ACCENT, BOLD, DIM, MATCH, put_line, stamp_text};
 use crate::output::table::project_and_branch;
 use crate::output::{
-    agent_of, cut_to_width, marked_title, pad_left, pad_to_width, plain_text, relative_time,
-    text_author,
+    agent_of, cut_to_width, pad_left, pad_to_width, plain_text, relative_time, text_author,
 };
 use crate::tui::ansi;
 use crate::tui::results::item_height;
@@ -91,10 +90,7 @@ fn result_heading(
             spans.extend(marked.spans.into_iter().map(|it| it.patch_style(style)));
             spans.push(Span::raw(" ".repeat(missing)));
         }
-        _ => {
-            let title = marked_title(entry).replace('\n', " ");
-            spans.push(Span::styled(pad_to_width(&title, columns.title), style));
-        }
+        _ => spans.push(Span::styled(pad_to_width(&title, columns.title), style)),
     }
     if columns.place > 0 {
         spans.push(Span::styled(

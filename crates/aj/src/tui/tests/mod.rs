@@ -514,27 +514,3 @@ fn check_file(path: &PathBuf, part: &str) {
     fs::remove_file(path).unwrap();
     assert!(text.contains(part), "{text}");
 }
-
-#[test]
-fn a_session_is_starred_tagged_and_noted_with_keys() {
-    let mut bench = Bench::session(Size::new(100, 24), &line(0, "user", &"fix the login".into()));
-    bench.keys("<esc>*").shows("★ fix the login");
-    bench.keys("#release wip<enter>").shows("★ #release #wip fix the login");
-    bench.keys("mask Noor<enter>");
-    let marks = |bench: &Bench| bench.journal.find_session("3f1c0001").unwrap().marks;
-    assert_eq!(marks(&bench).note.as_deref(), Some("ask Noor"));
-    // The typed tags replace those before.
-    bench.keys("#").shows("tags release wip");
-    bench.keys("<^u>done<enter>").shows("★ #done fix the login");
-    bench.keys("m").shows("note ask Noor");
-    bench.keys("<esc>*");
-    assert!(!marks(&bench).starred && marks(&bench).note.is_some());
-    bench.keys("<enter>").shows("#done");
-    bench.keys("*");
-    assert!(marks(&bench).starred, "while it is read");
-    bench.keys("#two words<enter>");
-    assert_eq!(marks(&bench).tags, ["two", "words"]);
-    bench.keys("m<^u><enter>");
-    assert!(marks(&bench).note.is_none());
-    bench.keys("#a*b<enter>").shows("is not a tag");
-}

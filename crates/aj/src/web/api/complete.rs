@@ -63,7 +63,6 @@ fn field_value_completions(
         "agent" => facets.agents,
         "project" => facets.projects,
         "branch" => facets.branches,
-        "tag" => facets.tags,
         "model" => facets.models,
         _ => Vec::new(),
     };

@@ -136,9 +136,6 @@ pub(in crate::web) fn filter_form(action: &str, params: &Params, facets: &Facets
             (select_field("project", "All projects", params, project_options(facets)))
             (select_field("branch", "All branches", params, facet_options(&facets.branches, str::to_owned)))
             (select_field("model", "All models", params, facet_options(&facets.models, str::to_owned)))
-            @if !facets.tags.is_empty() || params.get_param("tag").is_some() {
-                (select_field("tag", "All tags", params, facet_options(&facets.tags, |tag| format!("#{tag}"))))
-            }
             (select_field("status", "Any status", params, facet_options(&facets.statuses, str::to_owned)))
             @if action == "/" {
                 input.where type="text" name="where" aria-label="Filter by fields" placeholder="tool:bash  hour:9  prompts:8.." autocomplete="off" spellcheck="false" value=[params.get_param("where")];
@@ -219,14 +216,11 @@ pub(in crate::web) fn session_row(entry: &Entry, figures: &SessionFigures, now: 
             span class={ "dot " (entry.status.name()) } title=(entry.status.name()) { span.sr { (entry.status.name()) } }
             (layout::agent_badge_markup(&entry.agent))
             div.what {
-                @if entry.marks.starred { span.star title="Starred" { "★" span.sr { "starred" } } " " }
                 a.name href=(href) { (session_name(entry)) }
                 div.where {
                     @if let Some(project) = &entry.project { a href=(single_filter_url("project", &format!("={project}"))) { (project) } }
                     @if let Some(branch) = &entry.branch { span.branch-name { (branch) } }
                     @if let Some(model) = entry.models.first() { span.model title=(model) { (short_model(model)) } }
-                    @for tag in &entry.marks.tags { a href=(single_filter_url("tag", tag)) { "#" (tag) } }
-                    @if let Some(note) = &entry.marks.note { span.note title=(note) { "note" } }
                     @if !entry.source.present { span.gone title="The session file was deleted; the journal keeps it" { "kept" } }
                     @if !entry.children.is_empty() { (subagent_label(entry)) }
                 }

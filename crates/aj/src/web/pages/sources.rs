@@ -6,12 +6,15 @@ use agent_journal::{AgentReport, AgentTotals, RootReport, UnreadAgent};
 use axum::extract::State;
 use maud::{Markup, html};
 
-use crate::output::{amount, bytes, count, plural, retention_text, thousands};
+use crate::output::{amount, bytes, count, plural, thousands};
 use crate::settings::source_key;
 use crate::web::layout::{self, Nav};
 use crate::web::params;
 use crate::web::reply::PageResult;
 use crate::web::state::App;
+
+/// A retention of at least this many days counts as unlimited.
+const FOREVER: u64 = 3650;
 
 /// Shows the sources.
 pub(in crate::web) async fn sources_page(State(app): State<Arc<App>>) -> PageResult {
@@ -60,7 +63,12 @@ fn agent_section(report: &AgentReport) -> Markup {
                 }
                 @if totals.records_raw > 0 { div { dt { "kept raw" } dd { (count(totals.records_raw, "record")) } } }
             }
-            @if let Some(text) = retention_text(report) { p.notice { (text) } }
+            @if let Some(retention) = report.retention.as_ref().filter(|one| one.days < FOREVER) {
+                p.notice {
+                    (report.name) " deletes sessions after " (retention.days) (plural(retention.days, " day")) "; the journal keeps them. "
+                    "To keep the files longer, set " code { (retention.setting) } " in " code { (retention.file) } "."
+                }
+            }
             @if totals.sources_gone > 0 {
                 p.notice { (count(totals.sources_gone, "file")) " deleted: " (count(totals.sessions_gone, "session")) " only in the journal." }
             }

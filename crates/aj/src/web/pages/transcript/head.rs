@@ -29,83 +29,10 @@ pub(super) fn session_head(view: &SessionView) -> Markup {
                 }
             }
             h1 { (entry.title) }
-            (session_marks(view))
             dl.facts { @for (name, value) in head_facts(view) { div { dt { (name) } dd { (value) } } } }
             (session_commands(entry))
         }
     }
-}
-
-/// Renders the marks of a session, each with a form that changes it.
-fn session_marks(view: &SessionView) -> Markup {
-    let (entry, marks) = (&view.entry, &view.entry.marks);
-    let Some(token) = &view.form_token else { return shown_marks(view) };
-    let action = format!("{}/marks", params::session_url(&entry.id));
-    let begin = |change: &str| {
-        html! {
-            input type="hidden" name="token" value=(token);
-            input type="hidden" name="change" value=(change);
-        }
-    };
-    html! {
-        div.marks {
-            form method="post" action=(action) {
-                (begin(if marks.starred { "unstar" } else { "star" }))
-                button.star type="submit" aria-pressed=(marks.starred.to_string()) title=(if marks.starred { "Remove the star" } else { "Star this session" }) {
-                    (if marks.starred { "★ Starred" } else { "☆ Star" })
-                }
-            }
-            @for tag in &marks.tags {
-                form.tag method="post" action=(action) {
-                    (begin("untag"))
-                    input type="hidden" name="text" value=(tag);
-                    a href=(tag_url(tag)) { "#" (tag) }
-                    button.noprint type="submit" aria-label={ "Remove the tag " (tag) } { "×" }
-                }
-            }
-            form.noprint method="post" action=(action) {
-                (begin("tag"))
-                input type="text" name="text" aria-label="Add a tag" placeholder="Add a tag" required maxlength="64" autocomplete="off" spellcheck="false" size="12";
-                button type="submit" { "Add" }
-            }
-            details.noprint {
-                summary { (if marks.note.is_some() { "Edit the note" } else { "Add a note" }) }
-                form method="post" action=(action) {
-                    (begin("note"))
-                    textarea name="text" aria-label="Note" rows="4" cols="60" { (marks.note.as_deref().unwrap_or_default()) }
-                    button type="submit" { "Save" }
-                }
-            }
-            details.noprint {
-                summary { "Rename" }
-                form method="post" action=(action) {
-                    (begin("rename"))
-                    input type="text" name="text" aria-label="Title" maxlength="300" size="50" placeholder="The recorded title" value=[marks.title.as_deref()];
-                    button type="submit" { "Save" }
-                }
-            }
-            @if let Some(note) = &marks.note { p.note { (note) } }
-        }
-    }
-}
-
-/// Renders the marks of a session that cannot be changed here.
-fn shown_marks(view: &SessionView) -> Markup {
-    let marks = &view.entry.marks;
-    html! {
-        @if !marks.is_empty() {
-            div.marks {
-                @if marks.starred { span.star { "★ Starred" } }
-                @for tag in &marks.tags { a href=(tag_url(tag)) { "#" (tag) } }
-                @if let Some(note) = &marks.note { p.note { (note) } }
-            }
-        }
-    }
-}
-
-/// Returns the URL of the sessions with a tag.
-fn tag_url(tag: &str) -> String {
-    format!("/?tag={}", params::percent_encode(tag))
 }
 
 fn head_facts(view: &SessionView) -> Vec<(&'static str, Markup)> {

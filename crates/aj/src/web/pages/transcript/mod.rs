@@ -54,8 +54,6 @@ struct SessionView {
     /// The outline; `None` for long sessions, whose outline is loaded later.
     contents: Option<Arc<Contents>>,
     shown: RenderedWindow,
-    /// The token of forms that change marks.
-    form_token: Option<String>,
     now: Zoned,
 }
 
@@ -106,7 +104,6 @@ fn read_session_view(
         contents,
         shown,
         entry,
-        form_token: app.form_token.as_ref().map(|token| token.as_text().to_owned()),
         now: now.clone(),
     })
 }
